@@ -245,7 +245,7 @@ await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)
 		.name = name,
 		.slot = what.slot,
 		.busy = what.busy,
-		.was_busy = memory_world_has(sim->world, queue_b(name, what.slot), NULL),
+		.was_busy = truth_is_held(sim, name, what.slot),
 		.timeout = what.timeout,
 		.due = what.timeout == DURATION_FOREVER
 			   ? INT64_MAX

@@ -89,6 +89,7 @@ struct belief {
 	bool exempt;         /* charged to no user */
 	uint64_t connection; /* lock connection of the grant */
 	bool slotless;    /* takes no slot: unlimited, or granted by an administrator. slot is 0 */
+	bool by_consumer; /* how B is held */
 	bool heeds, over; /* obeys its lease; the lease has passed */
 	int64_t safe_until, granted_at;
 	bool suspect; /* the peer was told */
@@ -100,6 +101,8 @@ struct belief {
 	uint64_t heard;
 	int64_t heard_due;
 	int64_t looked_at; /* time of the last check of B */
+	/* By consumer: time at which B was first seen to be freed by the world; 0: it is held. */
+	int64_t freed_at;
 	int most;          /* most locks of its daemon since then */
 };
 

@@ -205,6 +205,8 @@ settling_time(const struct sim *sim)
 
 	if (sim->plan.troubles & 1U << TROUBLE_LATE)
 		time += TROUBLE_LATEST * sim->plan.settings.request_timeout;
+	if (sim->plan.troubles & 1U << TROUBLE_HOMES)
+		time += MEMORY_PROBE_TIMEOUT;
 	if (sim->plan.troubles & 1U << TROUBLE_SILENCE)
 		time += MEMORY_PROBE_TIMEOUT + (int64_t)sim->book.belief_count * (HEARTBEAT / 3);
 	/* A daemon that scanned before it heard of the alarm's end scans again. */

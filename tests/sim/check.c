@@ -31,7 +31,8 @@ check_fail(struct sim *sim, unsigned number, const char *format, ...)
 void
 check_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id)
 {
-	if (sim->truth.names[id.name].slots[id.slot].owner == what->connection)
+	if (sim->truth.names[id.name].slots[id.slot].owner == what->connection &&
+	    what->method == AMQP_QUEUE_DECLARE_METHOD)
 		check_fail(sim, 1, "connection %d claimed %s, which it had already",
 		    (int)what->connection, what->queue);
 }
@@ -57,8 +58,13 @@ check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, struct qu
  * told before (invariant 4).
  */
 void
-check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id)
+check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon,
+    const struct memory_performed *what, struct queue_id id)
 {
+	if (what->method == AMQP_QUEUE_DELETE_METHOD && deeds != NULL &&
+	    sim->truth.names[id.name].slots[id.slot].by_consumer)
+		check_fail(sim, 1, "daemon %d deleted %s, which is durable", daemon + 1,
+		    queue_text(id));
 	if (deeds == NULL)
 		return; /* a link that its daemon has lost: the request was on its way */
 	if (deeds->claimed <= deeds->dropped)
@@ -75,6 +81,36 @@ check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct 
 }
 
 /*
+ * In a partition the other side deletes a B that has a consumer. A durable B is deleted only if the
+ * same channel was just told that nobody holds it, and if the delete says if-unused.
+ */
+void
+check_remove_holder(struct sim *sim, const struct memory_performed *what, struct queue_id id)
+{
+	const amqp_queue_delete_t *delete = what->fields;
+
+	if (!delete->if_unused)
+		check_fail(sim, 1, "%s was deleted without if-unused", queue_text(id));
+	else if (!truth_was_asked(
+		     &sim->truth.names[id.name].slots[id.slot], what->channel))
+		check_fail(sim, 1, "%s was deleted, and its holder not asked for", queue_text(id));
+}
+
+/* A daemon is told of its claim what the broker said, or that nothing is known of it. */
+void
+check_claim_answered(struct sim *sim, const struct sim_daemon *daemon,
+    const struct wait_seen *seen, enum broker_answer answer)
+{
+	bool right = answer == seen->claim_answer || answer == BROKER_SKIPPED;
+
+	if (answer == BROKER_UNKNOWN)
+		right = truth_hold_connection(sim, daemon->number) != seen->claim_connection;
+	if (!right)
+		check_fail(sim, 2, "a claim of daemon %d was answered %d, and the broker said %d",
+		    daemon->number + 1, (int)answer, (int)seen->claim_answer);
+}
+
+/*
  * Nothing is sent while nothing is held: a daemon that checks B has claimed it, and not dropped it.
  */
 void
@@ -85,6 +121,18 @@ check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
 }
 
 /* ---- always ---- */
+
+#define ANSWERS_MAY_HANG (NEWS_MAY_BE_HELD_UP | 1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE)
+
+/* The broker ended the consumer of a hold, or its channel, and has sent word of it. */
+static bool
+is_ended(const struct sim *sim, const struct belief *belief)
+{
+	const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
+	uint64_t claimed = slot->deeds[belief->daemon].claimed;
+
+	return belief->by_consumer && (slot->freed > claimed || slot->removed > claimed);
+}
 
 /*
  * B was deleted behind its holder's back: by name, or with a connection that the broker ended
@@ -98,7 +146,26 @@ check_is_excepted(const struct sim *sim, const struct belief *belief)
 
 	return sim->truth.torn[belief->daemon] == belief->connection ||
 	       (!belief->heeds && sim->truth.forsaken[belief->daemon] == belief->connection) ||
-	       slot->removed > slot->deeds[belief->daemon].claimed;
+	       slot->removed > slot->deeds[belief->daemon].claimed || is_ended(sim, belief) ||
+	       (belief->by_consumer && !belief->heeds &&
+		   slot->parted > slot->deeds[belief->daemon].claimed);
+}
+
+/* A method of the broker is delivered within so long. */
+#define DELIVERED(sim) (3 * 10 * (sim)->plan.usual)
+
+/* By consumer, the holder hears of the end of its hold as soon as the broker's word is delivered. */
+static void
+check_is_told(struct sim *sim, struct belief *belief)
+{
+	const struct sim_daemon *daemon = &sim->daemons[belief->daemon];
+
+	if (belief->freed_at == 0)
+		belief->freed_at = sim->now;
+	if (sim->now - belief->freed_at > DELIVERED(sim) && is_ended(sim, belief) &&
+	    (sim->plan.troubles & ANSWERS_MAY_HANG) == 0 && !daemon_is_behind(daemon))
+		check_fail(sim, 4, "the broker ended lock %d of daemon %d, and nobody was told",
+		    (int)belief->lock, belief->daemon + 1);
 }
 
 /*
@@ -120,9 +187,11 @@ check_belief(struct sim *sim, struct belief *belief)
 		return;
 	}
 	check_lease(sim, belief);
-	if (belief->over ||
-	    memory_world_owner(sim->world, queue_b(belief->name, belief->slot)) == connection ||
-	    check_is_excepted(sim, belief))
+	if (truth_holder(sim, belief->name, belief->slot) == connection)
+		return;
+	if (belief->by_consumer)
+		check_is_told(sim, belief);
+	if (belief->over || check_is_excepted(sim, belief))
 		return;
 	check_fail(sim, 4, "lock %d of daemon %d believes it holds %s, which is not its",
 	    (int)belief->lock, belief->daemon + 1, queue_b(belief->name, belief->slot));
@@ -150,8 +219,6 @@ check_dues(struct sim *sim)
 	}
 }
 
-#define ANSWERS_MAY_HANG (NEWS_MAY_BE_HELD_UP | 1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE)
-
 /* A verify of a hold that ended with its link does not wait for the deadline. */
 static void
 check_verifies(struct sim *sim)
@@ -161,7 +228,7 @@ check_verifies(struct sim *sim)
 
 		if (ask->what == ASK_VERIFY && ask->lost_at != 0 &&
 		    sim->now > ask->lost_at + 10 * sim->plan.usual &&
-		    (sim->plan.troubles & ANSWERS_MAY_HANG) == 0)
+		    (sim->plan.troubles & (ANSWERS_MAY_HANG | 1U << TROUBLE_HOMES)) == 0)
 			check_fail(sim, 3,
 			    "request %d of daemon %d verifies what is lost, and waits",
 			    (int)ask->request, ask->daemon + 1);
@@ -222,7 +289,8 @@ check_healed(struct sim *sim)
 		    slot->removed > slot->deeds[belief->daemon].claimed)
 			check_fail(sim, 10, "%s was deleted by name, and nobody noticed",
 			    queue_b(belief->name, belief->slot));
-		if (belief->heard != 0 && !belief->revoked && slot->a_came < belief->heard)
+		if (belief->heard != 0 && !belief->revoked && slot->a_came < belief->heard &&
+		    !check_is_unseen(sim, belief))
 			check_fail(sim, 5, "%s was deleted, which was heard and not told",
 			    queue_a(belief->name, belief->slot));
 	}
@@ -236,11 +304,17 @@ check_healed(struct sim *sim)
 	(1U << TROUBLE_REFUSE | 1U << TROUBLE_CLOSE | 1U << TROUBLE_SILENCE |                      \
 	    1U << TROUBLE_CANCEL | 1U << TROUBLE_LOSE_A | 1U << TROUBLE_UNHEARD)
 
+bool
+check_is_unseen(const struct sim *sim, const struct belief *belief)
+{
+	return belief->by_consumer && sim_is_short(sim);
+}
+
 static void
 check_is_watched(struct sim *sim, const struct belief *belief)
 {
 	if (!belief->revoked && sim->now - belief->granted_at > WATCH_TIME &&
-	    (sim->plan.troubles & MAY_BE_UNWATCHED) == 0 &&
+	    !check_is_unseen(sim, belief) && (sim->plan.troubles & MAY_BE_UNWATCHED) == 0 &&
 	    memory_world_members(sim->world, queue_a(belief->name, belief->slot)) == 0)
 		check_fail(
 		    sim, 5, "%s is held, and not watched", queue_a(belief->name, belief->slot));
@@ -258,7 +332,8 @@ check_watches(struct sim *sim)
 
 			if (belief->daemon != i || belief->slot == 0)
 				continue;
-			least += !belief->revoked && sim->now - belief->granted_at > WATCH_TIME;
+			least += !belief->revoked && !check_is_unseen(sim, belief) &&
+				 sim->now - belief->granted_at > WATCH_TIME;
 			check_is_watched(sim, belief);
 			most++;
 		}
@@ -281,7 +356,7 @@ check_verified(struct sim *sim)
 		    !truth_is_ours(sim, belief->daemon, belief->name, belief->slot))
 			check_fail(sim, 10, "%s was verified, and is not ours",
 			    queue_b(belief->name, belief->slot));
-		if (!belief->revoked && belief->slot != 0 &&
+		if (!belief->revoked && belief->slot != 0 && !check_is_unseen(sim, belief) &&
 		    !sim->truth.names[belief->name].slots[belief->slot].a)
 			check_fail(sim, 5, "%s was verified, and is gone",
 			    queue_a(belief->name, belief->slot));
@@ -329,10 +404,30 @@ check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 		    (int)counts.granted, (int)daemon->granted);
 }
 
+/* Nobody holds a B, and the last holder of a removed slot has deleted its B. */
+static void
+check_holders_quiet(struct sim *sim)
+{
+	for (int name = 0; name < sim->plan.names; name++) {
+		for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
+			const struct truth_slot *of = &sim->truth.names[name].slots[slot];
+
+			if (truth_is_held(sim, name, slot))
+				check_fail(sim, 3, "%s is left behind, and held",
+				    queue_b(name, slot));
+			else if (slot != 0 && !of->a && of->left_at > sim->waits.settled &&
+				 memory_world_durable(sim->world, queue_b(name, slot)))
+				check_fail(
+				    sim, 3, "%s is left behind, and removed", queue_b(name, slot));
+		}
+	}
+}
+
 void
 check_quiet(struct sim *sim)
 {
 	for (int i = 0; i < sim->plan.daemons; i++)
 		check_daemon_quiet(sim, &sim->daemons[i]);
 	memory_world_each(sim->world, look_at_queue, sim);
+	check_holders_quiet(sim);
 }

@@ -14,7 +14,13 @@ void check_claim(struct sim *sim, const struct memory_performed *what, struct qu
 void check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, struct queue_id id);
 /* The daemon's present lock connection checked a queue of a slot. */
 void check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id);
-void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id);
+void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon,
+    const struct memory_performed *what, struct queue_id id);
+/* Somebody deletes a B that is durable, or would be. */
+void check_remove_holder(struct sim *sim, const struct memory_performed *what, struct queue_id id);
+/* The broker layer answers a daemon's claim. */
+void check_claim_answered(struct sim *sim, const struct sim_daemon *daemon,
+    const struct wait_seen *seen, enum broker_answer answer);
 void check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 void check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 /* lock: the name that is entered or removed; NULL: none. */
@@ -46,11 +52,13 @@ void check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belie
     const struct lock_notice *notice);
 
 /* The daemon stated safe_until of a lock, or sent it to a peer that had asked for such notices. */
-void check_safe_until(struct sim *sim, struct sim_daemon *daemon, int64_t safe_until);
+void check_safe_until(
+    struct sim *sim, struct sim_daemon *daemon, int name, int slot, int64_t safe_until);
 void check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *peer,
     const struct lock_notice *notice);
 /* Whether the daemon may report a lock as lost although B still belongs to it. */
-bool check_lease_is_over(const struct sim *sim, const struct sim_daemon *daemon);
+bool check_lease_is_over(
+    const struct sim *sim, const struct sim_daemon *daemon, int name, int slot);
 /* Always: the lease of a lock, and that its B is checked. */
 void check_lease(struct sim *sim, struct belief *belief);
 /* Whether B may be free while its peer believes in the lock: the exceptions of docs/SAFETY.md. */
@@ -98,6 +106,8 @@ void check_healed(struct sim *sim);
 bool check_is_clean(const struct sim *sim, int name);
 /* At rest, after a repair. */
 void check_repaired(struct sim *sim, int name);
+/* Whether no channel may be left for the checks of the slot queues of holds by consumer. */
+bool check_is_unseen(const struct sim *sim, const struct belief *belief);
 /* At rest: the watches are those of the held slots. */
 void check_watches(struct sim *sim);
 /* At rest, and every lock that is believed to be held was just verified. */

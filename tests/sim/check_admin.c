@@ -216,7 +216,7 @@ check_holders_gone(struct sim *sim, const struct ask *ask, const struct lock_ans
 		removed[slot] = its->a_gone > locked && its->a_gone_by == ask->daemon;
 		any |= removed[slot];
 		if (its->b_came < locked &&
-		    memory_world_has(sim->world, queue_b(ask->name, slot), NULL))
+		    truth_is_held(sim, ask->name, slot))
 			check_fail(sim, 13, "%s was waited for, and is still held",
 			    queue_b(ask->name, slot));
 	}
@@ -280,7 +280,7 @@ has_orphan(const struct sim *sim, int name, uint64_t since)
 		const struct truth_slot *of = &sim->truth.names[name].slots[slot];
 
 		if (!of->a && of->a_gone < since && of->b_came < since &&
-		    memory_world_has(sim->world, queue_b(name, slot), NULL))
+		    truth_is_held(sim, name, slot))
 			return true;
 	}
 	return false;
@@ -331,7 +331,7 @@ static void
 check_awaited(struct sim *sim, const struct ask *ask)
 {
 	const struct truth_slot *slot = &sim->truth.names[ask->name].slots[ask->slot];
-	bool has = memory_world_has(sim->world, queue_b(ask->name, ask->slot), NULL);
+	bool has = truth_is_held(sim, ask->name, ask->slot);
 	bool came = slot->b_came > ask->since;
 
 	if (ask->busy ? !ask->was_busy && !came : ask->was_busy && has && !came)

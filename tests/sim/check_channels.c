@@ -60,7 +60,8 @@ look_at_user(struct sim *sim, const struct sim_daemon *daemon, int user)
 	lock_get_counts(daemon->engine, &counts);
 	taken = counts.holds + counts.in_flight - slotless;
 	there_is =
-	    taken < sim->plan.channels_max &&
+	    /* A daemon that holds by consumer leaves one for the checks of slot queues. */
+	    taken + sim->plan.consumers < sim->plan.channels_max &&
 	    memory_broker_channels_taken(daemon->broker, BROKER_LOCKS) < sim->plan.channels_max &&
 	    (user == 2 || taken - others < plan_most_of_user(&sim->plan));
 	if (!there_is)

@@ -14,7 +14,7 @@
  */
 #define LOOKS_MAY_FAIL                                                                             \
 	(1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_FEW_CHANNELS |                 \
-	    1U << TROUBLE_REFUSE)
+	    1U << TROUBLE_REFUSE | 1U << TROUBLE_HOMES)
 
 /* The troubles that do not hold up a look at B, or its answer. */
 #define LOOKS_ARE_PUNCTUAL                                                                         \
@@ -34,12 +34,15 @@ may_be_silent(const struct sim *sim)
  * when it is over.
  */
 void
-check_safe_until(struct sim *sim, struct sim_daemon *daemon, int64_t safe_until)
+check_safe_until(
+    struct sim *sim, struct sim_daemon *daemon, int name, int slot, int64_t safe_until)
 {
-	if (safe_until > truth_lease(sim, daemon->number))
-		check_fail(sim, 7, "daemon %d says safe for %.1f ms, and it is for %.1f ms",
+	int64_t lease = truth_lease_of(sim, daemon->number, name, slot);
+
+	if (safe_until > lease)
+		check_fail(sim, 7, "daemon %d says safe for %.1f ms, and %s is for %.1f ms",
 		    daemon->number + 1, (double)(safe_until - sim->now) / 1e6,
-		    (double)(truth_lease(sim, daemon->number) - sim->now) / 1e6);
+		    queue_b(name, slot), (double)(lease - sim->now) / 1e6);
 	else if (safe_until <= sim->now)
 		check_fail(sim, 7, "daemon %d says safe %.1f ms after the lease's end",
 		    daemon->number + 1, (double)(sim->now - safe_until) / 1e6);
@@ -59,20 +62,39 @@ check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *
 		if (belief->daemon != daemon->number || belief->peer != peer->id || !belief->heeds)
 			continue;
 		asked = true;
-		belief->safe_until = notice->safe_until;
+		check_safe_until(sim, daemon, belief->name, belief->slot, notice->safe_until);
+		/* A newer time only extends the lease of a hold that has one of its own. */
+		if (!sim->plan.consumers || notice->safe_until > belief->safe_until)
+			belief->safe_until = notice->safe_until;
 	}
 	if (!asked)
 		check_fail(sim, 7, "peer %d heard of a lease, and did not ask to", (int)peer->id);
 	if (notice->safe_until <= peer->safe_until)
 		check_fail(sim, 7, "the lease of peer %d went back", (int)peer->id);
 	peer->safe_until = notice->safe_until;
-	check_safe_until(sim, daemon, notice->safe_until);
+}
+
+/* Whether questions about the B may have been unanswered for the time of a lease. */
+static bool
+may_be_unanswered(
+    const struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
+{
+	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
+	const struct home_way *way = &sim->homes[daemon->node];
+	int64_t long_ago = sim->now - LEASE;
+
+	return of->by_consumer &&
+	       (way->reach != MEMORY_REACHED || way->changed_at >= long_ago ||
+		   daemon->blocked != 0 || daemon->disturbed >= long_ago ||
+		   of->deeds[daemon->number].b_read_at <= long_ago + LOOK_SLACK(sim));
 }
 
 bool
-check_lease_is_over(const struct sim *sim, const struct sim_daemon *daemon)
+check_lease_is_over(
+    const struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
 {
-	return sim->now >= daemon->safe_until || may_be_silent(sim);
+	return sim->now >= daemon->safe_until || may_be_silent(sim) ||
+	       may_be_unanswered(sim, daemon, name, slot);
 }
 
 /*
@@ -82,12 +104,15 @@ check_lease_is_over(const struct sim *sim, const struct sim_daemon *daemon)
 static void
 check_lost_in_time(struct sim *sim, const struct belief *belief)
 {
-	int64_t late = sim->now - truth_lease(sim, belief->daemon);
+	int64_t late =
+	    sim->now - truth_lease_of(sim, belief->daemon, belief->name, belief->slot);
 
 	if (late > 0)
 		check_fail(sim, 7, "lock %d of daemon %d outlived its lease by %.1f ms",
 		    (int)belief->lock, belief->daemon + 1, (double)late / 1e6);
-	else if (belief->heeds && sim->now - belief->safe_until > HEARTBEAT / 3)
+	/* A peer is told of the earliest lease of its holds, which a silent home does not extend. */
+	else if (belief->heeds && sim->now - belief->safe_until > HEARTBEAT / 3 &&
+		 (sim->plan.troubles & 1U << TROUBLE_HOMES) == 0)
 		check_fail(sim, 7, "the peer of lock %d of daemon %d was not told of its lease",
 		    (int)belief->lock, belief->daemon + 1);
 }
@@ -139,6 +164,7 @@ check_lease(struct sim *sim, struct belief *belief)
 	const struct sim_daemon *daemon = &sim->daemons[belief->daemon];
 
 	if (belief->heard_due != 0 && sim->now > belief->heard_due && !belief->revoked &&
+	    !check_is_unseen(sim, belief) &&
 	    sim->truth.names[belief->name].slots[belief->slot].a_came < belief->heard)
 		check_fail(sim, 5, "%s was deleted, and nobody was told in time",
 		    queue_a(belief->name, belief->slot));

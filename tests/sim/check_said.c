@@ -18,8 +18,7 @@ check_grant_was_claimed(struct sim *sim, int daemon, int name, const struct lock
 		    sim, 2, "granted %s, which this link has not claimed", queue_b(name, slot));
 	else if (check_has_passed(sim, daemon, name, slot))
 		check_handed_on(sim, daemon, name, answer);
-	else if (slot != 0 && (deeds->a_seen < deeds->claimed ||
-				  deeds->a_seen_channel != deeds->claimed_channel))
+	else if (slot != 0 && deeds->a_seen_behind < deeds->claimed)
 		check_fail(sim, 2, "granted %s, and A was not seen since it was claimed",
 		    queue_b(name, slot));
 }
@@ -33,6 +32,7 @@ check_grant_is_the_only_one(struct sim *sim, const struct ask *ask, int slot)
 	    .name = name,
 	    .slot = slot,
 	    .heeds = ask->lease,
+	    .by_consumer = sim->truth.names[name].slots[slot].by_consumer,
 	    .connection = truth_hold_connection(sim, daemon)};
 	bool is_deceived = check_is_excepted(sim, &its);
 
@@ -119,7 +119,7 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 	if (pass->owed && pass->daemon == daemon->number && pass->name == name &&
 	    pass->slot == answer->slot)
 		pass->owed = false;
-	check_safe_until(sim, daemon, answer->safe_until);
+	check_safe_until(sim, daemon, name, answer->slot, answer->safe_until);
 }
 
 bool
@@ -232,6 +232,28 @@ is_handed_on(struct sim *sim, const struct ask *ask)
 	return true;
 }
 
+/* The broker had ended the consumer, or its channel, before it was asked to. */
+static bool
+is_freed(const struct sim *sim, const struct ask *ask)
+{
+	const struct truth_slot *slot = &sim->truth.names[ask->name].slots[ask->slot];
+	uint64_t claimed = slot->deeds[ask->daemon].claimed;
+
+	return (slot->freed > claimed || slot->parted > claimed || slot->removed > claimed) &&
+	       !truth_is_ours(sim, ask->daemon, ask->name, ask->slot);
+}
+
+/* The daemon's own request freed B, and its link was up all the time. */
+static bool
+is_dropped(const struct sim *sim, const struct ask *ask)
+{
+	const struct truth_deeds *deeds = truth_deeds(sim, ask->daemon, ask->name, ask->slot);
+
+	return deeds->connection == truth_hold_connection(sim, ask->daemon) &&
+	       deeds->connection == ask->connection && deeds->dropped > ask->since &&
+	       sim->truth.forsaken[ask->daemon] != ask->connection;
+}
+
 /* Invariant 6: "released" is never said before the delete was performed, or it was handed on. */
 static void
 check_released(struct sim *sim, const struct ask *ask, enum reason reason)
@@ -245,15 +267,16 @@ check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 			right = ask->held;
 		else
 			right = ask->held && deeds->connection == ask->connection &&
-				(deeds->dropped > ask->since || is_handed_on(sim, ask));
+				(deeds->dropped > ask->since || is_freed(sim, ask) ||
+				    is_handed_on(sim, ask));
 		break;
 	case REASON_NOT_HELD:
 		right = !ask->held;
 		break;
 	case REASON_LOST:
-		right = ask->held && !ask->slotless &&
+		right = ask->held && !ask->slotless && !is_dropped(sim, ask) &&
 			(!truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
-			    check_lease_is_over(sim, &sim->daemons[ask->daemon]));
+			    check_lease_is_over(sim, &sim->daemons[ask->daemon], ask->name, ask->slot));
 		break;
 	case REASON_BROKER_REFUSED:
 		right = sim->truth.refusals > 0 && !ask->slotless;
@@ -305,7 +328,7 @@ check_verify(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 	switch (reason) {
 	case REASON_NONE:
 		right = verify_may_say_held(sim, ask, belief);
-		check_safe_until(sim, daemon, answer->safe_until);
+		check_safe_until(sim, daemon, ask->name, ask->slot, answer->safe_until);
 		break;
 	case REASON_NOT_HELD:
 		right = !ask->held || belief == NULL;
@@ -318,7 +341,7 @@ check_verify(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 	case REASON_LOST:
 		right = ask->held &&
 			(belief == NULL || !truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
-			    check_lease_is_over(sim, daemon));
+			    check_lease_is_over(sim, daemon, ask->name, ask->slot));
 		break;
 	case REASON_BROKER_REFUSED:
 		right = sim->truth.refusals > 0;
@@ -404,7 +427,7 @@ check_lost(struct sim *sim, const struct sim_daemon *daemon, const struct belief
 		check_fail(sim, 4, "taken away without an order");
 	else if (reason == REASON_LOST &&
 		 truth_is_ours(sim, daemon->number, belief->name, belief->slot) &&
-		 !check_lease_is_over(sim, daemon))
+		 !check_lease_is_over(sim, daemon, belief->name, belief->slot))
 		check_fail(sim, 4, "told to have lost %s, which is still ours",
 		    queue_b(belief->name, belief->slot));
 }

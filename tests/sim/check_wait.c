@@ -31,7 +31,7 @@
 #define PROBES_MAY_HANG                                                                            \
 	(1U << TROUBLE_CUT | 1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |   \
 	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART | 1U << TROUBLE_DENY |                   \
-	    1U << TROUBLE_CLOSE | 1U << TROUBLE_FUSE | 1U << TROUBLE_ALARM)
+	    1U << TROUBLE_CLOSE | 1U << TROUBLE_FUSE | 1U << TROUBLE_ALARM | 1U << TROUBLE_HOMES)
 /* With these a daemon may believe in a watch that is none. */
 #define WATCHES_MAY_DECEIVE                                                                        \
 	(1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |                       \
@@ -110,6 +110,7 @@ check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int 
 	 * seen.
 	 */
 	if (deeds->claimed > deeds->dropped && seen->granted > deeds->claimed &&
+	    truth_is_ours(sim, daemon->number, name, slot) &&
 	    of->removed < deeds->claimed && seen->revoked == 0 && deeds->a_absent == 0 &&
 	    !is_held(sim, daemon->number, name, slot))
 		check_fail(sim, 15, "daemon %d tells others of %s, which it has",
@@ -167,14 +168,16 @@ watches_are_true(const struct sim *sim)
 
 /* Of what was not looked at now. */
 static void
-check_is_fresh(struct sim *sim, const struct lock_answer *answer, const char *queue)
+check_is_fresh(
+    struct sim *sim, const struct lock_answer *answer, const char *queue, bool by_consumer)
 {
 	int64_t left = answer->safe_until - sim->now, heard = LEASE - left;
 
 	if (left <= HEARTBEAT / 2)
 		check_fail(sim, 17, "%s was handed on %.1f ms before its lease is over", queue,
 		    (double)left / 1e6);
-	else if (heard >= FRESH)
+	/* By consumer it is the lease of B, and the link may have been heard since. */
+	else if (heard >= FRESH && !by_consumer)
 		check_fail(sim, 17, "%s was handed on, and its link was heard %.1f ms ago", queue,
 		    (double)heard / 1e6);
 }
@@ -201,7 +204,7 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 		check_fail(
 		    sim, 17, "%s was handed on, its slot unseen since it was claimed", queue);
 	else if (looked < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
-		check_is_fresh(sim, answer, queue);
+		check_is_fresh(sim, answer, queue, of->by_consumer);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */
 	if (answer->slot == 0 || of->a || seen->unheard != 0)
 		return;
@@ -345,7 +348,7 @@ look_at_slot(struct sim *sim, int name, int slot)
 	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
 	struct wait_slot *wait = &sim->waits.names[name].slots[slot];
 
-	if (memory_world_has(sim->world, queue_b(name, slot), NULL))
+	if (truth_is_held(sim, name, slot))
 		wait->free_since = INT64_MAX;
 	else if (wait->free_since == INT64_MAX || of->claimed_at >= wait->free_since)
 		wait->free_since = sim->now;
@@ -444,6 +447,7 @@ static void
 check_ask(struct sim *sim, const struct ask *ask)
 {
 	struct wait_name *of = &sim->waits.names[ask->name];
+	unsigned node = sim->daemons[ask->daemon].node;
 	int first = ask->kind == LOCK_KIND_MUTEX ? 0 : 1;
 	int last = ask->kind == LOCK_KIND_MUTEX              ? 0
 		   : ask->kind == LOCK_KIND_PERSISTENT_MUTEX ? 1
@@ -465,10 +469,12 @@ check_ask(struct sim *sim, const struct ask *ask)
 		 */
 		if (is_held(sim, ask->daemon, ask->name, slot))
 			of->slots[slot].seen[ask->daemon].held_at = sim->now;
-		if (of->slots[slot].free_since == INT64_MAX)
+		if (of->slots[slot].free_since == INT64_MAX ||
+		    sim_is_cut_off(sim, node, queue_b(ask->name, slot)))
 			continue;
 		check_not_free(sim, ask,
-		    later(could_since(sim, ask, of->slots[slot].free_since),
+		    later(later(could_since(sim, ask, of->slots[slot].free_since),
+			      sim->homes[node].changed_at),
 			of->slots[slot].seen[ask->daemon].held_at),
 		    patience(sim), queue_b(ask->name, slot));
 		check_promptly(sim, ask, slot);
@@ -542,7 +548,7 @@ known_slots(const struct sim *sim, int name)
 			return SLOTS_KNOWN;
 	}
 	while (slot > 0 && !sim->truth.names[name].slots[slot].a &&
-	       !memory_world_has(sim->world, queue_b(name, slot), NULL))
+	       !truth_is_held(sim, name, slot))
 		slot--;
 	return slot;
 }

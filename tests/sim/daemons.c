@@ -37,12 +37,19 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 	};
 
 	belief.heeds &= !belief.slotless;
+	belief.by_consumer = !belief.slotless &&
+			     sim->truth.names[ask->name].slots[belief.slot].by_consumer;
 	for (int i = 0; i < PEERS_MAX; i++) {
 		struct sim_peer *peer = &daemon->peers[i];
 
 		if (peer->id != ask->peer)
 			continue;
-		/* The last safe_until that the peer was told holds for all its locks. */
+		/*
+		 * The last safe_until that the peer was told holds for all its locks. Holds by
+		 * consumer have leases of their own, and the peer is told of the earliest.
+		 */
+		if (sim->plan.consumers)
+			break;
 		if (belief.heeds && peer->safe_until > belief.safe_until)
 			belief.safe_until = peer->safe_until;
 		if (belief.heeds)
@@ -185,6 +192,8 @@ daemon_start(struct sim *sim, int number)
 	daemon->broker = memory_broker_new_at(sim->world, daemon->heard, HEARTBEAT / NSEC_PER_SEC,
 	    sim->plan.channels_max, dice_next(&sim->dice));
 	memory_broker_set_channels_max(daemon->broker, BROKER_AUXILIARY, AUXILIARY_CHANNELS_MAX);
+	daemon->node = sim->plan.consumers ? (unsigned)number % HOME : 0;
+	memory_broker_set_node(daemon->broker, daemon->node);
 	probes_init(daemon);
 	tap_init(daemon);
 	daemon->engine = lock_engine_new(

@@ -3,6 +3,8 @@
 /* A B that the server's bug deletes is deleted so soon after its declare. */
 #define BY_NAME_WITHIN (30 * NSEC_PER_MSEC)
 #define BY_NAME_SLOTS 4
+/* The node of all foreign clients (memory.h). */
+#define FOREIGN_NODE 0
 
 static int64_t
 any_time(struct sim *sim, int64_t most)
@@ -19,7 +21,8 @@ any_name(struct sim *sim)
 static void
 put_foreign(struct sim *sim, struct queue_id id)
 {
-	if (sim->foreign_count == FOREIGN_MAX || !truth_put_foreign(sim, id))
+	if (sim->foreign_count == FOREIGN_MAX ||
+	    sim_is_cut_off(sim, FOREIGN_NODE, queue_text(id)) || !truth_put_foreign(sim, id))
 		return;
 	NOTE(sim, .text = "a foreign client takes {q}", .queue = queue_text(id));
 	sim->foreign[sim->foreign_count++] = id;
@@ -28,9 +31,26 @@ put_foreign(struct sim *sim, struct queue_id id)
 static void
 end_foreign(struct sim *sim, size_t which)
 {
-	NOTE(sim, .text = "a foreign client leaves {q}", .queue = queue_text(sim->foreign[which]));
-	memory_world_remove(sim->world, queue_text(sim->foreign[which]));
+	const char *queue = queue_text(sim->foreign[which]);
+
+	NOTE(sim, .text = "a foreign client leaves {q}", .queue = queue);
+	if (!memory_world_durable(sim->world, queue))
+		memory_world_remove(sim->world, queue);
+	/* It may have come again while its home had given it up. */
+	while (memory_world_let_go(sim->world, queue))
+		continue;
 	sim->foreign[which] = sim->foreign[--sim->foreign_count];
+}
+
+static void
+publish_to_b(struct sim *sim)
+{
+	const char *queue = queue_b(any_name(sim), (int)dice_below(&sim->dice, 3));
+
+	if (!memory_world_durable(sim->world, queue))
+		return;
+	NOTE(sim, .text = "somebody publishes to {q}", .queue = queue);
+	memory_world_publish(sim->world, queue, "not a lock's message");
 }
 
 void
@@ -40,6 +60,10 @@ meddle_foreign(struct sim *sim)
 
 	if (sim->foreign_count > 0 && dice_percent(&sim->dice, 50)) {
 		end_foreign(sim, dice_below(&sim->dice, sim->foreign_count));
+		return;
+	}
+	if (sim->plan.consumers && dice_percent(&sim->dice, 10)) {
+		publish_to_b(sim);
 		return;
 	}
 	if (dice_percent(&sim->dice, 15))
@@ -75,11 +99,68 @@ meddle_lose_b(struct sim *sim)
 	name = belief->name;
 	slot = belief->slot;
 	if (belief->slotless || !truth_is_ours(sim, belief->daemon, name, slot) ||
-	    is_foreign(sim, name, slot) || !truth_remove_b(sim, name, slot, false))
+	    is_foreign(sim, name, slot) ||
+	    sim_is_cut_off(sim, FOREIGN_NODE, queue_b(name, slot)) || !truth_remove_b(sim, name, slot, false))
 		return;
 	NOTE(sim, .text = "{q} is deleted behind its holder's back", .queue = queue_b(name, slot));
 	if (dice_percent(&sim->dice, 30))
 		put_foreign(sim, (struct queue_id){QUEUE_B, name, slot});
+}
+
+/*
+ * An exclusive queue was deleted behind its holder's back. A passive declare does not tell it from
+ * a durable queue of that name.
+ */
+static bool
+is_missed(const struct sim *sim, const struct truth_slot *slot)
+{
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		const struct truth_deeds *deeds = &slot->deeds[i];
+
+		if (!slot->by_consumer && slot->removed > deeds->claimed &&
+		    deeds->claimed > deeds->dropped &&
+		    deeds->connection == truth_hold_connection(sim, i))
+			return true;
+	}
+	return false;
+}
+
+/* By the rule of broker_delete_holder(). The administration of lockbroker does this in admins.c. */
+void
+meddle_convert(struct sim *sim)
+{
+	int name = any_name(sim), slot = 1 + (int)dice_below(&sim->dice, 3);
+	const char *queue = queue_b(name, slot);
+
+	if (!sim->truth.names[name].slots[slot].a ||
+	    is_missed(sim, &sim->truth.names[name].slots[slot]))
+		return;
+	if (truth_put_holder(sim, name, slot)) {
+		NOTE(sim, .text = "{q} is made durable by somebody", .queue = queue);
+	} else if (memory_world_durable(sim->world, queue) && !truth_is_held(sim, name, slot) &&
+		   !sim_is_cut_off(sim, FOREIGN_NODE, queue)) {
+		NOTE(sim, .text = "{q}, which is durable, is deleted by somebody", .queue = queue);
+		memory_world_remove(sim->world, queue);
+	}
+}
+
+void
+meddle_cancel_b(struct sim *sim)
+{
+	const struct belief *belief;
+	const char *queue;
+
+	if (sim->book.belief_count == 0)
+		return;
+	belief = &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
+	if (belief->slotless)
+		return;
+	queue = queue_b(belief->name, belief->slot);
+	if (!memory_world_durable(sim->world, queue) || sim_is_cut_off(sim, FOREIGN_NODE, queue) ||
+	    !memory_world_cancel(sim->world, queue))
+		return;
+	NOTE(sim, .text = "the server cancels the consumer of {q}", .queue = queue);
+	truth_find_freed(sim, true);
 }
 
 static void

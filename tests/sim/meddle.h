@@ -12,6 +12,10 @@ void meddle_init(struct sim *sim);
 void meddle_end(struct sim *sim);
 /* A foreign client comes or leaves. */
 void meddle_foreign(struct sim *sim);
+/* Makes the durable B of a slot that has none, or deletes one that nobody holds. */
+void meddle_convert(struct sim *sim);
+/* The server ends the consumer that holds some slot. */
+void meddle_cancel_b(struct sim *sim);
 /* Deletes a B, or deletes an A that may come back. */
 void meddle_lose_b(struct sim *sim);
 void meddle_lose_a(struct sim *sim);

@@ -12,6 +12,7 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
 #include "tests/sim/fuse.h"
+#include "tests/sim/homes.h"
 #include "tests/sim/messages.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/trouble.h"
@@ -168,6 +169,11 @@ any_plan(struct dice *dice)
 	/* More than half of them are never left to others. */
 	if (plan.troubles & 1U << TROUBLE_FEW_CHANNELS && dice_percent(dice, 80))
 		plan.settings.channels_reserve = dice_below(dice, plan.channels_max);
+	plan.consumers = dice_percent(dice, 50);
+	if (plan.troubles & (1U << TROUBLE_HOMES | 1U << TROUBLE_CONVERT))
+		plan.consumers = true;
+	if (plan.consumers && dice_percent(dice, 50))
+		plan.settings.claim = BROKER_BY_CONSUMER;
 	if (dice_percent(dice, 40))
 		plan.settings.flights_most = 1 + dice_below(dice, 3);
 	return plan;
@@ -178,10 +184,11 @@ put_slots(struct sim *sim)
 {
 	for (int name = 0; name < sim->plan.names; name++) {
 		int slots = (int)dice_below(&sim->dice, 4);
+		unsigned roll = sim->plan.consumers ? (unsigned)dice_below(&sim->dice, 100) : 0;
 
 		if (dice_percent(&sim->dice, 4))
 			slots = SLOTS_MAX;
-		truth_begin(sim, name, slots);
+		truth_begin(sim, name, slots, roll < 30 ? 0 : roll < 75 ? 100 : 50);
 	}
 }
 
@@ -216,6 +223,12 @@ start(struct sim *sim, uint64_t seed, bool aloud)
 	trouble_init(sim, &behaviour);
 	sim->world = memory_world_new(sim->timers, &behaviour);
 	memory_world_set_deletes_by_name(sim->world, sim_has(sim, TROUBLE_BY_NAME));
+	NOTE(sim, .text = "the plan: troubles {n}, channels {m}, {w}",
+	    .n = (int64_t)sim->plan.troubles, .m = (int64_t)sim->plan.channels_max,
+	    .word = !sim->plan.consumers ? "exclusive queues"
+		    : sim->plan.settings.claim == BROKER_BY_CONSUMER
+			? "both ways, mutexes by consumer"
+			: "both ways, mutexes by queue");
 	queues_use(sim->plan.python);
 	put_slots(sim);
 	for (int i = 0; i < sim->plan.daemons; i++)
@@ -227,6 +240,7 @@ end(struct sim *sim)
 {
 	timers_cancel(sim->timers, &sim->by_name);
 	timers_cancel(sim->timers, &sim->a_back);
+	homes_end(sim);
 	fuse_out(sim);
 	for (int i = 0; i < sim->plan.daemons; i++)
 		daemon_kill(&sim->daemons[i]);

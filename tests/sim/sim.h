@@ -11,7 +11,7 @@
  *	ways, daemons		connections and daemons
  *	clients, admins		the actors
  *	messages, crowd		further actors
- *	fuse, trouble, meddle	the troubles
+ *	fuse, homes, trouble, meddle	the troubles
  *	calm, schedule		the end of a schedule; from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
@@ -36,6 +36,8 @@
 #define PLAN_FEW 2
 /* A limit that is never reached. */
 #define PLAN_MANY 1000
+/* The node of the holder queues that may be out of reach. No daemon is connected to it. */
+#define HOME 2
 /* Locks with numbers above this are not checked. */
 #define GIVEN_MOST 4096
 
@@ -68,7 +70,9 @@ enum trouble {
 	TROUBLE_DRAIN,   /* a daemon is stopped in order and started again */
 	TROUBLE_FEW_CHANNELS, /* the broker allows few channels */
 	TROUBLE_LINES,        /* hints are lost or invalid; wait queues are deleted */
-	TROUBLE_FUSE, /* a daemon or its auxiliary connection ends after a step of administration */
+	TROUBLE_HOMES,   /* the home of holder queues is silent, parted or down */
+	TROUBLE_CONVERT, /* slots change between the two ways to hold them, by a foreign hand */
+	TROUBLE_FUSE,    /* a daemon or its auxiliary connection ends after a step of administration */
 	TROUBLES
 };
 
@@ -90,6 +94,7 @@ struct plan {
 	unsigned channels_max; /* of a lock connection */
 	bool crowd;            /* many waiters for few names */
 	bool python;           /* the names of amqp-locks-python */
+	bool consumers;        /* slots are held by consumers, too */
 	bool messages;         /* the daemons send each other queries */
 	struct lock_settings settings;
 };
@@ -167,10 +172,12 @@ struct sim_daemon {
 	int replies;              /* number of answers to it */
 	struct seen_wait waits[WAITS_SEEN];
 	struct seen_slot awaited[NAMES][SLOTS_KNOWN + 1];
+	TAILQ_HEAD(, tap_claim) claims; /* owned; unanswered claims */
 	TAILQ_HEAD(, tap_count) counts; /* owned; running counts of consumers of wait queues */
 	bool hearing;                   /* it handles news of a wait queue */
 	bool counting; /* it handles such a count: hints of an administrator follow */
 	TAILQ_HEAD(, probes_asked) asked; /* owned; unanswered probes */
+	unsigned node;
 };
 
 struct sim {
@@ -208,7 +215,13 @@ struct sim {
 	struct timer fuse;
 	/* The last order on each name that has not succeeded, as far as the peers know. */
 	struct order unfinished[NAMES];
-	/* The queues that foreign clients own exclusively. */
+	/* How each other node reaches HOME, the next change, and the time of the last one. */
+	struct home_way {
+		enum memory_reach reach;
+		struct timer timer;
+		int64_t changed_at;
+	} homes[HOME];
+	/* The queues that foreign clients own, or consume, exclusively. */
 	struct queue_id foreign[FOREIGN_MAX];
 	size_t foreign_count;
 	uint64_t steps;      /* number of steps so far */
@@ -226,6 +239,15 @@ static inline bool
 sim_has(const struct sim *sim, enum trouble trouble)
 {
 	return !sim->calm && (sim->plan.troubles & 1U << trouble) != 0;
+}
+
+/* Whether the node cannot use the queue now. */
+static inline bool
+sim_is_cut_off(const struct sim *sim, unsigned node, const char *queue)
+{
+	return sim->homes[node].reach != MEMORY_REACHED &&
+	       memory_world_durable(sim->world, queue) &&
+	       memory_world_home(sim->world, queue) == HOME;
 }
 
 /* Whether there may be too few channels. */

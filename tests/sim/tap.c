@@ -51,6 +51,45 @@ daemon_of(const struct broker *broker)
 
 /* ---- sent ---- */
 
+/* A claim that is not answered yet. */
+struct tap_claim {
+	struct sim_daemon *daemon;
+	struct queue_id id;
+	struct broker_done done; /* the engine's */
+	TAILQ_ENTRY(tap_claim) entry;
+};
+
+static void
+on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct tap_claim *claim = ctx;
+	struct sim_daemon *daemon = claim->daemon;
+	struct broker_done done = claim->done;
+
+	check_claim_answered(running, daemon,
+	    &running->waits.names[claim->id.name].slots[claim->id.slot].seen[daemon->number],
+	    reply->answer);
+	TAILQ_REMOVE(&daemon->claims, claim, entry);
+	free(claim);
+	done.fn(done.ctx, id, reply);
+}
+
+static struct broker_done
+listen_to_claim(struct sim_daemon *daemon, struct queue_id id, struct broker_done done)
+{
+	struct tap_claim *claim = mem_alloc(sizeof(*claim));
+	struct wait_seen *seen =
+	    &running->waits.names[id.name].slots[id.slot].seen[daemon->number];
+
+	seen->claim_connection = truth_hold_connection(running, daemon->number);
+	seen->claim_answer = BROKER_UNKNOWN;
+	claim->daemon = daemon;
+	claim->id = id;
+	claim->done = done;
+	TAILQ_INSERT_TAIL(&daemon->claims, claim, entry);
+	return (struct broker_done){on_claimed, claim, done.id};
+}
+
 void
 __wrap_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
@@ -64,6 +103,7 @@ __wrap_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way
 		check_claim_sent(running, daemon, id);
 		running->stuck = running->stuck_claim;
 		running->stuck_claim = 0;
+		done = listen_to_claim(daemon, id, done);
 	}
 	__real_broker_claim(broker, channel, way, queue, done);
 }
@@ -177,13 +217,19 @@ tap_init(struct sim_daemon *daemon)
 {
 	running = daemon->sim;
 	TAILQ_INIT(&daemon->counts);
+	TAILQ_INIT(&daemon->claims);
 }
 
 void
 tap_done(struct sim_daemon *daemon)
 {
+	struct tap_claim *claim;
 	struct tap_count *count;
 
+	while ((claim = TAILQ_FIRST(&daemon->claims)) != NULL) {
+		TAILQ_REMOVE(&daemon->claims, claim, entry);
+		free(claim);
+	}
 	while ((count = TAILQ_FIRST(&daemon->counts)) != NULL) {
 		TAILQ_REMOVE(&daemon->counts, count, entry);
 		free(count);

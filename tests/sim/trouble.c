@@ -4,6 +4,7 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
 #include "tests/sim/fuse.h"
+#include "tests/sim/homes.h"
 #include "tests/sim/meddle.h"
 #include "tests/sim/ways.h"
 
@@ -54,7 +55,8 @@ refuses(void *ctx)
 {
 	struct sim *sim = ctx;
 
-	return sim_has(sim, TROUBLE_REFUSE) && dice_percent(&sim->dice, 2);
+	sim->truth.refuses = sim_has(sim, TROUBLE_REFUSE) && dice_percent(&sim->dice, 2);
+	return sim->truth.refuses;
 }
 
 /* Whether a watch misses a deletion. A deletion that it reports must be told. */
@@ -257,6 +259,7 @@ close_channel(struct sim *sim)
 	    .n = (int64_t)channel);
 	daemon->disturbed = sim->now;
 	memory_broker_close_channel(daemon->broker, channel, 406, "PRECONDITION_FAILED - timeout");
+	truth_find_freed(sim, true);
 }
 
 /* The end of a silent channel: its link ends. */
@@ -314,6 +317,7 @@ trouble_init(struct sim *sim, struct memory_behaviour *ret_mode)
 {
 	meddle_init(sim);
 	fuse_init(sim);
+	homes_init(sim);
 	*ret_mode = (struct memory_behaviour){
 	    .delay = delay,
 	    .silent = silent,
@@ -334,6 +338,10 @@ cancel_watches(struct sim *sim, struct sim_daemon *daemon)
 	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names),
 	    slot = 1 + (int)dice_below(&sim->dice, 3);
 
+	if (sim->plan.consumers && dice_percent(&sim->dice, 30)) {
+		meddle_cancel_b(sim);
+		return;
+	}
 	if (dice_percent(&sim->dice, 20) && !daemon->stopped) {
 		NOTE(sim, .text = "the watches of {d} end with their channel",
 		    .daemon = daemon->number);
@@ -423,6 +431,12 @@ make(struct sim *sim, enum trouble trouble)
 	case TROUBLE_LINES:
 		meddle_lines(sim);
 		break;
+	case TROUBLE_HOMES:
+		homes_step(sim);
+		break;
+	case TROUBLE_CONVERT:
+		meddle_convert(sim);
+		break;
 	case TROUBLE_FUSE:
 		fuse_light(sim);
 		break;
@@ -462,6 +476,7 @@ trouble_end(struct sim *sim)
 	if (sim->alarm)
 		alarm_changes(sim);
 	meddle_end(sim);
+	homes_end(sim);
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		struct sim_daemon *daemon = &sim->daemons[i];
 
@@ -479,7 +494,7 @@ trouble_end(struct sim *sim)
 			ways_cut(daemon, BROKER_AUXILIARY, 0, 0);
 		/* The engine sees to this itself where nothing is held, nor going to be. */
 		lock_get_counts(daemon->engine, &counts);
-		if (counts.holds + counts.waiting > 0)
+		if (counts.holds + counts.waiting > 0 || sim->plan.consumers)
 			end_silence(sim, daemon, BROKER_LOCKS);
 	}
 }

@@ -24,6 +24,8 @@ enum deed {
 	DEED_CLAIM,
 	DEED_CHECK,
 	DEED_DROP,
+	DEED_MAKE_HOLDER,   /* of a durable B: by an administrator, or in front of a claim */
+	DEED_REMOVE_HOLDER, /* by an administrator, or the last holder of a removed slot */
 	DEED_DECLARE,
 	DEED_DELETE,
 	DEED_READ,
@@ -39,7 +41,17 @@ declare_of(const amqp_queue_declare_t *declare, enum queue_part part)
 		return DEED_READ;
 	if (declare->passive)
 		return DEED_CHECK;
-	return declare->exclusive ? DEED_CLAIM : DEED_DECLARE;
+	if (declare->exclusive)
+		return DEED_CLAIM;
+	return part == QUEUE_B ? DEED_MAKE_HOLDER : DEED_DECLARE;
+}
+
+static enum deed
+delete_of(const struct memory_performed *what, enum queue_part part)
+{
+	if (part == QUEUE_A || part == QUEUE_GATE || part == QUEUE_UNLIMITED)
+		return DEED_DELETE;
+	return part == QUEUE_B && what->link == BROKER_AUXILIARY ? DEED_REMOVE_HOLDER : DEED_DROP;
 }
 
 static enum deed
@@ -49,9 +61,11 @@ deed_of(const struct memory_performed *what, enum queue_part part)
 	case AMQP_QUEUE_DECLARE_METHOD:
 		return declare_of(what->fields, part);
 	case AMQP_QUEUE_DELETE_METHOD:
-		return part == QUEUE_A || part == QUEUE_GATE || part == QUEUE_UNLIMITED
-			   ? DEED_DELETE
-			   : DEED_DROP;
+		return delete_of(what, part);
+	case AMQP_BASIC_CONSUME_METHOD:
+		return part == QUEUE_B ? DEED_CLAIM : DEED_NONE;
+	case AMQP_BASIC_CANCEL_METHOD:
+		return part == QUEUE_B ? DEED_DROP : DEED_NONE;
 	case AMQP_BASIC_GET_METHOD:
 		return DEED_READ;
 	case AMQP_BASIC_PUBLISH_METHOD:
@@ -66,17 +80,23 @@ deed_of(const struct memory_performed *what, enum queue_part part)
 }
 
 static const char *
-deed_word(enum deed deed)
+deed_word(const struct memory_performed *what, enum deed deed)
 {
 	switch (deed) {
 	case DEED_NONE:
 		break;
 	case DEED_CLAIM:
-		return "declares, exclusive,";
+		return what->method == AMQP_BASIC_CONSUME_METHOD ? "consumes, exclusive,"
+								 : "declares, exclusive,";
 	case DEED_CHECK:
 		return "declares, passive,";
 	case DEED_DROP:
-		return "deletes";
+		return what->method == AMQP_BASIC_CANCEL_METHOD ? "cancels its consumer of"
+								: "deletes";
+	case DEED_MAKE_HOLDER:
+		return "declares, durable,";
+	case DEED_REMOVE_HOLDER:
+		return "deletes, if nobody holds it,";
 	case DEED_DECLARE:
 		return "declares, durable,";
 	case DEED_DELETE:
@@ -95,13 +115,17 @@ deed_word(enum deed deed)
 
 /* A slot or marker that is there, but declared otherwise, is used as it is. */
 static enum broker_answer
-answer_of(const struct memory_performed *what, enum deed deed)
+answer_of(
+    const struct sim *sim, const struct memory_performed *what, enum deed deed, bool refused)
 {
 	switch (what->code) {
 	case 0:
 		return BROKER_OK;
 	case AMQP_NOT_FOUND:
-		return BROKER_ABSENT;
+		return memory_world_has(sim->world, what->queue, NULL) ? BROKER_UNREACHABLE
+								       : BROKER_ABSENT;
+	case AMQP_ACCESS_REFUSED:
+		return refused ? BROKER_REFUSED : BROKER_LOCKED;
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_PRECONDITION_FAILED:
@@ -120,7 +144,9 @@ answer_text(enum broker_answer answer)
 	case BROKER_ABSENT:
 		return "{d} (connection {n}, channel {m}) {w} {q}: 404";
 	case BROKER_LOCKED:
-		return "{d} (connection {n}, channel {m}) {w} {q}: 405";
+		return "{d} (connection {n}, channel {m}) {w} {q}: it is held";
+	case BROKER_UNREACHABLE:
+		return "{d} (connection {n}, channel {m}) {w} {q}: its node cannot be reached";
 	default:
 		return "{d} (connection {n}, channel {m}) {w} {q}: refused";
 	}
@@ -167,10 +193,13 @@ slot_deed(struct sim *sim, const struct done *done)
 		sim->waits.names[id.name].failed_at[daemon] = sim->now;
 	if (done->answer == BROKER_LOCKED || done->deed == DEED_DROP)
 		seen->vanished = false; /* and not claimed again */
+	if (done->deed == DEED_CLAIM && daemon >= 0)
+		seen->claim_answer = done->answer;
 	if (done->deed == DEED_CLAIM && done->answer == BROKER_LOCKED && daemon >= 0)
 		check_claim_lost(sim, slot, daemon, id);
 	if (done->deed == DEED_CLAIM && done->answer == BROKER_OK) {
 		check_claim(sim, what, id);
+		slot->by_consumer = what->method == AMQP_BASIC_CONSUME_METHOD;
 		slot->owner = what->connection;
 		slot->b_came = moment;
 		slot->claimed = moment;
@@ -183,27 +212,68 @@ slot_deed(struct sim *sim, const struct done *done)
 			deeds->looked_at = sim->now;
 			deeds->claimed = moment;
 			deeds->claimed_channel = what->channel;
+			deeds->b_read_at = sim->now;
 		}
 	} else if (done->deed == DEED_DROP && done->answer == BROKER_OK) {
-		check_drop(sim, deeds, daemon, id);
+		check_drop(sim, deeds, daemon, what, id);
 		if (deeds != NULL)
 			sim->waits.names[id.name].slots[id.slot].freed_at = sim->now;
 		if (slot->owner == what->connection)
 			slot->owner = 0;
+		if (!slot->a && deeds != NULL &&
+		    (seen->revoked > seen->granted || deeds->a_absent > deeds->claimed))
+			slot->left_at = sim->now;
 		if (deeds != NULL)
 			deeds->dropped = moment;
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
 		check_look(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
 			deeds->looked_at = sim->now; /* or its channel is closed now */
-		if (id.part == QUEUE_B && done->answer == BROKER_OK)
+		if (id.part == QUEUE_B && done->answer == BROKER_OK &&
+		    truth_holder(sim, id.name, id.slot) == what->connection) {
 			deeds->b_seen = moment;
+			deeds->b_read_at = sim->now;
+		}
 		if (id.part == QUEUE_A && done->answer == BROKER_ABSENT)
 			deeds->a_absent = moment;
 		if (id.part == QUEUE_A && done->answer == BROKER_OK) {
 			deeds->a_seen = moment;
-			deeds->a_seen_channel = what->channel;
+			if (what->channel == deeds->claimed_channel)
+				deeds->a_seen_behind = moment;
 		}
+	}
+}
+
+/* An administrator asks for the holder of a B, makes a durable B, or deletes it. */
+static void
+holder_deed(struct sim *sim, const struct done *done)
+{
+	struct truth_slot *slot = &sim->truth.names[done->id.name].slots[done->id.slot];
+	struct wait_slot *waits = &sim->waits.names[done->id.name].slots[done->id.slot];
+
+	/* The first half of a claim. */
+	if (done->deed == DEED_MAKE_HOLDER && done->what->link == BROKER_LOCKS &&
+	    done->daemon >= 0)
+		waits->seen[done->daemon].claim_answer = done->answer;
+	switch (done->deed) {
+	case DEED_MAKE_HOLDER: /* the B of a true mutex may be at home anywhere */
+		if (done->answer == BROKER_OK && sim_has(sim, TROUBLE_HOMES) &&
+		    !truth_is_held(sim, done->id.name, done->id.slot) &&
+		    dice_percent(&sim->dice, 30))
+			memory_world_set_home(sim->world, done->what->queue, HOME);
+		break;
+	case DEED_CHECK:
+		if (done->answer == BROKER_OK &&
+		    !truth_is_held(sim, done->id.name, done->id.slot))
+			slot->asked[slot->last_asked++ % TRUTH_ASKED] = done->what->channel;
+		break;
+	case DEED_REMOVE_HOLDER:
+		check_remove_holder(sim, done->what, done->id);
+		if (done->answer == BROKER_OK)
+			truth_find_freed(sim, true);
+		break;
+	default:
+		break;
 	}
 }
 
@@ -393,17 +463,23 @@ perform(struct sim *sim, const struct done *done)
 		check_method(sim, done->daemon);
 	NOTE(sim, .text = answer_text(done->answer), .daemon = done->daemon,
 	    .n = (int64_t)what->connection, .m = (int64_t)what->channel,
-	    .word = deed_word(done->deed), .queue = queue_text(done->id));
+	    .word = deed_word(what, done->deed), .queue = queue_text(done->id));
 	if (done->answer == BROKER_REFUSED)
 		sim->truth.refusals++;
 	if (part == QUEUE_DIRECTORY)
 		directory_deed(sim, done);
 	else if (part == QUEUE_WAIT)
 		line_deed(sim, done);
+	else if (part == QUEUE_B && (what->link == BROKER_AUXILIARY ||
+					done->deed == DEED_MAKE_HOLDER))
+		holder_deed(sim, done);
 	else if (is_administration(done->deed, part))
 		admin_deed(sim, done);
 	else
 		slot_deed(sim, done);
+	/* The channel is closed. */
+	if (what->code != 0 && what->link == BROKER_LOCKS)
+		truth_find_freed(sim, true);
 	if (is_administration(done->deed, part))
 		fuse_step(sim, done->daemon,
 		    part == QUEUE_DIRECTORY_MUTEX && done->answer == BROKER_LOCKED);
@@ -425,7 +501,9 @@ truth_performed(void *ctx, const struct memory_performed *what)
 {
 	struct sim *sim = ctx;
 	struct done done = {.daemon = daemon_of(sim, what->broker), .what = what};
+	bool refused = sim->truth.refuses;
 
+	sim->truth.refuses = false;
 	sim->truth.moment++;
 	sim->truth.performed++;
 	if (what->code >= AMQP_FRAME_ERROR)
@@ -434,17 +512,15 @@ truth_performed(void *ctx, const struct memory_performed *what)
 	if (what->alarmed)
 		check_fail(
 		    sim, 0, "daemon %d publishes, and was told of an alarm", done.daemon + 1);
-	if (what->queue == NULL || is_probe(what))
-		return;
 	if (done.daemon >= 0 && what->connection == truth_hold_connection(sim, done.daemon)) {
 		sim->truth.reading[done.daemon] = what->connection;
 		sim->truth.read_at[done.daemon] = sim->now;
 	}
-	if (!queue_is_locks(what->queue))
+	if (what->queue == NULL || is_probe(what) || !queue_is_locks(what->queue))
 		return;
 	done.id = which(sim, what);
 	done.deed = deed_of(what, done.id.part);
-	done.answer = answer_of(what, done.deed);
+	done.answer = answer_of(sim, what, done.deed, refused);
 	if (done.deed != DEED_NONE)
 		perform(sim, &done);
 }
@@ -452,9 +528,11 @@ truth_performed(void *ctx, const struct memory_performed *what)
 /* ---- behind everybody's back ---- */
 
 void
-truth_begin(struct sim *sim, int name, int slots)
+truth_begin(struct sim *sim, int name, int slots, unsigned by_consumer)
 {
 	for (int slot = 1; slot <= slots; slot++) {
+		if (dice_percent(&sim->dice, by_consumer))
+			truth_put_holder(sim, name, slot);
 		memory_world_put(sim->world, queue_a(name, slot), false);
 		change_a(sim, name, slot, true, -1);
 	}
@@ -467,7 +545,12 @@ truth_begin(struct sim *sim, int name, int slots)
 bool
 truth_put_foreign(struct sim *sim, struct queue_id id)
 {
-	if (!memory_world_put(sim->world, queue_text(id), true))
+	const char *queue = queue_text(id);
+
+	/* A client of seeds/000 is refused a durable B: 405. Another client consumes from it. */
+	if (!memory_world_put(sim->world, queue, true) &&
+	    !(memory_world_durable(sim->world, queue) && id.part == QUEUE_B &&
+		memory_world_hold(sim->world, queue)))
 		return false;
 	sim->truth.moment++;
 	if (id.part == QUEUE_B)
@@ -519,7 +602,74 @@ truth_remove_b(struct sim *sim, int name, int slot, bool by_name)
 	return true;
 }
 
+bool
+truth_put_holder(struct sim *sim, int name, int slot)
+{
+	if (!memory_world_put_holder(sim->world, queue_b(name, slot)))
+		return false;
+	sim->truth.moment++;
+	memory_world_set_home(sim->world, queue_b(name, slot),
+	    dice_percent(&sim->dice, 50) ? HOME : (unsigned)dice_below(&sim->dice, HOME));
+	return true;
+}
+
+/* A daemon's lock connection that is up at both ends. */
+static bool
+is_alive(const struct sim *sim, uint64_t connection)
+{
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		if (truth_hold_connection(sim, i) == connection)
+			return sim->truth.forsaken[i] != connection;
+	}
+	return false;
+}
+
+void
+truth_find_freed(struct sim *sim, bool told)
+{
+	if (!sim->plan.consumers)
+		return;
+	for (int name = 0; name < sim->plan.names; name++) {
+		for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
+			struct truth_slot *of = &sim->truth.names[name].slots[slot];
+
+			if (of->owner == 0 || !of->by_consumer || !is_alive(sim, of->owner) ||
+			    truth_holder(sim, name, slot) == of->owner)
+				continue;
+			of->owner = 0;
+			*(told ? &of->freed : &of->parted) = ++sim->truth.moment;
+		}
+	}
+}
+
 /* ---- asked ---- */
+
+uint64_t
+truth_holder(const struct sim *sim, int name, int slot)
+{
+	const char *queue = queue_b(name, slot);
+	uint64_t owner = memory_world_owner(sim->world, queue);
+
+	return owner != 0 || !sim->plan.consumers
+		   ? owner
+		   : memory_world_holder(sim->world, queue, NULL);
+}
+
+bool
+truth_was_asked(const struct truth_slot *slot, uint64_t channel)
+{
+	for (int i = 0; i < TRUTH_ASKED; i++) {
+		if (slot->asked[i] == channel)
+			return true;
+	}
+	return false;
+}
+
+bool
+truth_is_held(const struct sim *sim, int name, int slot)
+{
+	return truth_holder(sim, name, slot) != 0;
+}
 
 uint64_t
 truth_hold_connection(const struct sim *sim, int daemon)
@@ -535,6 +685,15 @@ truth_lease(const struct sim *sim, int daemon)
 	return sim->truth.read_at[daemon] + LEASE;
 }
 
+int64_t
+truth_lease_of(const struct sim *sim, int daemon, int name, int slot)
+{
+	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
+	int64_t lease = truth_lease(sim, daemon), own = of->deeds[daemon].b_read_at + LEASE;
+
+	return of->by_consumer && own < lease ? own : lease;
+}
+
 const struct truth_deeds *
 truth_deeds(const struct sim *sim, int daemon, int name, int slot)
 {
@@ -546,7 +705,7 @@ truth_is_ours(const struct sim *sim, int daemon, int name, int slot)
 {
 	uint64_t connection = truth_hold_connection(sim, daemon);
 
-	return connection != 0 && memory_world_owner(sim->world, queue_b(name, slot)) == connection;
+	return connection != 0 && truth_holder(sim, name, slot) == connection;
 }
 
 int

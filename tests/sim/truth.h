@@ -13,15 +13,19 @@
 #include "tests/sim/queues.h"
 
 #define TRUTH_DAEMONS 4
+#define TRUTH_ASKED 8
 
 /* Requests of a daemon's present lock connection on one slot. Moments; 0: never. */
 struct truth_deeds {
 	uint64_t connection;
-	uint64_t claimed, claimed_channel; /* the last declare that gave it B */
+	uint64_t claimed, claimed_channel; /* the last declare or consume that gave it B */
 	uint64_t dropped;
-	uint64_t b_seen;   /* the last passive declare that was OK */
+	uint64_t b_seen; /* the last passive declare that was OK, and found that it holds B */
+	/* By consumer: last time that the process of B answered a claim or a passive declare. */
+	int64_t b_read_at;
 	int64_t looked_at; /* last time that B was checked, or could not be */
-	uint64_t a_seen, a_seen_channel;
+	uint64_t a_seen;
+	uint64_t a_seen_behind; /* the last on the channel of the claim */
 	uint64_t a_absent;
 };
 
@@ -29,6 +33,18 @@ struct truth_slot {
 	/* The connection that claimed B last, and the moment. 0: it deleted B, or B was removed. */
 	uint64_t owner, claimed;
 	int64_t claimed_at;
+	bool by_consumer; /* that claim */
+	/*
+	 * By consumer: the moment at which the broker freed B of a claim, without a request for
+	 * that, and notified the claim's channel. The holder hears of it a moment later.
+	 */
+	uint64_t freed;
+	/* The moment at which B's home gave up the holder's node, which was silent. */
+	uint64_t parted;
+	int64_t left_at; /* time: a daemon that knew A to be gone last dropped B */
+	/* The last channels on which a daemon saw that nobody holds B. 0: none. */
+	uint64_t asked[TRUTH_ASKED];
+	unsigned last_asked;
 	/* Moment of B's last removal by no daemon. */
 	uint64_t removed;
 	/* B's owner before the server's bug removed it. The engine must notice that. */
@@ -90,16 +106,27 @@ struct truth {
 	bool mutex_stayed;  /* a drop of a mutex was refused: it exists until its link ends */
 	uint64_t performed; /* requests so far */
 	uint64_t refusals, denials; /* their numbers so far */
+	bool refuses; /* the method that is performed now is refused for a missing permission */
 };
 
 struct sim;
 
 /* The hook of the world: records a performed request and checks it. ctx: struct sim. */
 void truth_performed(void *ctx, const struct memory_performed *what);
-/* Before the schedule: creates a semaphore of so many slots, with its entry. */
-void truth_begin(struct sim *sim, int name, int slots);
-/* A foreign client takes a B, or another queue, exclusively. */
+/*
+ * Before the schedule: creates a semaphore of so many slots, with its entry. So many per cent of its
+ * slots are held by consumers.
+ */
+void truth_begin(struct sim *sim, int name, int slots, unsigned by_consumer);
+/* A foreign client takes a B, or another queue, exclusively: a durable B as its consumer. */
 bool truth_put_foreign(struct sim *sim, struct queue_id id);
+/* A foreign client makes the durable B of a slot that has none. False: a B exists. */
+bool truth_put_holder(struct sim *sim, int name, int slot);
+/*
+ * A trouble of the world may have ended consumers just now. `told`: their channels are notified.
+ * Else the home of their queues gave up a silent node.
+ */
+void truth_find_freed(struct sim *sim, bool told);
 /*
  * Changes by no daemon. False: there was nothing to change. otherwise: with arguments that no A
  * has.
@@ -110,6 +137,12 @@ bool truth_remove_b(struct sim *sim, int name, int slot, bool by_name);
 /* The daemon's lock connection, as the daemon knows it. 0: none. */
 uint64_t truth_hold_connection(const struct sim *sim, int daemon);
 const struct truth_deeds *truth_deeds(const struct sim *sim, int daemon, int name, int slot);
+/* Whether that channel saw that nobody holds B. */
+bool truth_was_asked(const struct truth_slot *slot, uint64_t channel);
+/* Whether somebody holds B, in either way. */
+bool truth_is_held(const struct sim *sim, int name, int slot);
+/* The connection that holds B, in either way. 0: none. */
+uint64_t truth_holder(const struct sim *sim, int name, int slot);
 /* Whether B belongs to the daemon now. */
 bool truth_is_ours(const struct sim *sim, int daemon, int name, int slot);
 /*
@@ -117,6 +150,8 @@ bool truth_is_ours(const struct sim *sim, int daemon, int name, int slot);
  * subtracted.
  */
 int64_t truth_lease(const struct sim *sim, int daemon);
+/* The same for one B. By consumer it may be at home on a node that is silent. */
+int64_t truth_lease_of(const struct sim *sim, int daemon, int name, int slot);
 /* The number of As before the first gap. */
 int truth_size(const struct truth *truth, int name);
 struct truth_shape truth_shape(const struct truth *truth, int name);

@@ -10,13 +10,16 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "daemon/broker/broker.h"
 #include "tests/sim/queues.h"
 
 #define WAITS_DAEMONS 4
 
 /* One slot, or true mutex, from the view of one daemon. Moments and times; 0: never. */
 struct wait_seen {
-	uint64_t claim_sent; /* moment */
+	uint64_t claim_sent;             /* moment */
+	uint64_t claim_connection;       /* on which that was */
+	enum broker_answer claim_answer; /* as the world performed the last claim */
 	int64_t hinted_at; /* time: freed here, and a hint was sent: others go first for a while */
 	uint64_t hinted;   /* moment of that hint */
 	uint64_t granted;  /* moment of the last grant; 0: none since the claim */
