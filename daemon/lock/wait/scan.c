@@ -79,7 +79,10 @@ take_b_answer(struct lock_engine *engine, struct semaphore *semaphore, int slot,
 	semaphore->scan.withheld |= withheld;
 	semaphore->scan.unknown |= answer == BROKER_UNKNOWN;
 	semaphore_saw_slot(semaphore, slot, busy || withheld);
-	if (answer == BROKER_OK || answer == BROKER_ABSENT)
+	/* Of a mutex that does not exist the setting decides. */
+	if (answer == BROKER_ABSENT && semaphore->mutex && seen->ways[i] == BROKER_BY_QUEUE)
+		semaphore_saw_way(semaphore, slot, engine->settings.claim);
+	else if (answer == BROKER_OK || answer == BROKER_ABSENT)
 		semaphore_saw_way(semaphore, slot, seen->ways[i]);
 }
 
