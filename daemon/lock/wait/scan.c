@@ -64,8 +64,8 @@ add_b(const struct lock_engine *engine, const struct semaphore *semaphore, struc
 
 /*
  * Takes the broker's answer for a slot's B, the i-th one. A slot that is reserved here is busy,
- * whatever the answer. A withheld slot counts as busy, too. So does one whose node is down: who
- * holds it is not known.
+ * whatever the answer. A withheld slot counts as busy, too. So does one whose node is down: it may
+ * be held.
  */
 static void
 take_b_answer(struct lock_engine *engine, struct semaphore *semaphore, int slot,
