@@ -148,6 +148,9 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 		probe_add(
 		    probe, queue_name_unlimited(naming, semaphore->name), BROKER_ASK_EXISTENCE);
 		probe_add(probe, queue_name_a(naming, semaphore->name, next), BROKER_ASK_EXISTENCE);
+		if (!semaphore->mutex && semaphore->size > 0)
+			probe_add(probe, queue_name_a(naming, semaphore->name, semaphore->size),
+			    BROKER_ASK_EXISTENCE);
 	}
 	if (semaphore->mode == SEMAPHORE_GATE || guarded)
 		probe_add(probe, queue_name_gate(naming, semaphore->name), BROKER_ASK_EXISTENCE);
@@ -274,7 +277,8 @@ take_again_answers(
 	bool changed = scan_is_guarded(engine, semaphore) && answers[others] == BROKER_ABSENT;
 
 	for (size_t i = 0; i < others; i++) {
-		bool was_there = semaphore->mode == SEMAPHORE_GATE && i == others - 1;
+		/* The gate, or the A of the last slot. */
+		bool was_there = i == others - 1 && !semaphore->mutex;
 
 		scan->unknown |= answers[i] == BROKER_UNKNOWN;
 		changed |= answers[i] == (was_there ? BROKER_ABSENT : BROKER_OK);
@@ -364,6 +368,13 @@ scan_start(struct lock_engine *engine, struct semaphore *semaphore)
 		window = WINDOW_MOST;
 	begin(engine, semaphore, false);
 	probe_window(engine, semaphore, 1, semaphore->mutex ? 1 : window);
+}
+
+bool
+rescan_sees_all(const struct semaphore *semaphore)
+{
+	return rescan_will_do(semaphore) && semaphore->mode == SEMAPHORE_PLAIN &&
+	       !semaphore->mutex && semaphore->size <= WINDOW_MOST;
 }
 
 bool
