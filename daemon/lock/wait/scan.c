@@ -148,7 +148,7 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 		probe_add(
 		    probe, queue_name_unlimited(naming, semaphore->name), BROKER_ASK_EXISTENCE);
 		probe_add(probe, queue_name_a(naming, semaphore->name, next), BROKER_ASK_EXISTENCE);
-		if (!semaphore->mutex && semaphore->size > 0)
+		if (semaphore->scan.for_new)
 			probe_add(probe, queue_name_a(naming, semaphore->name, semaphore->size),
 			    BROKER_ASK_EXISTENCE);
 	}
@@ -278,7 +278,8 @@ take_again_answers(
 
 	for (size_t i = 0; i < others; i++) {
 		/* The gate, or the A of the last slot. */
-		bool was_there = i == others - 1 && !semaphore->mutex;
+		bool was_there =
+		    i == others - 1 && (semaphore->mode == SEMAPHORE_GATE || scan->for_new);
 
 		scan->unknown |= answers[i] == BROKER_UNKNOWN;
 		changed |= answers[i] == (was_there ? BROKER_ABSENT : BROKER_OK);
@@ -386,12 +387,13 @@ rescan_will_do(const struct semaphore *semaphore)
 }
 
 void
-rescan_start(struct lock_engine *engine, struct semaphore *semaphore)
+rescan_start(struct lock_engine *engine, struct semaphore *semaphore, bool for_new)
 {
 	int first = 1, count = semaphore->size;
 
-	assert(rescan_will_do(semaphore));
+	assert(for_new ? rescan_sees_all(semaphore) : rescan_will_do(semaphore));
 	begin(engine, semaphore, true);
+	semaphore->scan.for_new = for_new;
 	if (count > WINDOW_MOST) {
 		first += (int)jitter_below(&engine->jitter, count);
 		count = WINDOW_MOST;
