@@ -1,71 +1,21 @@
-/*
- * How long a slot takes from its holder's release to the grant of who waits, as the two of them see it
- * on their sockets. Prints medians, in seconds.
- *
- *	handoff NAME ROUNDS MS SOCKET	peers of one daemon, after a rest of MS; each time also an echo of
- *					BYTES over a Unix stream socket, after as long a rest: two medians.
- *					All run on one CPU, where the caller has put the daemon, too
- *	handoff NAME ROUNDS MS SOCKET SOCKET	peers of two daemons
- */
+#include "tests/bench/bench.h"
+
 #include <err.h>
-#include <sched.h>
-#include <stdbool.h>
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define LINE_SIZE 8192
-/* Of a release, or of the grant that answers an acquire. */
-#define BYTES 200
-#define CPU 0
-#define PATIENCE 20 /* seconds without an answer */
+/* Half of the requests that a connection may have in progress. */
+#define AT_ONCE 32
 
-struct peer {
-	int fd;
-	char rest[2 * LINE_SIZE]; /* read and not used */
-	size_t len;
-	char lock[64];
-};
-
-static double
-now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void
-rest(unsigned ms)
-{
-	struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-
-	if (ms > 0)
-		nanosleep(&time, NULL);
-}
-
-static void
-print_median(double *took, size_t count)
-{
-	qsort(took, count, sizeof(*took), compare);
-	printf("%.9f\n", took[count / 2]);
-}
-
-static void
+void
 peer_open(struct peer *peer, const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -73,9 +23,21 @@ peer_open(struct peer *peer, const char *path)
 	if (strlen(path) >= sizeof(address.sun_path))
 		errx(1, "%s: too long", path);
 	memcpy(address.sun_path, path, strlen(path));
-	peer->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	*peer = (struct peer){0};
+	peer->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (peer->fd < 0 || connect(peer->fd, (struct sockaddr *)&address, sizeof(address)) != 0)
 		err(1, "%s", path);
+}
+
+pid_t
+peer_pid(const struct peer *peer)
+{
+	struct ucred credentials;
+	socklen_t len = sizeof(credentials);
+
+	if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) != 0)
+		err(1, "SO_PEERCRED");
+	return credentials.pid;
 }
 
 static void
@@ -85,192 +47,154 @@ send_all(int fd, const char *text, size_t len)
 		err(1, "write");
 }
 
-static void
-ask(struct peer *peer, const char *method, const char *params)
+void
+peer_ask(struct peer *peer, const char *method, const char *format, ...)
 {
-	char line[LINE_SIZE];
-	int len = snprintf(
-	    line, sizeof(line), "{\"id\":1,\"method\":\"%s\",\"params\":{%s}}\n", method, params);
+	char params[LINE_SIZE - 64], line[LINE_SIZE];
+	va_list arguments;
+	int len;
 
+	va_start(arguments, format);
+	vsnprintf(params, sizeof(params), format, arguments);
+	va_end(arguments);
+	len = snprintf(line, sizeof(line), "{\"id\":%u,\"method\":\"%s\",\"params\":{%s}}\n",
+	    ++peer->asked, method, params);
 	send_all(peer->fd, line, (size_t)len);
 }
 
-static void
-read_line(struct peer *peer, char ret_line[LINE_SIZE])
+void
+peer_read(struct peer *peer)
 {
-	char *end;
-	ssize_t got;
+	ssize_t got = read(peer->fd, peer->rest + peer->len, sizeof(peer->rest) - peer->len);
 
-	while ((end = memchr(peer->rest, '\n', peer->len)) == NULL) {
-		got = read(peer->fd, peer->rest + peer->len, sizeof(peer->rest) - peer->len);
-		if (got <= 0)
-			err(1, "read");
-		peer->len += (size_t)got;
-	}
+	if (got <= 0)
+		err(1, "the daemon closed the connection");
+	peer->len += (size_t)got;
+}
+
+bool
+peer_next(struct peer *peer, char ret_line[LINE_SIZE])
+{
+	char *end = memchr(peer->rest, '\n', peer->len);
+
+	if (end == NULL)
+		return false;
 	snprintf(ret_line, LINE_SIZE, "%.*s", (int)(end - peer->rest), peer->rest);
 	peer->len -= (size_t)(end + 1 - peer->rest);
 	memmove(peer->rest, end + 1, peer->len);
-	if (strstr(ret_line, "\"error\"") != NULL)
-		errx(1, "%s", ret_line);
+	return true;
 }
 
-/* The next line that holds the text, whatever was told before it. */
-static void
-read_until(struct peer *peer, const char *text, char ret_line[LINE_SIZE])
+void
+peer_until(struct peer *peer, const char *text, char ret_line[LINE_SIZE])
 {
-	do
-		read_line(peer, ret_line);
-	while (strstr(ret_line, text) == NULL);
+	do {
+		while (!peer_next(peer, ret_line))
+			peer_read(peer);
+		if (strstr(ret_line, "\"error\"") != NULL && strstr(ret_line, text) == NULL)
+			errx(1, "%s", ret_line);
+	} while (strstr(ret_line, text) == NULL);
 }
 
-static void
-read_grant(struct peer *peer)
+void
+lock_of(const char *line, char ret_lock[64])
 {
 	static const char key[] = "\"lock\":\"";
-	char line[LINE_SIZE];
-	const char *lock;
+	const char *lock = strstr(line, key);
 
-	read_until(peer, key, line);
-	lock = strstr(line, key) + strlen(key);
-	snprintf(peer->lock, sizeof(peer->lock), "%.*s", (int)strcspn(lock, "\""), lock);
+	if (lock == NULL)
+		errx(1, "no lock: %s", line);
+	lock += strlen(key);
+	snprintf(ret_lock, 64, "%.*s", (int)strcspn(lock, "\""), lock);
 }
 
-static void
-peers_open(struct peer *peers, const char *acquire, const char *first, const char *second)
-{
-	peer_open(&peers[0], first);
-	peer_open(&peers[1], second);
-	ask(&peers[0], "acquire", acquire);
-	read_grant(&peers[0]);
-}
-
-/* The other asks for the lock, and it is told that it waits. */
-static void
-wait_in_line(struct peer *peer, const char *acquire)
+void
+peer_create(struct peer *peer, const char *name, size_t slots)
 {
 	char line[LINE_SIZE];
 
-	ask(peer, "acquire", acquire);
-	read_until(peer, "\"waiting\"", line);
+	peer_ask(peer, "create", "\"name\":\"%s\",\"slots\":%zu,\"exist_ok\":true", name, slots);
+	peer_until(peer, "\"result\"", line);
 }
 
-/* Seconds; the two have changed places then. */
-static double
-hand_over(struct peer **holder, struct peer **other)
+void
+peer_acquire(struct peer *peer, const char *name)
 {
-	char release[128], line[LINE_SIZE];
-	struct peer *swap = *holder;
-	double began, took;
+	peer_ask(peer, "acquire", "\"name\":\"%s\"", name);
+}
 
-	snprintf(release, sizeof(release), "\"lock\":\"%s\"", swap->lock);
-	began = now();
-	ask(swap, "release", release);
-	read_grant(*other);
-	took = now() - began;
-	read_until(swap, "\"result\"", line);
-	*holder = *other;
-	*other = swap;
-	return took;
+void
+peer_granted(struct peer *peer)
+{
+	char line[LINE_SIZE];
+
+	peer_until(peer, "\"lock\":", line);
+	lock_of(line, peer->lock);
+}
+
+void
+peer_release(struct peer *peer, const char *lock)
+{
+	char line[LINE_SIZE];
+
+	peer_ask(peer, "release", "\"lock\":\"%s\"", lock);
+	peer_until(peer, "\"result\"", line);
+}
+
+void
+peer_acquire_many(struct peer *peer, const char *name, char (*ret_locks)[64], size_t count)
+{
+	for (size_t asked = 0, got = 0; got < count; got++) {
+		for (; asked < count && asked < got + AT_ONCE; asked++)
+			peer_acquire(peer, name);
+		peer_granted(peer);
+		memcpy(ret_locks[got], peer->lock, sizeof(peer->lock));
+	}
 }
 
 /* ---- an echo ---- */
 
 /* False: the other end is closed. */
 static bool
-read_all(int fd, char *buf, size_t bytes)
+read_all(int fd, size_t bytes)
 {
+	char buf[LINE_SIZE];
 	ssize_t got = 1;
 
 	for (size_t len = 0; len < bytes && got > 0; len += (size_t)got) {
-		got = read(fd, buf + len, bytes - len);
+		got = read(fd, buf, bytes - len);
 		if (got < 0)
 			err(1, "read");
 	}
 	return got > 0;
 }
 
-/* The end of a socket at whose other end a process sends back. */
-static int
-echo_open(void)
+int
+echo_open(size_t asked, size_t answered)
 {
-	char buf[BYTES];
+	static const char buf[LINE_SIZE];
 	int ends[2];
 	pid_t child;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || (child = fork()) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 || (child = fork()) < 0)
 		err(1, "echo");
 	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(ends[0]);
-		while (read_all(ends[1], buf, sizeof(buf)))
-			send_all(ends[1], buf, sizeof(buf));
+		while (read_all(ends[1], asked))
+			send_all(ends[1], buf, answered);
 		_exit(0);
 	}
 	close(ends[1]);
 	return ends[0];
 }
 
-static double
-echo(int fd)
+void
+echo(int fd, size_t asked, size_t answered)
 {
-	char buf[BYTES] = "";
-	double began = now();
+	static const char buf[LINE_SIZE];
 
-	send_all(fd, buf, sizeof(buf));
-	if (!read_all(fd, buf, sizeof(buf)))
+	send_all(fd, buf, asked);
+	if (!read_all(fd, answered))
 		errx(1, "no echo");
-	return now() - began;
-}
-
-/* ---- */
-
-static void
-measure(const char *name, size_t rounds, unsigned ms, const char *first, const char *second)
-{
-	double *took = calloc(rounds, sizeof(*took)), *echoes = calloc(rounds, sizeof(*echoes));
-	struct peer *peers = calloc(2, sizeof(*peers)), *holder = &peers[0], *other = &peers[1];
-	char acquire[LINE_SIZE];
-	int fd = second == NULL ? echo_open() : -1;
-
-	if (took == NULL || echoes == NULL || peers == NULL)
-		err(1, "memory");
-	snprintf(acquire, sizeof(acquire), "\"name\":\"%s\",\"progress\":true", name);
-	peers_open(peers, acquire, first, second == NULL ? first : second);
-	for (size_t i = 0; i < rounds; i++) {
-		wait_in_line(other, acquire);
-		if (fd >= 0) {
-			rest(ms);
-			echoes[i] = echo(fd);
-		}
-		rest(ms);
-		took[i] = hand_over(&holder, &other);
-	}
-	print_median(took, rounds);
-	if (fd >= 0) {
-		print_median(echoes, rounds);
-		close(fd);
-		wait(NULL);
-	}
-	free(took);
-	free(echoes);
-	free(peers);
-}
-
-int
-main(int argc, char *argv[])
-{
-	cpu_set_t cpu;
-	size_t rounds;
-	unsigned ms;
-
-	if (argc != 5 && argc != 6)
-		errx(64, "usage: handoff NAME ROUNDS MS SOCKET [SOCKET]");
-	rounds = (size_t)atoi(argv[2]);
-	ms = (unsigned)atoi(argv[3]);
-	CPU_ZERO(&cpu);
-	CPU_SET(CPU, &cpu);
-	if (argc == 5 && sched_setaffinity(0, sizeof(cpu), &cpu) != 0)
-		err(1, "sched_setaffinity");
-	alarm(PATIENCE + (unsigned)rounds * (2 * ms + 10) / 1000); /* a hang ends by itself */
-	measure(argv[1], rounds, ms, argv[4], argc == 6 ? argv[5] : NULL);
-	return 0;
 }
