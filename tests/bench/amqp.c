@@ -304,7 +304,7 @@ link_consume(struct link *link, const char *queue, bool acks, bool durable)
 	amqp_basic_qos(link->state, 1, 0, 1, false);
 	want(amqp_get_rpc_reply(link->state), "basic.qos");
 	amqp_basic_consume(
-	    link->state, 1, name, amqp_empty_bytes, false, !acks, false, amqp_empty_table);
+	    link->state, 1, name, amqp_cstring_bytes(TAG), false, !acks, false, amqp_empty_table);
 	want(amqp_get_rpc_reply(link->state), "basic.consume");
 }
 

@@ -351,7 +351,10 @@ raw_handoff_round(struct service *service)
 	}
 }
 
-/* The token of seeds/002 goes to the next consumer. */
+/*
+ * The token of seeds/002 goes to the next consumer. A holder that only rejects it gets it again
+ * (3.10.8), so that the holder stops consuming in the same flight, and consumes again afterwards.
+ */
 static void
 token_handoff_open(struct service *service)
 {
@@ -380,10 +383,13 @@ token_handoff_round(struct service *service)
 
 		rest(service->rest);
 		began = now();
+		put_drop(holder, 1, BY_CONSUMER, NULL);
 		put_reject(holder, 1, *tag);
 		link_send(holder);
 		*tag = link_delivery(service->links[1]);
 		side_add(side, now() - began);
+		link_answers(holder, 1);
+		link_consume(holder, service->semaphore, true, true);
 		service->links[0] = service->links[1];
 		service->links[1] = holder;
 	}
