@@ -8,14 +8,13 @@ The median of a round counts; rounds.py says how many of them have to be within 
 """
 
 import os
-import subprocess
 import unittest
 
 import tap
-from daemon import Daemon, clean_environment, program
+from daemon import Daemon
+from measure import medians
 from rabbit import Rabbit
 from rounds import check_ratio
-from wire import Wire
 
 # Of the daemon as busy as it can be: 2.1 to 2.4 were measured where the waiter runs before the daemon writes its
 # log, 2.8 to 3.5 where it runs after that, and the scheduler decides. And of one that has rested for 20 ms, whose
@@ -23,7 +22,7 @@ from wire import Wire
 ECHOES_MOST, RESTED_ECHOES_MOST = 4, 7
 BROKER_MOST = 1.3
 REST_MS = 20
-CPU = 0  # that of handoff.c
+CPU = 0
 RABBIT = Rabbit()
 
 
@@ -32,39 +31,28 @@ def setUpModule():
     RABBIT.start()
 
 
-def medians_of(*argv):
-    """Seconds, as a program of tests/bench printed them."""
-    done = subprocess.run([program(argv[0]), *map(str, argv[1:])], check=False, capture_output=True, text=True,
-                          env=clean_environment(), timeout=60)
-    if done.returncode != 0:
-        raise AssertionError(f"{argv}: {done.stderr}")
-    return [float(line) for line in done.stdout.split()]
-
-
 class HandOff(unittest.TestCase):
     deadline = 300
 
-    def daemons(self, count, name):
+    def daemons(self, count):
         daemons = [Daemon(self, broker=RABBIT.url) for _ in range(count)]
         for daemon in daemons:
             daemon.wait_broker()
-        Wire(daemons[0]).call("create", name=name)
         return daemons
 
     def test_within_a_daemon(self):
-        here, = self.daemons(1, "near")
+        here, = self.daemons(1)
         os.sched_setaffinity(here.pid, {CPU})
-        hand_over = "tests/bench/handoff", "near"
         check_ratio(self, "release to grant in one daemon, an echo", ECHOES_MOST,
-                    lambda: medians_of(*hand_over, 1000, 0, here.socket))
+                    lambda: medians("handoff", 500, 2, 1, f"cpu={CPU}", f"daemon={here.socket}", "echo"))
         check_ratio(self, "the same after a rest", RESTED_ECHOES_MOST,
-                    lambda: medians_of(*hand_over, 30, REST_MS, here.socket))
+                    lambda: medians("handoff", 15, 2, 1, f"cpu={CPU}", f"rest={REST_MS}",
+                                    f"daemon={here.socket}", "echo"))
 
     def test_between_daemons(self):
-        here, there = self.daemons(2, "far")
-        check_ratio(self, "release on one daemon to grant on another, the broker alone", BROKER_MOST, lambda: (
-            *medians_of("tests/bench/handoff", "far", 30, REST_MS, here.socket, there.socket),
-            *medians_of("tests/bench/raw", RABBIT.url, "handoff", "raw", 30, REST_MS)))
+        here, there = self.daemons(2)
+        check_ratio(self, "release on one daemon to grant on another, the broker alone", BROKER_MOST, lambda: medians(
+            "handoff", 15, 2, 1, f"rest={REST_MS}", f"daemon={here.socket},{there.socket}", f"raw:queue={RABBIT.url}"))
 
 
 if __name__ == "__main__":
