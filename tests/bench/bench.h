@@ -114,6 +114,45 @@ void etcd_ask(struct etcd *etcd, size_t call, bool lock, const char *name);
 /* Waits until a call is answered, and returns which. */
 size_t etcd_answered(struct etcd *etcd);
 
+/* ---- load.c: one of the things that are measured ---- */
+
+struct service {
+	char title[32];
+	const char *kind, *name, *where, *second;
+	size_t count, size;
+	unsigned rest;
+	const struct method *method;
+	void (*lock)(struct service *service), (*unlock)(struct service *service);
+	enum way way;
+	char semaphore[96]; /* its name at the daemon; the queues of kind raw begin with it */
+	struct peer *peers;
+	struct link *links[4];
+	char (*locks)[64];
+	void *other;
+	int fd;
+};
+
+/* The queue of a slot or of its holder: 'A' or 'B'. A few of them can be used at once. */
+const char *queue_of(const struct service *service, size_t slot, char which);
+/* The name of a client's lock. Valid until the next one. */
+const char *nth_name(const struct service *service, size_t i);
+/* Declares the slot queues, and their holder queues if consumers hold them. */
+void hold_queues_make(struct service *service, size_t slots);
+/* These put the claim and the release of a slot into a flight. */
+void ask_claim(struct service *service, size_t slot, unsigned channel);
+void ask_drop(struct service *service, size_t slot, unsigned channel);
+
+/* ---- clients.c: so many clients at once, each with a lock of its own ---- */
+
+void daemon_clients_open(struct service *service);
+void daemon_clients_round(struct service *service);
+void raw_clients_open(struct service *service);
+void raw_clients_round(struct service *service);
+void redis_clients_open(struct service *service);
+void redis_clients_round(struct service *service);
+void etcd_clients_open(struct service *service);
+void etcd_clients_round(struct service *service);
+
 /* ---- proxy.c ---- */
 
 /* Passes on all bytes to a port of this host, `ms` late. Prints its own port, and never returns. */

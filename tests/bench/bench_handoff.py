@@ -1,10 +1,11 @@
-"""How fast a slot goes from its holder to who waits, as ratios to what there is to be paid anyway: an echo
-over a Unix socket, and what the broker needs for a delete, a publish and a claim.
+"""How fast a slot goes from its holder to a waiter, as ratios to costs that nobody can avoid.
 
-Both halves of a ratio are measured in turn and under the same conditions. The echo may take 8 us or 50,
-depending on whether its two ends run on one CPU: so all that is measured within a daemon runs on one. And
-whatever has rested for a while is several times slower (caches): so both have rested, or neither.
-The median of a round counts; rounds.py says how many of them have to be within the bound.
+These are an echo over a Unix socket, and the time that the broker needs for a delete, a publish and a claim.
+
+Both halves of a ratio are measured in turn and under the same conditions. If the two ends of an echo run on one CPU,
+it takes 8 us, otherwise up to 50 us. Therefore everything within a daemon runs on one CPU. A program that has rested
+is several times slower (caches). Therefore both halves have rested, or neither. The median of a round counts.
+rounds.py says how many rounds have to be within the bound.
 """
 
 import os
@@ -16,9 +17,9 @@ from measure import medians
 from rabbit import Rabbit
 from rounds import check_ratio
 
-# Of the daemon as busy as it can be: 2.1 to 2.4 were measured where the waiter runs before the daemon writes its
-# log, 2.8 to 3.5 where it runs after that, and the scheduler decides. And of one that has rested for 20 ms, whose
-# code and data, ten times those of an echo, come from memory: 3.8 to 5.5.
+# A busy daemon was measured with 2.1 to 2.4 if the waiter runs before the daemon writes its log. If the scheduler
+# runs it after that, 2.8 to 3.5. The code and data of a daemon are ten times those of an echo. After a rest of 20 ms
+# they come from memory: 3.8 to 5.5.
 ECHOES_MOST, RESTED_ECHOES_MOST = 4, 7
 BROKER_MOST = 1.3
 REST_MS = 20

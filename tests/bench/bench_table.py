@@ -35,6 +35,7 @@ HOLDS, IDLE = 2000, 5000
 CLIENTS = (1, 4, 16, 64, 256)
 SLOTS = (1, 10, 100, 1000)
 CPU = 0
+CHANNEL_CLOSED = "caused a channel exception"
 TSV = "bench-table.tsv"
 WAYS = {"queue": "exclusive queue", "consumer": "exclusive consumer"}
 
@@ -64,7 +65,7 @@ class Bench(contextlib.ExitStack):
         self.tsv = self.enter_context(open(TSV, "w", encoding="ascii"))
         self.rabbit = Rabbit()
 
-    def addCleanup(self, call, *args):  # what a Daemon asks of a test
+    def addCleanup(self, call, *args):  # a Daemon takes this for its test
         self.callback(call, *args)
 
     def skip(self, text):
@@ -268,30 +269,32 @@ def handoffs(bench):
                   mine, p50(sides["echo"]))
 
 
-def channels_closed(bench):
-    """How many channels the broker has closed because of an error."""
-    return bench.rabbit.log.count("caused a channel exception")
+def channels_closed(bench, way, size, tries):
+    """How many channels the broker closes because of an error, during so many tries and what they need."""
+    before = bench.rabbit.log.count(CHANNEL_CLOSED)
+    bench.load("try", tries, size, f"daemon:{way}={bench.here[way].socket},{bench.there[way].socket}", rounds=1,
+               label=f" {way}, {tries} times")
+    return bench.rabbit.log.count(CHANNEL_CLOSED) - before
 
 
 def slots(bench):
     for group, count in (("try", 100), ("free", 10)):
         for size in SLOTS:
-            before = channels_closed(bench)
             sides = bench.load(
                 group, count, size, *(f"daemon:{way}={bench.here[way].socket},{bench.there[way].socket}"
                                       for way in bench.ways),
                 *(f"raw:{way}={bench.rabbit.url}" for way in WAYS), *(["echo"] if group == "try" else []))
-            closed = channels_closed(bench) - before
             for way in bench.ways:
                 mine, raw = p50(sides[f"daemon:{way}"]), p50(sides[f"raw:{way}"])
                 if group == "try" and size in (1, 10):
-                    bench.row(f"try, {size} slots, all taken, {WAYS[way]}", f"{size} raw questions, one echo",
+                    bench.row(f"try, {size} slots, all busy, {WAYS[way]}", f"{size} raw questions, one echo",
                               most(way, consumer="<= 1.5"), mine, plus(raw, p50(sides["echo"])))
+                    few, many = (channels_closed(bench, way, size, tries) for tries in (1, 101))
+                    bench.alone(f"channels closed by 100 tries, {size} slots, {WAYS[way]}", str(many - few),
+                                most(way, consumer="0"))
                 elif group == "free" and size == 1000:
                     bench.row(f"the one free slot of 1,000, {WAYS[way]}", "1,000 raw questions",
                               most(way, consumer="<= 1.3"), mine, raw)
-            if group == "try" and size in (1, 10):
-                bench.alone(f"channels that the broker closed, try, {size} slots, all ways", str(closed), "0")
 
 
 def many_holds(bench):

@@ -29,5 +29,5 @@ set title "Acquire of the one free slot, against one raw question for each slot:
 plot for [side in sides] data("free", side) using 2:6 with linespoints title side
 
 set output folder."/performance-try-slots.svg"
-set title "Try while all slots are taken, against one raw question for each slot: p50"
+set title "Try while all slots are busy, against one raw question for each slot: p50"
 plot for [side in sides] data("try", side) using 2:6 with linespoints title side
