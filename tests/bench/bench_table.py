@@ -57,7 +57,7 @@ def listens(port):
 class Bench(contextlib.ExitStack):
     def __init__(self):
         super().__init__()
-        self.rows, self.skipped = [], []
+        self.rows, self.skipped, self.figures = [], [], []
         self.known = program_services()
         self.ways = [way for way in WAYS if way == "queue" or "--claim" in output(program("lockbrokerd"), "--help")]
         if "consumer" not in self.ways:
@@ -150,6 +150,10 @@ class Bench(contextlib.ExitStack):
             for number, figure in enumerate(figures, 1):
                 number = "all" if number == len(figures) else number
                 print(group + label, size, side, number, *figure, sep="\t", file=self.tsv)
+            if not side.endswith(" cpu"):
+                last = figures[-1]
+                self.figures.append((group + label, str(size), side, str(last.count), f"{last.p50:.0f}",
+                                     f"{last.p99:.0f}", f"{last.count / last.seconds:.0f}"))
         self.tsv.flush()
         return sides
 
@@ -163,10 +167,13 @@ class Bench(contextlib.ExitStack):
         """A row that is no ratio."""
         self.rows.append((what, "-", text, "-", "-", limit))
 
-    def print_table(self):
-        print("\n| row | against | ours, us | theirs, us | ratio | limit |\n|---|---|---:|---:|---:|---|")
-        for row in self.rows:
-            print(f"| {' | '.join(row)} |")
+    def print_tables(self):
+        for head, rows in (
+                (("row", "against", "ours, us", "theirs, us", "ratio", "limit"), self.rows),
+                (("group", "size", "service", "samples", "p50, us", "p99, us", "per second"), self.figures)):
+            print(f"\n| {' | '.join(head)} |\n|---|---|---|---:|---:|---:|{'---:|' * (len(head) - 6)}")
+            for row in rows:
+                print(f"| {' | '.join(row)} |")
         for text in self.skipped:
             print(f"\nLeft out: {text}.")
 
@@ -397,7 +404,7 @@ def main():
         for rows in (locks, clients, handoffs, slots, many_holds, delayed, crowded, memory):
             rows(bench)
         print(f"load average {os.getloadavg()[0]:.1f} at the end")
-        bench.print_table()
+        bench.print_tables()
 
 
 if __name__ == "__main__":
