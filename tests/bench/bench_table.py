@@ -294,10 +294,10 @@ def slots(bench):
             for way in bench.ways:
                 mine, raw = p50(sides[f"daemon:{way}"]), p50(sides[f"raw:{way}"])
                 if group == "try" and size in (1, 10):
-                    bench.row(f"try, {size} slots, all busy, {WAYS[way]}", f"{size} raw questions, one echo",
+                    bench.row(f"try, all slots busy, {size} of them, {WAYS[way]}", f"{size} x raw question, one echo",
                               most(way, consumer="<= 1.5"), mine, plus(raw, p50(sides["echo"])))
                     few, many = (channels_closed(bench, way, size, tries) for tries in (1, 101))
-                    bench.alone(f"channels closed by 100 tries, {size} slots, {WAYS[way]}", str(many - few),
+                    bench.alone(f"channels closed by 100 tries, {size} slot(s), {WAYS[way]}", str(many - few),
                                 most(way, consumer="0"))
                 elif group == "free" and size == 1000:
                     bench.row(f"the one free slot of 1,000, {WAYS[way]}", "1,000 raw questions",
