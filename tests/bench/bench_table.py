@@ -160,7 +160,7 @@ class Bench(contextlib.ExitStack):
     def row(self, what, against, limit, ours, theirs):
         """ours and theirs: the figures of the rounds, in one unit."""
         ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-        self.rows.append((what, against, f"{statistics.median(ours):.0f}", f"{statistics.median(theirs):.0f}",
+        self.rows.append((what, against, number(statistics.median(ours)), number(statistics.median(theirs)),
                           f"{ratio:.2f}", limit))
 
     def alone(self, what, text, limit):
@@ -180,6 +180,10 @@ class Bench(contextlib.ExitStack):
 
 def program_services():
     return {tuple(line.split()) for line in output(program("tests/bench/load"), "services").splitlines()}
+
+
+def number(value):
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 def p50(figures):
