@@ -37,6 +37,18 @@ add_count(struct cJSON *object, const char *name, int count)
 		json_add_null(object, name);
 }
 
+/* null: not known, or there are no slots. */
+static void
+add_claim(struct cJSON *object, enum lock_claim claim)
+{
+	const char *word = lock_claim_word(claim);
+
+	if (word != NULL)
+		json_add_string(object, "claim", word);
+	else
+		json_add_null(object, "claim");
+}
+
 static struct cJSON *
 new_hold(const struct result_facts *facts, const struct lock_answer *answer)
 {
@@ -205,6 +217,8 @@ result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 	for (size_t i = 0; i < count; i++)
 		json_append(findings, new_finding(&answer->findings[i]));
 	json_add(result, "findings", findings);
+	json_add_integer(result, "converted", answer->converted);
+	add_claim(result, answer->claim);
 	json_add_integer(result, "more", (int64_t)(answer->finding_count - count));
 	return result;
 }
@@ -220,6 +234,7 @@ new_row(const struct lock_listed *row)
 	add_count(object, "slots", row->slots);
 	add_count(object, "busy", row->busy);
 	json_add_bool(object, "exists", row->exists);
+	add_claim(object, row->claim);
 	return object;
 }
 
@@ -262,6 +277,10 @@ explain_mutex(char *buf, size_t size, const struct lock_explanation *why)
 		snprintf(buf, size,
 		    "the mutex is held%s: an acquire waits until its holder releases it",
 		    why->here > 0 ? " by a client of this daemon" : "");
+	else if (why->unreachable > 0)
+		snprintf(buf, size,
+		    "the node of the mutex's queue cannot be reached, so the broker does not say "
+		    "whether it is busy");
 	else if (why->verdict == LOCK_VERDICT_ALREADY_EXISTS)
 		snprintf(buf, size,
 		    "a semaphore has this name and uses the same queue: an acquire is refused");
@@ -307,7 +326,9 @@ static void
 add_explanation(struct cJSON *result, const struct result_facts *facts, enum lock_kind kind,
     const struct lock_explanation *why)
 {
-	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "", text[768];
+	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "";
+	char unreachable[112] = "", held[48] = "", text[960];
+	const char *claim = why != NULL ? lock_claim_word(why->claim) : NULL;
 
 	/* It may quote the broker. */
 	if (facts->hindrance != NULL)
@@ -319,8 +340,16 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 	if (why != NULL && why->uncounted > 0)
 		snprintf(uncounted, sizeof(uncounted),
 		    "; %d more slots above a gap do not count (see fsck)", why->uncounted);
-	snprintf(text, sizeof(text), "%s%s%s%s", broker,
-	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, uncounted);
+	if (why != NULL && kind != LOCK_KIND_MUTEX && why->unreachable > 0)
+		snprintf(unreachable, sizeof(unreachable),
+		    "; %d of them count as busy because the node of their holder queue cannot be "
+		    "reached",
+		    why->unreachable);
+	if (claim != NULL)
+		snprintf(held, sizeof(held), "; held by %s", claim);
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s", broker,
+	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, unreachable, uncounted,
+	    held);
 	json_add_string(result, "text", text);
 }
 
@@ -347,6 +376,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	add_count(result, "here", why->here);
 	add_count(result, "waiting", why->waiting);
 	add_count(result, "uncounted", why->uncounted);
+	add_claim(result, why->claim);
 	add_explanation(result, facts, answer->kind, answer->explanation);
 	return result;
 }
