@@ -9,6 +9,9 @@
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 
+/* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
+#define TRIES_MOST 64
+
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
 static void delete_next(struct lock_engine *engine, struct fsck *fsck);
@@ -318,6 +321,19 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
  * next fsck finds.
  */
 
+/*
+ * Where clients wait for the slots, a slot is free only for a moment. Therefore a wait also tries
+ * some of the slots that were busy just now, in turns.
+ */
+static bool
+may_try(struct fsck *fsck)
+{
+	if (!fsck->waiting || fsck->tries == 0 || fsck->slot <= fsck->tried)
+		return false;
+	fsck->tried = --fsck->tries > 0 ? fsck->tried : fsck->slot;
+	return true;
+}
+
 static void
 leave(struct fsck *fsck)
 {
@@ -372,9 +388,11 @@ convert_next(struct lock_engine *engine, struct fsck *fsck)
 	struct broker_done done = {on_converted, engine, fsck->op};
 
 	for (; fsck->slot <= fsck->seen.full_scan.slots; fsck->slot++) {
+		enum broker_answer b = fsck->seen.b[fsck->slot - 1];
+
 		if (fsck_seen_claim(&fsck->seen, fsck->slot) == fsck->wanted)
 			continue;
-		if (fsck->seen.b[fsck->slot - 1] == BROKER_ABSENT)
+		if (b == BROKER_ABSENT || (b == BROKER_OK && may_try(fsck)))
 			break;
 		leave(fsck); /* busy, or its node cannot be reached */
 	}
@@ -397,6 +415,9 @@ fsck_convert_start(struct lock_engine *engine, struct fsck *fsck)
 	free(fsck->left);
 	fsck->left = mem_grow(NULL, (size_t)fsck->seen.full_scan.slots + 1, sizeof(*fsck->left));
 	fsck->left_count = 0;
+	if (fsck->tries > 0)
+		fsck->tried = 0; /* the last pass came to the end */
+	fsck->tries = TRIES_MOST;
 	fsck->slot = 1;
 	convert_next(engine, fsck);
 }

@@ -50,6 +50,8 @@ struct fsck {
 	size_t left_count;
 	size_t left_told; /* `left_count` in the last notice */
 	int converted;
+	int tries; /* CONVERTING: how many busy slots may still be tried */
+	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */
 
 	int64_t wait;  /* as requested; 0: it ends with this pass */
 	int64_t until; /* clock time of the end of that wait; INT64_MAX: none */
