@@ -330,8 +330,8 @@ void broker_directory_leave(
  *
  * A durable B refuses messages (x-overflow reject-publish) with a nack. The broker layer then asks
  * for its consumers, by a passive declare. BROKER_ASK_CONSUMER asks only that, in the same flush.
- * The deadline covers both. If one is unanswered by then, the channel of the passive declares is
- * replaced, because the silence of one queue's node stops the answers of all.
+ * The deadline covers both. A queue whose node is silent stops the channel of the passive
+ * declares, so the channel is replaced at the deadline.
  */
 void broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
     struct broker_probe_done done);

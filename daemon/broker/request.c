@@ -170,6 +170,13 @@ says(const char *text, const char *words)
 	return strstr(text, words) != NULL;
 }
 
+/* The end of a text may be cut: RabbitMQ sends at most 255 bytes of it. */
+static bool
+begins(const char *text, const char *words)
+{
+	return strncmp(text, words, strlen(words)) == 0;
+}
+
 /* 406. The queue exists if the declaration of a durable queue is refused for its arguments. */
 static enum broker_answer
 precondition(enum amqp_request what, const char *text)
@@ -180,36 +187,39 @@ precondition(enum amqp_request what, const char *text)
 	case AMQP_REQUEST_DECLARE_HOLDER:
 		return says(text, "inequivalent arg") ? BROKER_OK : BROKER_REFUSED;
 	case AMQP_REQUEST_DELETE_UNUSED:
-		return says(text, " in use") ? BROKER_LOCKED : BROKER_REFUSED;
+		return BROKER_LOCKED; /* the condition was if-unused */
 	default:
 		return BROKER_REFUSED;
 	}
 }
 
 /*
- * The words of RabbitMQ 3.10.8, 4.0.5 (Mnesia and Khepri) and 4.3.6, which agree unless noted:
+ * The words of RabbitMQ 3.10.8, 4.0.5 (Mnesia and Khepri) and 4.3.6. Those of nodes that are down
+ * or silent are in their programs, the others were seen. Before each stands the name of its code,
+ * as in "NOT_FOUND - ":
  *
- * 403 ACCESS_REFUSED - queue 'B' in vhost '/' in exclusive use
- * 403 ACCESS_REFUSED - access to queue 'B' in vhost '/' refused for user 'u'
- *     (since 4.0.5: "read access to queue", "configure access to queue")
- * 404 NOT_FOUND - no queue 'B' in vhost '/'
- * 404 NOT_FOUND - home node 'N' of durable queue 'B' in vhost '/' is down or inaccessible
- * 404 NOT_FOUND - failed to perform operation on queue 'B' in vhost '/' due to timeout
- * 405 RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'B' in vhost '/'. It ...
- * 406 PRECONDITION_FAILED - inequivalent arg 'x-expires' for queue 'B' in vhost '/': received ...
- * 406 PRECONDITION_FAILED - queue 'B' in vhost '/' in use
+ *	403	queue 'B' in vhost '/' in exclusive use
+ *	403	access to queue 'B' in vhost '/' refused for user 'u'		3.10.8
+ *	403	read access to queue 'B' in vhost '/' refused for user 'u'	since 4.0.5
+ *	404	no queue 'B' in vhost '/'
+ *	404	home node 'N' of durable queue 'B' in vhost '/' is down or inaccessible
+ *	404	failed to perform operation on queue 'B' in vhost '/' due to timeout
+ *	404	queue 'B' in vhost '/' process is stopped by supervisor
+ *	405	cannot obtain exclusive access to locked queue 'B' in vhost '/'. It could ...
+ *	406	inequivalent arg 'x-expires' for queue 'B' in vhost '/': received ...
+ *	406	queue 'B' in vhost '/' in use
  */
 enum broker_answer
 amqp_request_refusal(enum amqp_request what, int code, const char *text)
 {
 	switch (code) {
 	case AMQP_NOT_FOUND:
-		return says(text, "no queue") ? BROKER_ABSENT : BROKER_UNREACHABLE;
+		return begins(text, "NOT_FOUND - no queue '") ? BROKER_ABSENT : BROKER_UNREACHABLE;
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_ACCESS_REFUSED:
 		/* Other words: a permission is missing. */
-		return says(text, "in exclusive use") ? BROKER_LOCKED : BROKER_REFUSED;
+		return begins(text, "ACCESS_REFUSED - queue '") ? BROKER_LOCKED : BROKER_REFUSED;
 	case AMQP_PRECONDITION_FAILED:
 		return precondition(what, text);
 	default:

@@ -55,7 +55,7 @@ struct memory_queue {
 	long length_max;                  /* x-max-length; -1 = none */
 	bool rejects;                     /* x-overflow reject-publish */
 	long expires;                     /* x-expires in ms; -1 = none */
-	struct timer expiry;              /* set at the last use without a consumer */
+	struct timer expiry;              /* set at the last use; a queue with a consumer stays */
 	bool odd;                         /* declared with arguments that the daemon never uses */
 	char *exchange;                   /* owned; the queue is bound to it; NULL = none */
 	struct memory_messages ready;     /* owned */
@@ -264,7 +264,7 @@ struct memory_queue *memory_queue_new(
     struct memory_world *world, const char *name, struct memory_connection *owner);
 /* Deletes a queue. told: its consumers get basic.cancel. */
 void memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told);
-/* The queue was used: x-expires begins again, unless there is a consumer. */
+/* The queue was used: x-expires begins again. */
 void memory_queue_used(struct memory_queue *queue);
 /* Appends a copy of the message, if the queue keeps messages. False: the queue rejects it. */
 bool memory_queue_add(

@@ -65,8 +65,8 @@ struct memory_behaviour {
 	/*
 	 * ns until a method is answered; half of it passes before the method is performed. Called
 	 * once for each declare, delete, consume and get, for each cancel with an answer, and once
-	 * for all publishes that are sent together. Also called for methods that the server sends by itself. Default: 0 (the next
-	 * pass of the loop).
+	 * for all publishes that are sent together. Also called for methods that the server sends
+	 * by itself. Default: 0 (the next pass of the loop).
 	 */
 	int64_t (*delay)(void *ctx);
 	/*
@@ -77,7 +77,10 @@ struct memory_behaviour {
 	bool (*silent)(void *ctx);
 	/* Whether a publish on a channel with confirms is nacked, and not returned. Default: no. */
 	bool (*nacks)(void *ctx);
-	/* Whether a declare, delete or consume is refused with 403, as it is performed. Default: no. */
+	/*
+	 * Whether a declare, delete or consume is refused with 403, as it is performed. Default:
+	 * no.
+	 */
 	bool (*refuses)(void *ctx);
 	/*
 	 * Whether the ack of a publish waits, and becomes one ack with those of later publishes.
@@ -187,7 +190,8 @@ enum memory_reach {
 	MEMORY_REACHED,
 	/*
 	 * The home does not answer. A declare, delete, consume, get or cancel waits, and so do the
-	 * methods behind it on its channel. A publish is never confirmed. Consumers stay.
+	 * methods behind it on its channel. A publish is never confirmed. Consumers stay, as long
+	 * as their channel.
 	 */
 	MEMORY_SILENT,
 	/*

@@ -172,13 +172,6 @@ number_of(const amqp_table_t *arguments, const char *key)
 	return value == NULL ? -1 : value->value.i32;
 }
 
-/* An exclusive queue is never durable (rabbit_channel, queue.declare). */
-static bool
-is_durable(const amqp_queue_declare_t *declare)
-{
-	return declare->durable && !declare->exclusive;
-}
-
 /*
  * If a declare and the queue differ in `exclusive`, the answer is 405, even on the owner's
  * connection (RabbitMQ 3.10, check_exclusive_access, strict). Other differences are 406.
@@ -194,7 +187,7 @@ compare(const struct memory_channel *channel, const struct memory_queue *queue,
 		return locked(queue->name);
 	if (declare->passive)
 		return none;
-	if (is_durable(declare) != queue->durable)
+	if (declare->durable != queue->durable)
 		return inequivalent(queue->name, "durable");
 	if (declare->auto_delete != queue->auto_delete)
 		return inequivalent(queue->name, "auto_delete");
@@ -214,7 +207,7 @@ queue_create(
 	struct memory_queue *queue = memory_queue_new(
 	    world_of(channel), name, declare->exclusive ? channel->connection : NULL);
 
-	queue->durable = is_durable(declare);
+	queue->durable = declare->durable;
 	queue->auto_delete = declare->auto_delete;
 	queue->length_max = number_of(&declare->arguments, "x-max-length");
 	queue->expires = number_of(&declare->arguments, "x-expires");
@@ -491,7 +484,7 @@ confirm(struct memory_channel *channel, bool nacked)
 	}
 }
 
-/* What became of a publish, in all queues together. */
+/* The result of a publish, of all its queues together. */
 struct fate {
 	bool routed, rejected;
 	bool unanswered; /* the home of a queue is silent */

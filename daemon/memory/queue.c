@@ -102,11 +102,11 @@ on_expiry(void *ctx, uint64_t id)
 		memory_queue_delete(queue->world, queue, true);
 }
 
-/* RabbitMQ: rabbit_amqqueue_process, ensure_expiry_timer. */
+/* RabbitMQ: rabbit_amqqueue_process, ensure_expiry_timer. The end of a consumer is a use, too. */
 void
 memory_queue_used(struct memory_queue *queue)
 {
-	if (queue->expires >= 0 && memory_queue_members(queue) == 0)
+	if (queue->expires >= 0)
 		timers_set(queue->world->timers, &queue->expiry,
 		    memory_now(queue->world) + queue->expires * NSEC_PER_MSEC);
 }
@@ -234,8 +234,8 @@ memory_queue_expire(const struct memory_world *world, struct memory_queue *queue
 static bool
 has_room(const struct memory_consumer *consumer)
 {
-	return !consumer->lost && (consumer->prefetch == 0 || consumer->no_ack ||
-				      consumer->unread < consumer->prefetch);
+	return !consumer->lost &&
+	       (consumer->prefetch == 0 || consumer->unread < consumer->prefetch);
 }
 
 static struct memory_consumer *

@@ -316,23 +316,27 @@ memory_world_set_home(struct memory_world *world, const char *name, unsigned nod
 	return queue != NULL;
 }
 
-/* The consumers of `from`: in RabbitMQ, both a queue and a channel notice the end of the other. */
+/* The state changed for the consumers of node `from`. */
 static void
 part(struct memory_queue *queue, unsigned from, enum memory_reach reach)
 {
 	struct memory_consumer *consumer, *next;
+	bool used = from == queue->home; /* a node that is back starts each x-expires anew */
 
 	TAILQ_FOREACH_SAFE (consumer, &queue->consumers, of_queue, next) {
-		if (consumer->channel->connection->node != from || reach == MEMORY_SILENT)
+		if (consumer->channel->connection->node != from || reach == MEMORY_SILENT ||
+		    (reach == MEMORY_REACHED && !consumer->lost))
 			continue;
+		used |= !consumer->lost;
 		if (reach == MEMORY_PARTED) {
 			consumer->lost = true;
-		} else if (reach != MEMORY_REACHED || consumer->lost) {
-			memory_consumer_send_cancel(consumer);
-			memory_consumer_free(consumer);
+			continue;
 		}
+		memory_consumer_send_cancel(consumer);
+		memory_consumer_free(consumer);
 	}
-	memory_queue_used(queue);
+	if (used)
+		memory_queue_used(queue);
 }
 
 void

@@ -1,6 +1,6 @@
 /*
- * Slots held by consumers, over a scripted server: orders of answers that RabbitMQ does not show on
- * demand, and its words about queues that it cannot reach.
+ * Slots held by consumers, over a scripted server. It shows orders of answers that RabbitMQ does not
+ * show on demand, and RabbitMQ's words about queues that cannot be reached.
  */
 #include <stdio.h>
 #include <string.h>
@@ -149,10 +149,10 @@ START_TEST(test_mutex_refused)
 	    {406, "PRECONDITION_FAILED - inequivalent arg", AMQP_QUEUE_DECLARE_METHOD, 0,
 		BROKER_REFUSED, BROKER_SKIPPED},
 	    {405, "RESOURCE_LOCKED", AMQP_QUEUE_DECLARE_METHOD, 0, BROKER_LOCKED, BROKER_SKIPPED},
-	    {403, "ACCESS_REFUSED - in exclusive use", AMQP_BASIC_CONSUME_METHOD, 1, BROKER_LOCKED,
-		BROKER_SKIPPED},
-	    {403, "ACCESS_REFUSED - in exclusive use", AMQP_BASIC_CONSUME_METHOD, 2, BROKER_LOCKED,
-		BROKER_SKIPPED},
+	    {403, "ACCESS_REFUSED - queue 'b' in vhost", AMQP_BASIC_CONSUME_METHOD, 1,
+		BROKER_LOCKED, BROKER_SKIPPED},
+	    {403, "ACCESS_REFUSED - queue 'b' in vhost", AMQP_BASIC_CONSUME_METHOD, 2,
+		BROKER_LOCKED, BROKER_SKIPPED},
 	    {404, "NOT_FOUND - no queue 'a'", AMQP_QUEUE_DECLARE_METHOD, 1, BROKER_SKIPPED,
 		BROKER_ABSENT},
 	    {406, "PRECONDITION_FAILED - timeout", 0, 1, BROKER_SKIPPED, BROKER_SKIPPED},
@@ -167,7 +167,7 @@ START_TEST(test_mutex_refused)
 }
 END_TEST
 
-/* ---- what a refusal means ---- */
+/* ---- the meaning of refusals ---- */
 
 static const struct refusal {
 	int code;
@@ -223,6 +223,15 @@ END_TEST
 
 /* ---- the server's cancel ---- */
 
+static void
+put_message(void)
+{
+	put_deliver(evil.bytes, 1, TAG, 1);
+	put_header(evil.bytes, 1, 6, NULL);
+	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, "abc", 3);
+	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, "def", 3);
+}
+
 static unsigned cancelled_before[2];
 
 static void
@@ -266,7 +275,9 @@ START_TEST(test_cancels_cross)
 	ck_assert_int_eq(rig_answer(drop)->reply.answer, BROKER_OK);
 	rig_put(one, channel);
 	put_cancel(evil.bytes, 1, TAG);
+	put_message();
 	evil_say();
+	rig_wait(rig_counts(one, BROKER_LOCKS).deliveries == 1);
 	want_alive();
 	ck_assert_uint_eq(rig_info(one).channels, 1);
 	ck_assert_uint_eq(one->cancelled, 1);
@@ -337,15 +348,6 @@ END_TEST
 
 /* ---- messages ---- */
 
-static void
-put_message(void)
-{
-	put_deliver(evil.bytes, 1, TAG, 1);
-	put_header(evil.bytes, 1, 6, NULL);
-	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, "abc", 3);
-	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, "def", 3);
-}
-
 /* At every time from the claim on, even after it ended. */
 START_TEST(test_messages_are_discarded)
 {
@@ -368,8 +370,8 @@ START_TEST(test_messages_are_discarded)
 	rig_put(one, channel);
 	put_message();
 	evil_say();
+	rig_wait(rig_counts(one, BROKER_LOCKS).deliveries == 5);
 	want_alive();
-	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).deliveries, 5);
 }
 END_TEST
 

@@ -16,6 +16,7 @@ Suite *suite_lock_local_queue(void);
 Suite *suite_lock_markers(void);
 Suite *suite_lock_missing(void);
 Suite *suite_lock_lifecycle(void);
+Suite *suite_lock_consumer(void);
 Suite *suite_lock_lease(void);
 Suite *suite_lock_mutex(void);
 Suite *suite_lock_holder_wait(void);

@@ -307,7 +307,7 @@ START_TEST(busy_says_that_there_is_none_such_and_that_it_cannot_see)
 	said = world_await(world, 0, 8, 1);
 	ck_assert_int_eq(said->reason, REASON_NO_SUCH_LOCK);
 	world_make(world, "db", 1);
-	world->nacks = 1;
+	world->silent = true;
 	lock_busy(engine(0), 8, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 8, 2)->reason, REASON_BROKER_UNAVAILABLE);
 }

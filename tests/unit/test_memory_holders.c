@@ -1,6 +1,6 @@
 /*
- * The server in memory and the queues of slots that are held by consumers: exclusive consumers,
- * expiry, rejected publishes, and RabbitMQ's own words for each refusal. The clients are raw links.
+ * The server in memory, and the queues of slots that are held by consumers: exclusive consumers,
+ * expiry and rejected publishes. Each refusal has RabbitMQ's own words. The clients are raw links.
  */
 #include <string.h>
 
@@ -96,7 +96,7 @@ START_TEST(a_tag_is_used_once_on_a_channel)
 }
 END_TEST
 
-START_TEST(consume_what_is_not_there_or_of_another)
+START_TEST(an_absent_queue_or_one_of_another)
 {
 	raw_consume(a, 1, "none", true);
 	run();
@@ -325,6 +325,11 @@ START_TEST(deleted_only_if_unused)
 	run();
 	ck_saw("b1:declared(0,0) b1:deleted b1:deleted");
 	ck_assert(!exists("s"));
+	/* One that would have expired later. */
+	raw_declare(b, 1, "s", RAW_MUTEX);
+	raw_delete(b, 1, "s", true);
+	pass(2 * RAW_EXPIRES * MSEC);
+	ck_saw("b1:declared(0,0) b1:deleted");
 }
 END_TEST
 
@@ -464,7 +469,7 @@ suite_memory_holders(void)
 	tcase_add_loop_test(tc, an_exclusive_consumer_is_alone, 0, 2);
 	tcase_add_test(tc, no_exclusive_consumer_beside_another);
 	tcase_add_test(tc, a_tag_is_used_once_on_a_channel);
-	tcase_add_test(tc, consume_what_is_not_there_or_of_another);
+	tcase_add_test(tc, an_absent_queue_or_one_of_another);
 	tcase_add_test(tc, a_long_name_shortens_the_text);
 	tcase_add_test(tc, freed_before_the_cancel_is_answered);
 	tcase_add_test(tc, a_cancel_is_always_answered);

@@ -122,8 +122,43 @@ START_TEST(a_wait_ends_with_its_node)
 }
 END_TEST
 
-/* The server closes the channel, or the client ends the connection. */
-START_TEST(a_wait_ends_with_its_channel)
+static void
+count_silent(void *ctx, uint64_t channel, bool silent)
+{
+	(void)channel;
+	*(unsigned *)ctx += silent;
+}
+
+/* A daemon's channel, too, and it counts as one that stays unanswered. */
+START_TEST(a_daemon_waits)
+{
+	uint64_t channel = take(one, BROKER_LOCKS);
+	unsigned silent = 0;
+
+	reach(MEMORY_SILENT);
+	check(one, channel, "s", 1);
+	run();
+	memory_broker_each_channel(one, BROKER_LOCKS, count_silent, &silent);
+	ck_assert_uint_eq(silent, 1);
+	ck_saw("");
+	/* If the server closes it, it is read again. */
+	if (_i == 0)
+		memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - test");
+	else
+		reach(MEMORY_REACHED);
+	run();
+	ck_saw(_i == 0 ? "1=skipped! closed:406" : "1=ok");
+	memory_broker_each_channel(one, BROKER_LOCKS, count_silent, &silent);
+	ck_assert_uint_eq(silent, 1);
+	channel = take(one, BROKER_LOCKS);
+	reach(MEMORY_REACHED);
+	check(one, channel, "s", 2);
+	run();
+	ck_saw("2=ok");
+}
+END_TEST
+
+START_TEST(a_wait_ends_with_its_connection)
 {
 	reach(MEMORY_SILENT);
 	raw_consume(a, 1, "s", true);
@@ -201,6 +236,22 @@ START_TEST(a_partition_that_only_the_home_noticed)
 }
 END_TEST
 
+START_TEST(a_lost_consumer_gets_no_message)
+{
+	ck_assert(memory_world_put(world, "slot", false));
+	ck_assert(memory_world_set_home(world, "slot", 1));
+	raw_consume(a, 1, "slot", true);
+	run();
+	reach(MEMORY_PARTED);
+	memory_world_publish(world, "slot", "one");
+	raw_consume(b, 1, "slot", true);
+	run();
+	memory_world_publish(world, "slot", "two");
+	run();
+	ck_saw("a1:consuming b1:consuming b1:got(two)");
+}
+END_TEST
+
 START_TEST(both_sides_notice_at_once)
 {
 	raw_consume(a, 1, "s", true);
@@ -218,6 +269,24 @@ START_TEST(both_sides_notice_at_once)
 	raw_declare(a, 1, "s", RAW_PASSIVE);
 	run();
 	ck_saw("a1:declared(0,1)");
+}
+END_TEST
+
+START_TEST(a_queue_elsewhere_keeps_its_consumer)
+{
+	raw_declare(a, 1, "t", RAW_HOLDER); /* at home on node 0 */
+	raw_declare(a, 2, "mine", RAW_EXCLUSIVE);
+	run();
+	ck_assert(memory_world_set_home(world, "mine", 1));
+	raw_consume(a, 1, "t", true);
+	raw_consume(a, 2, "mine", true);
+	run();
+	ck_saw("a1:declared(0,0) a2:declared(0,0) a1:consuming a2:consuming");
+	reach((enum memory_reach)_i);
+	run();
+	ck_saw("");
+	ck_assert_uint_eq(memory_world_holder(world, "t", NULL), raw_number(a));
+	ck_assert_uint_eq(memory_world_holder(world, "mine", NULL), raw_number(a));
 }
 END_TEST
 
@@ -277,7 +346,7 @@ START_TEST(a_node_that_is_down_expires_nothing)
 	raw_declare(b, 1, "m", RAW_MUTEX);
 	run();
 	memory_world_set_reach(world, 1, 1, MEMORY_DOWN);
-	pass(3 * RAW_EXPIRES * MSEC);
+	pass(7 * RAW_EXPIRES * MSEC / 2);
 	ck_assert(exists("m"));
 	memory_world_set_reach(world, 1, 1, MEMORY_REACHED);
 	pass(RAW_EXPIRES * MSEC - MSEC);
@@ -304,6 +373,19 @@ START_TEST(a_queue_expires_without_its_lost_consumer)
 }
 END_TEST
 
+START_TEST(a_change_of_state_is_no_use)
+{
+	raw_declare(b, 1, "m", RAW_MUTEX);
+	run();
+	pass(RAW_EXPIRES * MSEC - MSEC);
+	reach(MEMORY_DOWN);
+	reach(MEMORY_REACHED);
+	pass(MSEC);
+	ck_assert(!exists("m"));
+	ck_saw("b1:declared(0,0)");
+}
+END_TEST
+
 Suite *
 suite_memory_nodes(void)
 {
@@ -315,16 +397,20 @@ suite_memory_nodes(void)
 	tcase_add_loop_test(tc, a_wait_ends_with_the_timeout, 0, METHODS);
 	tcase_add_loop_test(tc, a_home_that_is_down, 0, METHODS);
 	tcase_add_loop_test(tc, a_wait_ends_with_its_node, 0, METHODS);
-	tcase_add_test(tc, a_wait_ends_with_its_channel);
+	tcase_add_loop_test(tc, a_daemon_waits, 0, 2);
+	tcase_add_test(tc, a_wait_ends_with_its_connection);
 	tcase_add_loop_test(tc, answered_without_the_home, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, a_silence_costs_no_consumer);
 	tcase_add_loop_test(tc, a_partition_that_only_the_home_noticed, 0, 4);
+	tcase_add_test(tc, a_lost_consumer_gets_no_message);
 	tcase_add_loop_test(tc, both_sides_notice_at_once, 0, 2);
+	tcase_add_loop_test(tc, a_queue_elsewhere_keeps_its_consumer, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, deleted_by_force_from_the_other_side);
 	tcase_add_test(tc, deleted_while_a_consumer_is_lost);
 	tcase_add_loop_test(tc, published_to_a_home_that_cannot_be_reached, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, a_node_that_is_down_expires_nothing);
 	tcase_add_test(tc, a_queue_expires_without_its_lost_consumer);
+	tcase_add_test(tc, a_change_of_state_is_no_use);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -264,7 +264,11 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fail(engine, hold, CLAIM_REFUSED, reply);
 		break;
 	case BROKER_SKIPPED:
-		fail(engine, hold, CLAIM_AGAIN, reply);
+		/* By consumer: the check of A may have failed first, and undone the claim. */
+		if (hold->way == BROKER_BY_CONSUMER)
+			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
+		else
+			fail(engine, hold, CLAIM_AGAIN, reply);
 		break;
 	case BROKER_UNKNOWN: /* the event of the connection ends this hold; the waiter goes on */
 		break;

@@ -348,7 +348,7 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	}
 	hold->asked = engine_now(engine);
 	timer_in(engine, hold, engine->settings.request_timeout);
-	broker_drop(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text,
+	broker_drop(engine->broker, hold->channel, hold->way, hold->b.text,
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 
@@ -439,7 +439,7 @@ lose(struct lock_engine *engine, struct hold *hold, const char *why)
 }
 
 /*
- * By consumer: the hold is lost, and what is left of it at the broker is dropped. The slot stays
+ * By consumer: the hold is lost, and its consumer is dropped if it still exists. The slot stays
  * reserved until then.
  */
 static void

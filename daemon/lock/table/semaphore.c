@@ -70,8 +70,6 @@ semaphore_saw_size(struct semaphore *semaphore, int size, bool complete)
 {
 	if (size > semaphore->room) {
 		semaphore->busy = mem_grow(semaphore->busy, (size_t)size, 1);
-		semaphore->ways = mem_grow(semaphore->ways, (size_t)size, 1);
-		memset(semaphore->ways + semaphore->room, 0, (size_t)(size - semaphore->room));
 		semaphore->room = size;
 	}
 	for (; semaphore->size < size; semaphore->size++) {
@@ -95,7 +93,7 @@ semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy)
 bool
 semaphore_way(const struct semaphore *semaphore, int slot, enum broker_way *ret_way)
 {
-	if (slot > semaphore->room || semaphore->ways[slot - 1] == 0)
+	if (slot > semaphore->ways_room || semaphore->ways[slot - 1] == 0)
 		return false;
 	*ret_way = semaphore->ways[slot - 1] - 1;
 	return true;
@@ -104,8 +102,13 @@ semaphore_way(const struct semaphore *semaphore, int slot, enum broker_way *ret_
 void
 semaphore_saw_way(struct semaphore *semaphore, int slot, enum broker_way way)
 {
-	if (slot <= semaphore->room)
-		semaphore->ways[slot - 1] = (unsigned char)(1 + way);
+	if (slot > semaphore->ways_room) {
+		semaphore->ways = mem_grow(semaphore->ways, (size_t)slot, 1);
+		memset(semaphore->ways + semaphore->ways_room, 0,
+		    (size_t)(slot - semaphore->ways_room));
+		semaphore->ways_room = slot;
+	}
+	semaphore->ways[slot - 1] = (unsigned char)(1 + way);
 }
 
 void

@@ -69,8 +69,9 @@ struct semaphore {
 	int64_t seen;  /* clock time of sending of the last scan; INT64_MIN = never */
 	/* owned; busy[slot - 1]: seen busy, or a race for it was lost; `room` entries */
 	unsigned char *busy;
-	/* owned; ways[slot - 1]: 1 + enum broker_way, as last seen; 0: never; `room` entries */
+	/* owned; ways[slot - 1]: 1 + enum broker_way, as last seen; 0: never; `ways_room` entries */
 	unsigned char *ways;
+	int ways_room;
 	int room;
 	int busy_count; /* busy slots of 1..size */
 	struct scan scan;
@@ -115,7 +116,6 @@ void semaphore_saw_size(struct semaphore *semaphore, int size, bool complete);
 void semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy);
 /* How the slot is held, as last seen: survives semaphore_forget(). False: it was never seen. */
 bool semaphore_way(const struct semaphore *semaphore, int slot, enum broker_way *ret_way);
-/* A slot above all that were ever seen is ignored. */
 void semaphore_saw_way(struct semaphore *semaphore, int slot, enum broker_way way);
 /* A hint came while a claim of the slot failed: a mark for queue_runner.c. */
 void semaphore_hinted(struct semaphore *semaphore, int slot);
