@@ -321,14 +321,31 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 	snprintf(buf, size, "the broker did not say which slots exist, or which are busy");
 }
 
+/* How the slots are held, behind the rest. "": not known, or there are none. */
+static const char *
+claim_words(enum lock_claim claim)
+{
+	switch (claim) {
+	case LOCK_CLAIM_UNKNOWN:
+		break;
+	case LOCK_CLAIM_BY_QUEUE:
+		return "; its slots are held by exclusive queues";
+	case LOCK_CLAIM_BY_CONSUMER:
+		return "; its slots are held by consumers";
+	case LOCK_CLAIM_MIXED:
+		return "; its slots are held in different ways (see fsck)";
+	}
+	return "";
+}
+
 /* All that is to be said, in one sentence or two. */
 static void
 add_explanation(struct cJSON *result, const struct result_facts *facts, enum lock_kind kind,
     const struct lock_explanation *why)
 {
 	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "";
-	char unreachable[112] = "", held[48] = "", text[960];
-	const char *claim = why != NULL ? lock_claim_word(why->claim) : NULL;
+	char unreachable[112] = "", text[960];
+	bool has_slots = why != NULL && kind != LOCK_KIND_MUTEX;
 
 	/* It may quote the broker. */
 	if (facts->hindrance != NULL)
@@ -340,16 +357,14 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 	if (why != NULL && why->uncounted > 0)
 		snprintf(uncounted, sizeof(uncounted),
 		    "; %d more slots above a gap do not count (see fsck)", why->uncounted);
-	if (why != NULL && kind != LOCK_KIND_MUTEX && why->unreachable > 0)
+	if (has_slots && why->unreachable > 0)
 		snprintf(unreachable, sizeof(unreachable),
 		    "; %d of them count as busy because the node of their holder queue cannot be "
 		    "reached",
 		    why->unreachable);
-	if (claim != NULL)
-		snprintf(held, sizeof(held), "; held by %s", claim);
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s", broker,
 	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, unreachable, uncounted,
-	    held);
+	    has_slots ? claim_words(why->claim) : "");
 	json_add_string(result, "text", text);
 }
 
