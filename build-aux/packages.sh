@@ -1,15 +1,16 @@
 # Installs the Debian packages that the two commands need; sourced by ./quickstart and ./check.
 #
-#	lb_install_packages SET...	SET is build, broker or test
+#	lb_install_packages SET...	SET is build, broker, test or compare (for make bench-table)
 #
 # Nothing is done, and no privilege asked for, when everything is there already.
-# The server of rabbitmq-server is kept from starting: both commands start a private node themselves.
+# No server is started by its installation: the commands and the benchmarks start private ones.
 
 lb_packages_build='build-essential autoconf automake libtool pkg-config librabbitmq-dev libevent-dev libcjson-dev
 	libinih-dev libsystemd-dev libssl-dev libncurses-dev uthash-dev python3'
 lb_packages_broker='rabbitmq-server'
 lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pika python3-pyte
 	iproute2 nftables'
+lb_packages_compare='redis-server libhiredis-dev etcd-server libgrpc-dev gnuplot-nox'
 
 lb_missing_packages() {
 	for lb_package in "$@"; do
@@ -39,6 +40,7 @@ lb_install_packages() {
 		build) lb_wanted="$lb_wanted $lb_packages_build" ;;
 		broker) lb_wanted="$lb_wanted $lb_packages_broker" ;;
 		test) lb_wanted="$lb_wanted $lb_packages_test" ;;
+		compare) lb_wanted="$lb_wanted $lb_packages_compare" ;;
 		esac
 	done
 	# shellcheck disable=SC2086 # a list of words
@@ -53,7 +55,7 @@ lb_install_packages() {
 	if [ ! -e /usr/sbin/policy-rc.d ]; then
 		# Debian's own switch against starting services while installing (invoke-rc.d).
 		lb_policy=/usr/sbin/policy-rc.d
-		lb_apt sh -c 'printf "#!/bin/sh\n[ \"\$1\" = rabbitmq-server ] && exit 101\nexit 0\n" >"$1" && chmod 755 "$1"' \
+		lb_apt sh -c 'printf "#!/bin/sh\ncase \$1 in rabbitmq-server|redis-server|etcd) exit 101 ;; esac\n" >"$1" && chmod 755 "$1"' \
 			sh "$lb_policy" || return 1
 	fi
 	# shellcheck disable=SC2086 # a list of words

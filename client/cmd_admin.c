@@ -60,6 +60,7 @@ change_of(const struct options *options)
 
 	how.kind = options->kind;
 	how.exist_ok = options->exist_ok;
+	how.claim = options->claim;
 	how.wait_ms = options->holder_wait_ms;
 	how.progress = options->holder_wait_ms != 0 && terminal_line_possible();
 	how.ascending = options->ascending;
@@ -112,7 +113,12 @@ create_failed(const struct asking *asking, int code)
 
 	if (code == LB_ALREADY_EXISTS) {
 		json_value(lb_error_json(asking->lb), "data.slots", found, sizeof(found));
-		if (option_slots(found, &there) == NULL && option_slots(slots, &wanted) == NULL &&
+		if (asking->options->exist_ok && option_slots(found, &there) == NULL &&
+		    option_slots(slots, &wanted) == NULL && there == wanted)
+			say("to change how its slots are held: lockbroker fsck --repair "
+			    "--convert=%s %s",
+			    option_claim_word(asking->options->claim), name);
+		else if (option_slots(found, &there) == NULL && option_slots(slots, &wanted) == NULL &&
 		    there == wanted)
 			say("use --exist-ok to accept that");
 		else

@@ -15,6 +15,7 @@
 #include "client/tool/output.h"
 #include "client/tool/row.h"
 #include "client/tool/table.h"
+#include "client/tool/terminal_line.h"
 
 /* So many semaphores, or slots to repair, are looked at one after another. */
 #define LOOK_ANSWER_MS 600000
@@ -94,6 +95,7 @@ static const struct table_column list_columns[] = {
     {.title = "BUSY", .member = "busy", .number = true, .show = show_number},
     {.title = "WAITING", .member = "waiting", .number = true, .show = show_number},
     {.title = "", .member = "exists", .show = show_missing},
+    {.title = "CLAIM", .member = "claim"},
 };
 static const char *const list_arrays[] = {"semaphores", NULL};
 
@@ -177,7 +179,8 @@ count_findings(const char *path, const char *value, void *arg)
 		tally->members++;
 	} else if (finding && strcmp(dot, ".problem") == 0) {
 		tally->is_repairable =
-		    strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0;
+		    strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0 &&
+		    strcmp(value, "unreachable") != 0;
 		tally->members++;
 	} else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0) {
 		tally->unrepaired++;
@@ -189,17 +192,42 @@ count_findings(const char *path, const char *value, void *arg)
 	return 0;
 }
 
+/* The parameters besides the name. */
+static void
+fsck_params(char *buf, size_t size, const struct options *options)
+{
+	int used = snprintf(buf, size, "%s", options->repair ? ",\"repair\":true" : "");
+
+	if (options->convert != LB_CLAIM_DEFAULT)
+		used += snprintf(buf + used, size - (size_t)used, ",\"convert\":\"%s\"",
+		    option_claim_word(options->convert));
+	if (options->holder_wait_ms == LB_FOREVER)
+		used += snprintf(buf + used, size - (size_t)used, ",\"wait\":null");
+	else if (options->holder_wait_ms > 0)
+		used += snprintf(buf + used, size - (size_t)used, ",\"wait\":%.3f",
+		    (double)options->holder_wait_ms / 1000);
+	if (options->holder_wait_ms != 0 && terminal_line_possible())
+		snprintf(buf + used, size - (size_t)used, ",\"progress\":true");
+}
+
 static int
 ask_fsck(struct asking *asking)
 {
 	bool repair = asking->options->repair;
+	int64_t wait = asking->options->holder_wait_ms;
 	const char *name = asking->name;
-	int code = asking_call(
-	    asking, "fsck", "name", name, repair ? ",\"repair\":true" : "", LOOK_ANSWER_MS);
+	char params[128];
+	int code;
 	struct tally tally = {.members = 0};
 
+	fsck_params(params, sizeof(params), asking->options);
+	progress_begin(asking->lb, name);
+	code = asking_call(asking, "fsck", "name", name, params,
+	    wait == LB_FOREVER ? LB_FOREVER : LOOK_ANSWER_MS + wait);
+	progress_end(asking->lb);
 	if (code != LB_OK)
 		return code;
+	json_value(lb_result_json(asking->lb), "converted", params, sizeof(params));
 	(void)lb_json_each(lb_result_json(asking->lb), count_findings, &tally);
 	if (tally.unrepaired_repairable > 0)
 		asking->status = EXIT_STATUS_FOUND;
@@ -208,6 +236,8 @@ ask_fsck(struct asking *asking)
 	if (asking_printed_json(asking))
 		return LB_OK;
 	print_rows(asking, fsck_arrays, fsck_columns, COLUMNS(fsck_columns), "No problems.");
+	if (atoi(params) > 0)
+		say("%s: %s slots converted", name, params);
 	if (tally.repairable > 0 && !repair)
 		say("%s: to repair: lockbroker fsck --repair %s", name, name);
 	return LB_OK;
@@ -283,19 +313,20 @@ static int
 ask_show(struct asking *asking)
 {
 	int code = asking_call(asking, "show", "name", asking->name, "", ASKING_ANSWER_MS);
-	char slots[16], busy[16], waiting[16], silent[4];
+	char slots[16], busy[16], waiting[16], silent[4], claim[24];
 	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
 	    {"busy", busy, sizeof(busy)}, {"waiting", waiting, sizeof(waiting)},
-	    {"silent_hosts.0", silent, sizeof(silent)}};
+	    {"silent_hosts.0", silent, sizeof(silent)}, {"claim", claim, sizeof(claim)}};
 	bool mutex = false, away;
 
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	json_values(lb_result_json(asking->lb), wanted, 4);
+	json_values(lb_result_json(asking->lb), wanted, 5);
 	(void)lb_json_each(lb_result_json(asking->lb), find_mutex, &mutex);
 	if (isatty(STDOUT_FILENO) == 1)
-		printf("%s: slots %s, busy %s, waiting %s\n", asking->name, show_number(slots),
-		    show_number(busy), show_number(waiting));
+		printf("%s: slots %s, busy %s, waiting %s%s%s\n", asking->name, show_number(slots),
+		    show_number(busy), show_number(waiting), *claim != '\0' ? ", claim " : "",
+		    claim);
 	away = *busy == '\0' && !mutex;
 	print_rows(asking, show_arrays, show_columns, COLUMNS(show_columns),
 	    away || *silent != '\0' ? "No holders or waiters are known."

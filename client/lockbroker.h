@@ -364,6 +364,13 @@ LB_PUBLIC void lb_set_silence_limit(struct lb *lb, int64_t ms);
  */
 #define LB_UNLIMITED 2147483647
 
+/* How the slots of a semaphore are held (PROTOCOL.md, create). */
+enum lb_claim {
+	LB_CLAIM_DEFAULT = 0, /* as the daemon's setting says */
+	LB_CLAIM_EXCLUSIVE_QUEUE = 1,
+	LB_CLAIM_CONSUMER = 2
+};
+
 /*
  * How to create, resize or destroy. Start from LB_CHANGE_INIT. Later versions add members at the end; `size`
  * tells the library which members the program knows.
@@ -380,10 +387,11 @@ struct lb_change {
 	int progress;  /* resize, destroy, not 0: report LB_EVENT_HOLDERS */
 	int ascending; /* resize, destroy, not 0: remove the lowest slot first */
 	int overshoot; /* 0 to 10,000: remove uncounted slots at least this far above the size */
+	int claim;     /* create, resize: how the first slots are held; enum lb_claim */
 };
 #define LB_CHANGE_INIT                                                                             \
 	{                                                                                          \
-		sizeof(struct lb_change), LB_SEMAPHORE, 0, 0, 0, 0, 0                              \
+		sizeof(struct lb_change), LB_SEMAPHORE, 0, 0, 0, 0, 0, LB_CLAIM_DEFAULT            \
 	}
 
 /*

@@ -68,7 +68,7 @@ static const struct command commands[] = {
 	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
 	"problem, slot, repaired, text. Exits with 1 if a problem is left.\n"
 	"Exits with 4 if --repair cannot repair what is left: orphans, which end with their\n"
-	"holders, and slots declared with other arguments, which work."},
+	"holders, queues declared with other arguments, and nodes that cannot be reached."},
     {"explain", "NAME", "Explains why an acquire would not succeed now", FOR_ASKING | FOR_EXPLAIN,
 	1, 1, &question_explain, NULL, NULL},
     {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,

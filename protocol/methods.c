@@ -27,9 +27,10 @@
 #define PARAM_PROGRESS PARAM(progress, .type = PARAM_BOOL)
 #define PARAM_TIMEOUT PARAM(timeout, .type = PARAM_DURATION)
 
-/* In the order of enum method_order and enum method_slot_state. */
+/* In the order of enum method_order, enum method_slot_state and enum method_claim. */
 static const char *const orders[] = {"descending", "ascending", NULL};
 static const char *const slot_states[] = {"free", "busy", NULL};
+static const char *const claims[] = {"exclusive-queue", "consumer", NULL};
 
 static const struct param_spec acquire_params[] = {
     PARAM_LOCK_NAME,
@@ -59,6 +60,7 @@ static const struct param_spec create_params[] = {
     PARAM_LOCK_NAME,
     PARAM(kind, KIND(KINDS_STORED)),
     PARAM(slots, SLOTS),
+    PARAM(claim, WORD(claims)),
     PARAM_OVERSHOOT,
     PARAM(exist_ok, .type = PARAM_BOOL),
     {.name = NULL},
@@ -78,6 +80,7 @@ static const struct param_spec resize_params[] = {
     PARAM(slots, SLOTS, CHOICE),
     PARAM(add, INTEGER(1, METHODS_SLOTS_MAX), CHOICE),
     PARAM(remove, INTEGER(1, METHODS_SLOTS_MAX), CHOICE),
+    PARAM(claim, WORD(claims)),
     PARAM(order, WORD(orders)),
     PARAM_OVERSHOOT,
     PARAM(wait, .type = PARAM_DURATION),
@@ -98,6 +101,9 @@ static const struct param_spec await_params[] = {
 static const struct param_spec fsck_params[] = {
     PARAM_LOCK_NAME,
     PARAM(repair, .type = PARAM_BOOL),
+    PARAM(convert, WORD(claims)),
+    PARAM(wait, .type = PARAM_DURATION),
+    PARAM_PROGRESS,
     {.name = NULL},
 };
 
@@ -141,7 +147,7 @@ static const struct method_spec methods[] = {
     {.name = "resize", .params = resize_params, .wait = METHOD_WAITS_IF_TOLD},
     {.name = "size", .params = name_params},
     {.name = "await", .params = await_params, .wait = METHOD_WAITS},
-    {.name = "fsck", .params = fsck_params},
+    {.name = "fsck", .params = fsck_params, .wait = METHOD_WAITS_IF_TOLD},
     {.name = "explain", .params = explain_params},
     {.name = "list", .params = no_params},
     {.name = "show", .params = name_params},

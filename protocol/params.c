@@ -203,6 +203,20 @@ check_kind(const struct method_spec *method, const struct method_params *params,
 	return true;
 }
 
+/* Without a repair nothing is changed, and nothing waited for. */
+static bool
+check_repair(const struct method_spec *method, const struct method_params *params,
+    struct message_error *ret_error)
+{
+	if (params->repair || find_param(method, "repair") == NULL)
+		return true;
+	if (params->convert != METHOD_CLAIM_ABSENT)
+		return refuse(ret_error, method, "convert", "needs 'repair'");
+	if (params->wait != 0)
+		return refuse(ret_error, method, "wait", "needs 'repair'");
+	return true;
+}
+
 /* `all` is required with `name`, so that no client denies all waiters by mistake. */
 static bool
 check_all(const struct method_spec *method, const struct method_params *params,
@@ -224,6 +238,8 @@ method_params_parse(const struct method_spec *method, const struct cJSON *params
 	    .kind = LOCK_KIND_SEMAPHORE,
 	    .timeout = DURATION_FOREVER,
 	    .slots = 1,
+	    .claim = METHOD_CLAIM_ABSENT,
+	    .convert = METHOD_CLAIM_ABSENT,
 	    .id.kind = MESSAGE_ID_NULL,
 	};
 	const struct param_spec *spec;
@@ -238,7 +254,8 @@ method_params_parse(const struct method_spec *method, const struct cJSON *params
 			return refuse(ret_error, method, spec->name, wanted.text);
 	}
 	if (!check_presence(method, params, ret_error) ||
-	    !check_kind(method, &decoded, ret_error) || !check_all(method, &decoded, ret_error))
+	    !check_kind(method, &decoded, ret_error) ||
+	    !check_repair(method, &decoded, ret_error) || !check_all(method, &decoded, ret_error))
 		return false;
 	*ret = decoded;
 	return true;

@@ -42,6 +42,8 @@ change_enter(struct lb *lb, const char *name, const struct lb_change *how, struc
 	if (ret->overshoot < 0 || ret->overshoot > METHODS_SLOTS_MAX)
 		return handle_fail(
 		    lb, LB_BAD_ARGUMENT, "overshoot: 0 to %d slots", METHODS_SLOTS_MAX);
+	if (ret->claim < LB_CLAIM_DEFAULT || ret->claim > LB_CLAIM_CONSUMER)
+		return handle_fail(lb, LB_BAD_ARGUMENT, "claim: there is no such way");
 	if (ret->wait_ms > INT64_C(1000) * DURATION_MAX_SECONDS)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "the wait is too long");
 	return LB_OK;
@@ -78,6 +80,14 @@ add_slots(struct cJSON *params, int slots)
 		json_add_integer(params, "slots", slots);
 }
 
+static void
+add_claim(struct cJSON *params, int claim)
+{
+	if (claim != LB_CLAIM_DEFAULT)
+		json_add_string(params, "claim",
+		    claim == LB_CLAIM_CONSUMER ? "consumer" : "exclusive-queue");
+}
+
 static bool
 read_slots(const struct cJSON *result, int *ret)
 {
@@ -111,6 +121,7 @@ lb_create(
 	if (change.kind != LB_SEMAPHORE)
 		json_add_string(params, "kind", lb_kind_word(change.kind));
 	add_slots(params, slots);
+	add_claim(params, change.claim);
 	if (change.exist_ok != 0)
 		json_add_bool(params, "exist_ok", true);
 	if (change.overshoot != 0)
@@ -153,6 +164,7 @@ lb_resize(
 		return code;
 	params = name_params(name);
 	add_slots(params, slots);
+	add_claim(params, change.claim);
 	return call_removing(lb, "resize", params, &change, timeout_ms);
 }
 
@@ -172,6 +184,7 @@ lb_resize_by(struct lb *lb, const char *name, int by, const struct lb_change *ho
 		    lb, LB_BAD_ARGUMENT, "1 to %d slots more or less", METHODS_SLOTS_MAX);
 	params = name_params(name);
 	json_add_integer(params, by > 0 ? "add" : "remove", by > 0 ? by : -by);
+	add_claim(params, change.claim);
 	code = call_removing(lb, "resize", params, &change, timeout_ms);
 	if (code != LB_OK || ret_slots == NULL)
 		return code;

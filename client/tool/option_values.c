@@ -100,6 +100,26 @@ option_kind(const char *text, int *ret)
 }
 
 const char *
+option_claim_word(int claim)
+{
+	static const char *const words[] = {"", "exclusive-queue", "consumer"};
+
+	return words[claim];
+}
+
+const char *
+option_claim(const char *text, int *ret)
+{
+	for (int claim = LB_CLAIM_EXCLUSIVE_QUEUE; claim <= LB_CLAIM_CONSUMER; claim++) {
+		if (strcmp(option_claim_word(claim), text) == 0) {
+			*ret = claim;
+			return NULL;
+		}
+	}
+	return "exclusive-queue or consumer";
+}
+
+const char *
 option_descriptor(const char *text, int *ret)
 {
 	static const char wanted[] = "the number of a descriptor that is open for writing";

@@ -20,6 +20,10 @@ const char *option_duration(const char *text, int64_t *ret_ms);
 const char *option_signal(const char *text, int *ret);
 /* The reaction to a loss. may_run false: to a revocation. */
 const char *option_reaction(const char *text, bool may_run, struct reaction *ret);
+/* The word of a way to hold slots. Sets *ret to an enum lb_claim. */
+const char *option_claim(const char *text, int *ret);
+/* The word of an enum lb_claim; "" for LB_CLAIM_DEFAULT. Static. */
+const char *option_claim_word(int claim);
 /* The word of a kind of lock. Sets *ret to an enum lb_kind. */
 const char *option_kind(const char *text, int *ret);
 /*

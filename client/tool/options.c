@@ -14,6 +14,8 @@ enum option_id {
 	OPTION_ALL = 256,
 	OPTION_ASCENDING,
 	OPTION_BROKER,
+	OPTION_CLAIM,
+	OPTION_CONVERT,
 	OPTION_CREATE,
 	OPTION_HOLDER_WAIT,
 	OPTION_EXIST_OK,
@@ -48,6 +50,8 @@ static const struct option_row rows[] = {
     {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE | FOR_AWAIT, "wait at most DUR", 0},
     {OPTION_HOLDER_WAIT, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
 	"wait until removed slots are free, at most DUR", 0},
+    {OPTION_HOLDER_WAIT, "wait", "[DUR]", FOR_FSCK,
+	"with --repair: wait for busy slots that are held otherwise, at most DUR", 0},
     {'E', "conflict-exit-code", "N", FOR_RUN, "exit status if the wait ends without the lock (75)",
 	0},
     {OPTION_CREATE, "create", "[SLOTS]", FOR_RUN | FOR_ACQUIRE,
@@ -78,6 +82,9 @@ static const struct option_row rows[] = {
 	AT(verbose)},
     {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE, "print shell assignments for eval, instead of JSON",
 	AT(shell)},
+    {OPTION_CLAIM, "claim", "WAY", FOR_CREATE, "how slots are held: exclusive-queue, consumer", 0},
+    {OPTION_CLAIM, "claim", "WAY", FOR_RESIZE,
+	"the same, for the first slots of a semaphore without slots", 0},
     {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE,
 	"succeed if it exists with that number of slots", AT(exist_ok)},
     {OPTION_ASCENDING, "ascending", NULL, FOR_RESIZE | FOR_DESTROY,
@@ -85,6 +92,8 @@ static const struct option_row rows[] = {
     {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
 	"look for uncounted slots up to N above the size (256)", 0},
     {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "repair the problems that were found", AT(repair)},
+    {OPTION_CONVERT, "convert", "WAY", FOR_FSCK,
+	"with --repair: how slots are to be held: exclusive-queue, consumer", 0},
     {OPTION_ALL, "all", NULL, FOR_DENY, "all waiters of the lock NAME", AT(all)},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "check the broker too; exit with 69 unless it is up",
 	AT(broker)},
@@ -197,6 +206,10 @@ apply(int id, const char *argument, struct options *options)
 		return option_signal(argument, &options->signal);
 	case 'k':
 		return option_duration(argument, &options->kill_after_ms);
+	case OPTION_CLAIM:
+		return option_claim(argument, &options->claim);
+	case OPTION_CONVERT:
+		return option_claim(argument, &options->convert);
 	case OPTION_CREATE:
 		options->create = 1;
 		return argument == NULL ? NULL
@@ -349,6 +362,12 @@ check_together(
 	}
 	if (options->kind == LB_MUTEX && (command->user & FOR_CREATE) != 0) {
 		say("create: a mutex is not created; use lockbroker run --mutex NAME COMMAND");
+		return false;
+	}
+	if ((command->user & FOR_FSCK) != 0 && !options->repair &&
+	    (given[OPTION_CONVERT] || given[OPTION_HOLDER_WAIT])) {
+		say("%s: --%s needs --repair", command->name,
+		    given[OPTION_CONVERT] ? "convert" : "wait");
 		return false;
 	}
 	if (options->kind == LB_MUTEX && options->create > 0) {

@@ -36,6 +36,8 @@ struct options {
 	int status_fd; /* -1: none */
 	bool shell;    /* acquire: assignments instead of JSON */
 	bool exist_ok; /* create */
+	int claim;     /* create, resize: enum lb_claim */
+	int convert;   /* fsck: the same */
 	bool ascending;
 	int overshoot;
 	bool repair; /* fsck */

@@ -84,6 +84,7 @@
 	X(REVOKED_IS_FREE, "a slot given on while its revoked holder is still there")              \
 	X(UNCOUNTED_LEFT, "uncounted slots above the new size not looked for")                     \
 	X(FIRST_SLOT_FIRST, "a create that makes the first slot before the others")                \
+	X(SLOT_BEFORE_HOLDER, "a slot queue declared before its holder queue")                     \
 	X(STALE_COUNT, "a relative target computed from a size seen before the mutex")             \
 	X(MUTEX_DROPPED_EARLY, "the administration mutex dropped before the last delete")          \
 	X(MUTEX_WHILE_WAITING, "the administration mutex kept while holders are waited for")       \

@@ -170,6 +170,13 @@ says(const char *text, const char *words)
 	return strstr(text, words) != NULL;
 }
 
+/* The end of a text may be cut: RabbitMQ sends at most 255 bytes of it. */
+static bool
+begins(const char *text, const char *words)
+{
+	return strncmp(text, words, strlen(words)) == 0;
+}
+
 /* 406. The queue exists if the declaration of a durable queue is refused for its arguments. */
 static enum broker_answer
 precondition(enum amqp_request what, const char *text)
@@ -180,7 +187,7 @@ precondition(enum amqp_request what, const char *text)
 	case AMQP_REQUEST_DECLARE_HOLDER:
 		return says(text, "inequivalent arg") ? BROKER_OK : BROKER_REFUSED;
 	case AMQP_REQUEST_DELETE_UNUSED:
-		return says(text, " in use") ? BROKER_LOCKED : BROKER_REFUSED;
+		return BROKER_LOCKED; /* the condition was if-unused */
 	default:
 		return BROKER_REFUSED;
 	}
@@ -188,7 +195,8 @@ precondition(enum amqp_request what, const char *text)
 
 /*
  * The words of RabbitMQ 3.10.8, 4.0.5 (Mnesia and Khepri) and 4.3.6. Those of nodes that are down
- * or silent are in their programs, the others were seen:
+ * or silent are in their programs, the others were seen. Before each stands the name of its code,
+ * as in "NOT_FOUND - ":
  *
  *	403	queue 'B' in vhost '/' in exclusive use
  *	403	access to queue 'B' in vhost '/' refused for user 'u'		3.10.8
@@ -206,12 +214,12 @@ amqp_request_refusal(enum amqp_request what, int code, const char *text)
 {
 	switch (code) {
 	case AMQP_NOT_FOUND:
-		return says(text, "no queue") ? BROKER_ABSENT : BROKER_UNREACHABLE;
+		return begins(text, "NOT_FOUND - no queue '") ? BROKER_ABSENT : BROKER_UNREACHABLE;
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_ACCESS_REFUSED:
 		/* Other words: a permission is missing. */
-		return says(text, "in exclusive use") ? BROKER_LOCKED : BROKER_REFUSED;
+		return begins(text, "ACCESS_REFUSED - queue '") ? BROKER_LOCKED : BROKER_REFUSED;
 	case AMQP_PRECONDITION_FAILED:
 		return precondition(what, text);
 	default:

@@ -243,7 +243,7 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 	struct waiter *waiter;
 
 	assert(!engine->telling);
-	if (holder_wait_cancel(engine, peer, meant))
+	if (holder_wait_cancel(engine, peer, meant) || fsck_cancel(engine, peer, meant))
 		return true;
 	if (entry == NULL)
 		return false;
@@ -267,6 +267,7 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 	release_peer(engine, peer);
 	FAULT(GONE_PEER_WAITS, return;);
 	admin_peer_gone(engine, peer);
+	fsck_peer_gone(engine, peer);
 }
 
 /* ---- the stop ---- */
@@ -281,6 +282,7 @@ lock_drain(struct lock_engine *engine)
 	FAULT(DRAIN_LETS_WAIT, return;);
 	acquire_end_all(engine, &answer);
 	holder_wait_end_all(engine, &answer);
+	fsck_end_waits(engine, &answer);
 }
 
 bool

@@ -53,6 +53,16 @@ struct lock_settings {
 /* As a number of slots: the semaphore is unlimited. */
 #define LOCK_UNLIMITED (-2)
 
+/* How the slots of a semaphore are held. */
+enum lock_claim {
+	LOCK_CLAIM_UNKNOWN, /* not known, or there are no slots; of a request: it does not say */
+	LOCK_CLAIM_BY_QUEUE,
+	LOCK_CLAIM_BY_CONSUMER,
+	LOCK_CLAIM_MIXED /* its slots differ: see fsck */
+};
+/* "exclusive-queue", "consumer", "mixed"; NULL for UNKNOWN. Static. */
+const char *lock_claim_word(enum lock_claim claim);
+
 struct lock_acquire {
 	const char *name;
 	enum lock_kind kind;
@@ -73,6 +83,7 @@ struct lock_change {
 	enum lock_kind kind;                                          /* create */
 	enum { LOCK_SLOTS_TO, LOCK_SLOTS_ADD, LOCK_SLOTS_REMOVE } by; /* resize */
 	int slots;      /* create, resize: 0 = gate; create, TO: LOCK_UNLIMITED is possible */
+	enum lock_claim claim; /* create, resize: of the first slots; UNKNOWN: as the setting says */
 	bool exist_ok;  /* create: success if the semaphore exists with the same size */
 	bool ascending; /* resize, destroy: remove the lowest slot first (seeds/000) */
 	int overshoot;  /* search for uncounted slots at least so far above the size */
@@ -90,6 +101,17 @@ struct lock_await {
 	int64_t timeout; /* ns; 0 = probe once; DURATION_FOREVER */
 };
 
+/* How a semaphore is checked. */
+struct lock_check {
+	const char *name;
+	bool repair;
+	/* With repair: how all slots are to be held. UNKNOWN: as slot 1 */
+	enum lock_claim convert;
+	/* With repair: ns to wait for busy slots that are to be held otherwise; DURATION_FOREVER */
+	int64_t wait;
+	bool progress; /* the client wants LOCK_NOTICE_HOLDERS during that wait */
+};
+
 /* The findings of fsck. */
 enum lock_problem {
 	LOCK_PROBLEM_GAP,        /* a slot is missing below one that exists */
@@ -99,11 +121,14 @@ enum lock_problem {
 	LOCK_PROBLEM_TRANSIENT,  /* a slot is not durable: it is gone when the broker restarts */
 	LOCK_PROBLEM_MARKERS,    /* markers contradict each other, or the slots */
 	LOCK_PROBLEM_NOT_LISTED, /* the semaphore exists, but is not in the directory */
-	LOCK_PROBLEM_LISTED_MISSING /* the semaphore is in the directory, but does not exist */
+	LOCK_PROBLEM_LISTED_MISSING, /* the semaphore is in the directory, but does not exist */
+	LOCK_PROBLEM_LEFTOVER,       /* a durable B of a slot that was removed, without a holder */
+	LOCK_PROBLEM_CLAIM,          /* a slot is held otherwise than slot 1, or than was asked for */
+	LOCK_PROBLEM_UNREACHABLE     /* the node of a B is down, or does not answer */
 };
 /*
  * "gap", "uncounted", "orphan", "arguments", "transient", "markers", "not-listed",
- * "listed-missing". Static.
+ * "listed-missing", "leftover", "claim", "unreachable". Static.
  */
 const char *lock_problem_word(enum lock_problem problem);
 
@@ -146,6 +171,7 @@ struct lock_listed {
 	int slots; /* LOCK_UNLIMITED; -1: not known; 0: a gate, or it does not exist */
 	bool exists;
 	int busy; /* number of busy slots; -1: not known */
+	enum lock_claim claim;
 };
 
 /* Whether an acquire would succeed now. */
@@ -169,6 +195,9 @@ struct lock_explanation {
 	int slots, busy;   /* as in struct lock_listed */
 	int here, waiting; /* busy slots that this daemon has; its waiters */
 	int uncounted;     /* slots above a gap: see fsck */
+	/* of the busy slots: those whose B cannot be reached, so that they may be free */
+	int unreachable;
+	enum lock_claim claim;
 };
 
 /* The one answer to a request. Strings are borrowed for the call. */
@@ -200,6 +229,8 @@ struct lock_answer {
 	size_t held_count;
 	const struct lock_finding *findings; /* fsck */
 	size_t finding_count;
+	int converted;                /* fsck: number of slots that are held otherwise now */
+	enum lock_claim claim;        /* fsck, busy: how the slots are held */
 	const struct lock_listed *rows; /* list */
 	size_t row_count;
 	const struct lock_explanation *explanation; /* explain; else NULL */
@@ -296,7 +327,7 @@ void lock_resize(
 void lock_destroy(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
 void lock_fsck(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair);
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_check *check);
 /* Requests that change nothing. */
 void lock_await(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await);
@@ -306,7 +337,7 @@ void lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /*
  * Which slots of a semaphore are busy, by probes. The answer has slots, and in `held` each slot
- * that has a B, this daemon's included. If the true mutex of that name is busy, `held` begins with
+ * that has a holder, this daemon's included, or whose B cannot be reached. If the true mutex of that name is busy, `held` begins with
  * 0, even in a refusal with no-such-lock.
  */
 void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);

@@ -121,6 +121,16 @@ handle_cancel(const struct call *call)
 
 /* ---- the lock administrator ---- */
 
+_Static_assert((int)LOCK_CLAIM_BY_QUEUE == METHOD_CLAIM_BY_QUEUE + 1 &&
+		   (int)LOCK_CLAIM_BY_CONSUMER == METHOD_CLAIM_BY_CONSUMER + 1,
+    "the wire's words are in the engine's order");
+
+static enum lock_claim
+claim_of(int claim)
+{
+	return (enum lock_claim)(claim + 1);
+}
+
 /* The common members of all changes. Each method leaves the others at their defaults. */
 static struct lock_change
 change_of(const struct method_params *params)
@@ -130,6 +140,7 @@ change_of(const struct method_params *params)
 	    .kind = params->kind,
 	    .by = LOCK_SLOTS_TO,
 	    .slots = params->slots,
+	    .claim = claim_of(params->claim),
 	    .exist_ok = params->exist_ok,
 	    .ascending = params->order == METHOD_ORDER_ASCENDING,
 	    .overshoot = params->overshoot,
@@ -195,8 +206,15 @@ handle_await(const struct call *call)
 static void
 handle_fsck(const struct call *call)
 {
-	lock_fsck(call->dispatch->engine, call->conn->id, call->request->number, call->params->name,
-	    call->params->repair);
+	const struct lock_check check = {
+	    .name = call->params->name,
+	    .repair = call->params->repair,
+	    .convert = claim_of(call->params->convert),
+	    .wait = call->params->wait,
+	    .progress = call->params->progress,
+	};
+
+	lock_fsck(call->dispatch->engine, call->conn->id, call->request->number, &check);
 }
 
 static void
@@ -370,6 +388,7 @@ handle_info(const struct call *call)
 	json_add_seconds(result, "uptime", clock_now(dispatch->clock) - dispatch->started_at);
 	json_add_bool(result, "draining", dispatch->draining);
 	json_add_string(result, "naming", dispatch->started->naming);
+	json_add_string(result, "claim", config->claim);
 	json_add_integer(limits, "line", LINE_MAX_IN);
 	json_add_integer(limits, "locks_per_connection", config->max_locks_per_connection);
 	json_add_integer(limits, "waits_per_connection", config->max_waits_per_connection);

@@ -131,6 +131,12 @@ count_words(char buf[24], int slots)
 	return buf;
 }
 
+static const char *
+claim_words(int claim)
+{
+	return claim == METHOD_CLAIM_BY_CONSUMER ? "consumer" : "exclusive-queue";
+}
+
 /* The parameters of a request besides method and name; "": none. Returns buf. */
 static const char *
 what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
@@ -152,6 +158,12 @@ what_words(char buf[WHAT_MAX], const char *method, const struct method_params *p
 	if (params->overshoot > 0)
 		used += snprintf(
 		    buf + used, WHAT_MAX - (size_t)used, ", overshoot %d", params->overshoot);
+	if (params->claim != METHOD_CLAIM_ABSENT)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", held by %s",
+		    claim_words(params->claim));
+	if (params->convert != METHOD_CLAIM_ABSENT)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", converts to %s",
+		    claim_words(params->convert));
 	if (params->exist_ok)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", may exist");
 	if (params->waiter != NULL)
@@ -189,6 +201,9 @@ outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *
 	if (answer->held_count > 0)
 		used += snprintf(
 		    buf + used, WHAT_MAX - (size_t)used, ", %zu still held", answer->held_count);
+	if (answer->converted > 0)
+		used += snprintf(
+		    buf + used, WHAT_MAX - (size_t)used, ", %d converted", answer->converted);
 	if (answer->finding_count > 0)
 		snprintf(
 		    buf + used, WHAT_MAX - (size_t)used, ", %zu findings", answer->finding_count);

@@ -37,6 +37,18 @@ add_count(struct cJSON *object, const char *name, int count)
 		json_add_null(object, name);
 }
 
+/* null: not known, or there are no slots. */
+static void
+add_claim(struct cJSON *object, enum lock_claim claim)
+{
+	const char *word = lock_claim_word(claim);
+
+	if (word != NULL)
+		json_add_string(object, "claim", word);
+	else
+		json_add_null(object, "claim");
+}
+
 static struct cJSON *
 new_hold(const struct result_facts *facts, const struct lock_answer *answer)
 {
@@ -205,6 +217,8 @@ result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 	for (size_t i = 0; i < count; i++)
 		json_append(findings, new_finding(&answer->findings[i]));
 	json_add(result, "findings", findings);
+	json_add_integer(result, "converted", answer->converted);
+	add_claim(result, answer->claim);
 	json_add_integer(result, "more", (int64_t)(answer->finding_count - count));
 	return result;
 }
@@ -220,6 +234,7 @@ new_row(const struct lock_listed *row)
 	add_count(object, "slots", row->slots);
 	add_count(object, "busy", row->busy);
 	json_add_bool(object, "exists", row->exists);
+	add_claim(object, row->claim);
 	return object;
 }
 
@@ -262,6 +277,10 @@ explain_mutex(char *buf, size_t size, const struct lock_explanation *why)
 		snprintf(buf, size,
 		    "the mutex is held%s: an acquire waits until its holder releases it",
 		    why->here > 0 ? " by a client of this daemon" : "");
+	else if (why->unreachable > 0)
+		snprintf(buf, size,
+		    "the node of the mutex's queue cannot be reached, so the broker does not say "
+		    "whether it is busy");
 	else if (why->verdict == LOCK_VERDICT_ALREADY_EXISTS)
 		snprintf(buf, size,
 		    "a semaphore has this name and uses the same queue: an acquire is refused");
@@ -302,12 +321,31 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 	snprintf(buf, size, "the broker did not say which slots exist, or which are busy");
 }
 
+/* How the slots are held, behind the rest. "": not known, or there are none. */
+static const char *
+claim_words(enum lock_claim claim)
+{
+	switch (claim) {
+	case LOCK_CLAIM_UNKNOWN:
+		break;
+	case LOCK_CLAIM_BY_QUEUE:
+		return "; its slots are held by exclusive queues";
+	case LOCK_CLAIM_BY_CONSUMER:
+		return "; its slots are held by consumers";
+	case LOCK_CLAIM_MIXED:
+		return "; its slots are held in different ways (see fsck)";
+	}
+	return "";
+}
+
 /* All that is to be said, in one sentence or two. */
 static void
 add_explanation(struct cJSON *result, const struct result_facts *facts, enum lock_kind kind,
     const struct lock_explanation *why)
 {
-	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "", text[768];
+	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "";
+	char unreachable[112] = "", text[960];
+	bool has_slots = why != NULL && kind != LOCK_KIND_MUTEX;
 
 	/* It may quote the broker. */
 	if (facts->hindrance != NULL)
@@ -319,8 +357,14 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 	if (why != NULL && why->uncounted > 0)
 		snprintf(uncounted, sizeof(uncounted),
 		    "; %d more slots above a gap do not count (see fsck)", why->uncounted);
-	snprintf(text, sizeof(text), "%s%s%s%s", broker,
-	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, uncounted);
+	if (has_slots && why->unreachable > 0)
+		snprintf(unreachable, sizeof(unreachable),
+		    "; %d of them count as busy because the node of their holder queue cannot be "
+		    "reached",
+		    why->unreachable);
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s", broker,
+	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, unreachable, uncounted,
+	    has_slots ? claim_words(why->claim) : "");
 	json_add_string(result, "text", text);
 }
 
@@ -347,6 +391,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	add_count(result, "here", why->here);
 	add_count(result, "waiting", why->waiting);
 	add_count(result, "uncounted", why->uncounted);
+	add_claim(result, why->claim);
 	add_explanation(result, facts, answer->kind, answer->explanation);
 	return result;
 }

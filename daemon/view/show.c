@@ -48,6 +48,7 @@ struct showing {
 	char *name;         /* owned */
 	enum reason reason; /* COUNTED: of the broker's answer */
 	int slots;          /* as lock_answer */
+	enum lock_claim claim;
 	int *busy;          /* owned: slots that are busy, from the lowest; 0: the true mutex */
 	size_t busy_count;
 	bool *explained; /* owned; METHODS_SLOTS_MAX + 1, by slot: a row or daemon has it */
@@ -231,6 +232,10 @@ result_of(struct showing *showing)
 	else
 		json_add_integer(result, "busy", (int64_t)showing->busy_count - has_mutex);
 	json_add_integer(result, "waiting", (int64_t)showing->waiting);
+	if (lock_claim_word(showing->claim) != NULL)
+		json_add_string(result, "claim", lock_claim_word(showing->claim));
+	else
+		json_add_null(result, "claim");
 	json_add(result, "holders", array_of(&showing->holders, 0));
 	json_add(result, "waiters", array_of(&showing->waiters, showing->theirs));
 	json_add_integer(result, "more", (int64_t)showing->more);
@@ -376,6 +381,7 @@ take_busy(const struct view *view, struct showing *showing, const struct lock_an
 {
 	showing->reason = answer->reason;
 	showing->slots = answer->slots;
+	showing->claim = answer->claim;
 	showing->busy_count = 0;
 	if (answer->held_count == 0)
 		return;

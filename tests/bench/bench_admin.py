@@ -1,11 +1,11 @@
 """How fast administration is, as ratios to what the broker itself needs in the same run."""
 
-import subprocess
 import time
 import unittest
 
 import tap
-from daemon import Daemon, clean_environment, program
+from daemon import Daemon
+from measure import medians
 from rabbit import Rabbit
 from rounds import check_ratio, check_rounds
 from wire import Wire
@@ -18,13 +18,6 @@ RABBIT = Rabbit()
 def setUpModule():
     unittest.addModuleCleanup(RABBIT.close)
     RABBIT.start()
-
-
-def raw(what, name):
-    """Seconds that tests/bench/raw measured."""
-    done = subprocess.run([program("tests/bench/raw"), RABBIT.url, what, name, str(SLOTS)], check=True,
-                          capture_output=True, text=True, env=clean_environment(), timeout=120)
-    return float(done.stdout)
 
 
 def timed(call):
@@ -43,8 +36,7 @@ class Administration(unittest.TestCase):
 
     def test_creating_1000_slots_costs_what_their_declares_cost(self):
         def measure():
-            theirs = raw("declares", "raw")
-            raw("deletes", "raw")
+            theirs, = medians("declares", 1, 1, SLOTS, f"raw={RABBIT.url}")
             ours = timed(lambda: self.peer.call("create", within=60, name=self.id(), slots=SLOTS))
             self.peer.call("destroy", within=60, name=self.id())
             return ours, theirs

@@ -1,7 +1,7 @@
 """When a figure is within its bound, on a machine that others use too.
 
-A busy machine can spoil a round of measuring and cannot make three rounds fast: three of at most 15 rounds have
-to be within the bound, and then no more are made.
+A busy machine can spoil a round of measuring, but cannot make three rounds fast. Three of at most 15 rounds have to be
+within the bound. No more rounds are made then.
 """
 
 ENOUGH, MOST = 3, 15

@@ -160,7 +160,8 @@ tell_order(struct sim_daemon *daemon, uint64_t peer, uint64_t request, const str
 		lock_destroy(daemon->engine, peer, request, &change);
 		break;
 	case ASK_FSCK:
-		lock_fsck(daemon->engine, peer, request, change.name, order->repair);
+		lock_fsck(daemon->engine, peer, request,
+		    &(struct lock_check){.name = change.name, .repair = order->repair});
 		break;
 	default:
 		abort();

@@ -120,6 +120,14 @@ add_held(struct said *said, const int *held, size_t count)
 		add_detail(said, "%d", held[i]);
 }
 
+/* An exclusive queue, as without consumers, goes without saying. */
+static void
+add_claim(struct said *said, enum lock_claim claim)
+{
+	if (claim != LOCK_CLAIM_UNKNOWN && claim != LOCK_CLAIM_BY_QUEUE)
+		add_detail(said, "%s", lock_claim_word(claim));
+}
+
 /*
  * Findings: "gap:3 markers:0!", repaired ones with a mark. Rows: "db=3/1", slots and busy.
  * Explanation: "full 3/3 here 1 waiting 0 uncounted 0".
@@ -132,13 +140,19 @@ add_shown(struct said *said, const struct lock_answer *answer)
 	for (size_t i = 0; i < answer->finding_count; i++)
 		add_detail(said, "%s:%d%s", lock_problem_word(answer->findings[i].problem),
 		    answer->findings[i].slot, answer->findings[i].repaired ? "!" : "");
-	for (size_t i = 0; i < answer->row_count; i++)
+	for (size_t i = 0; i < answer->row_count; i++) {
 		add_detail(said, "%s=%d/%d%s", answer->rows[i].name, answer->rows[i].slots,
 		    answer->rows[i].busy, answer->rows[i].exists ? "" : "-");
-	if (why != NULL)
+		add_claim(said, answer->rows[i].claim);
+	}
+	if (why != NULL) {
 		add_detail(said, "%s %d/%d here %d waiting %d uncounted %d",
 		    lock_verdict_word(why->verdict), why->slots, why->busy, why->here, why->waiting,
 		    why->uncounted);
+		if (why->unreachable > 0)
+			add_detail(said, "unreachable %d", why->unreachable);
+		add_claim(said, why->claim);
+	}
 }
 
 static void
@@ -163,6 +177,9 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	add_shown(said, answer);
 	said->findings = answer->finding_count;
 	said->rows = answer->row_count;
+	said->converted = answer->converted;
+	said->claim = answer->claim;
+	said->parameter = answer->parameter;
 	said->safe_until = answer->safe_until;
 }
 

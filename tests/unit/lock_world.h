@@ -27,6 +27,9 @@ struct said {
 	bool warned; /* done, with a warning */
 	bool denied;
 	size_t findings, rows; /* their numbers */
+	int converted;
+	enum lock_claim claim;
+	const char *parameter;
 	int64_t at, safe_until;
 	char text[256];
 	char detail[512]; /* held slots, findings, rows or explanation, in short (lock_world.c) */

@@ -8,12 +8,15 @@
 
 Suite *suite_lock_acquire(void);
 Suite *suite_lock_channels(void);
+Suite *suite_lock_claims(void);
+Suite *suite_lock_convert(void);
 Suite *suite_lock_flight(void);
 Suite *suite_lock_limits(void);
 Suite *suite_lock_local_queue(void);
 Suite *suite_lock_markers(void);
 Suite *suite_lock_missing(void);
 Suite *suite_lock_lifecycle(void);
+Suite *suite_lock_consumer(void);
 Suite *suite_lock_lease(void);
 Suite *suite_lock_mutex(void);
 Suite *suite_lock_holder_wait(void);

@@ -366,6 +366,11 @@ END_TEST
 /* The waiter learns it at once: it does not wait for the next look. */
 START_TEST(a_look_at_a_that_is_answered_too_late_says_that_the_slot_is_gone)
 {
+	struct lock_settings settings = world_settings;
+
+	settings.margin = MARGIN;
+	settings.rescan_interval = 100 * SECOND;
+	lock_engine_set(engine(0), &settings);
 	memory_world_remove(world->memory, "db-2-A");
 	memory_world_remove(world->memory, "db-3-A");
 	world_make(world, "other", 1);

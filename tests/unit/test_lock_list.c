@@ -271,6 +271,7 @@ START_TEST(an_unknown_answer_is_said)
 	check_semaphore("unknown -1/-1 here 0 waiting 0 uncounted -1");
 	world->silent = true;
 	check_explain("db", LOCK_KIND_MUTEX, "unknown 1/-1 here 0 waiting 0 uncounted 0");
+	world->silent = false;
 }
 END_TEST
 
@@ -341,8 +342,10 @@ START_TEST(a_client_that_left_needs_no_turn)
 	for (uint64_t request = 1; request <= 10; request++)
 		ask(1, request);
 	for (uint64_t request = 11; request <= 20; request++)
-		lock_fsck(engine(0), 1, request, "db", request % 2 == 0);
-	lock_fsck(engine(0), 1, 21, "else", false);
+		lock_fsck(engine(0), 1, request,
+		    &(struct lock_check){.name = "db", .repair = request % 2 == 0});
+	lock_fsck(engine(0), 1, 21,
+		    &(struct lock_check){.name = "else", .repair = false});
 	world_pass(world, 0);
 	ask(2, 1);
 	lock_peer_gone(engine(0), 1);
@@ -363,7 +366,8 @@ START_TEST(an_engine_goes_in_the_middle_of_scans)
 {
 	for (uint64_t request = 1; request <= 4; request++)
 		ask(1, request);
-	lock_fsck(engine(0), 2, 1, "db", false);
+	lock_fsck(engine(0), 2, 1,
+		    &(struct lock_check){.name = "db", .repair = false});
 	for (int i = 0; i < 5; i++)
 		world_step(world, SECOND);
 	world_kill(world, 0);

@@ -9,10 +9,12 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/admin_plan.h"
 #include "daemon/lock/admin/directory.h"
+#include "daemon/lock/admin/holder_queue.h"
 #include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
+#include "daemon/lock/admin/sweep.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
@@ -23,14 +25,6 @@ enum admin_state {
 	ADMIN_COUNTING, /* owns the mutex, or needs none; the maximum is being determined */
 	ADMIN_WORKING,  /* at `step` of the plan */
 	ADMIN_UNLOCKING /* the mutex is being dropped, then the outcome is answered */
-};
-
-/* The state of a sweep: it probes window by window, then deletes. */
-struct admin_sweep {
-	int looked; /* the last probed slot; 0: none yet */
-	bool clean; /* the last window had no uncounted slots */
-	int *slots; /* owned; the slots found, ascending; `count` of them are not deleted yet */
-	size_t count;
 };
 
 struct admin {
@@ -48,14 +42,20 @@ struct admin {
 	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
 	size_t step;              /* of plan.steps */
+	enum broker_way *ways;    /* owned; by slot - 1, of the slots found */
+	int way_count;
 	int done;                 /* of the step: requests that succeeded */
 	int unanswered;           /* of the step: requests without an answer */
 	enum broker_answer wrong; /* the first failure of the step; OK: none yet */
 	char wrong_text[160];     /* its words */
 	bool channel_gone;        /* an answer of the step said so */
 	unsigned skips;           /* channels that died since the last success */
-	struct admin_sweep sweep; /* of the step */
+	struct sweep sweep;       /* of the step */
 	int declared, deleted;    /* slots so far */
+	int holder_due;           /* a removed slot whose durable B is deleted next; 0: none */
+	int stays;                /* the first removed slot whose B stays; 0: none */
+	enum reason stays_reason; /* and why */
+	char stays_text[160];
 	bool removed;             /* a queue or a directory entry was removed */
 	int highest;              /* highest removed slot; 0: none */
 	enum reason outcome;
@@ -63,9 +63,6 @@ struct admin {
 	UT_hash_handle by_op;
 	struct peer_order peer_order;
 };
-
-/* Slots of a further window of a sweep, after one with uncounted slots. */
-#define SWEEP_MORE 256
 
 /* seeds/000, "Swiss Cheese Semaphores" */
 static const char ascending_warning[] =
@@ -94,7 +91,8 @@ static void
 admin_free(struct lock_engine *engine, struct admin *admin)
 {
 	HASH_DELETE(by_op, engine->admins, admin);
-	free(admin->sweep.slots);
+	sweep_done(&admin->sweep);
+	free(admin->ways);
 	free(admin->name);
 	free(admin);
 }
@@ -180,7 +178,7 @@ finish(struct lock_engine *engine, struct admin *admin)
 	if (!admin->size_only)
 		registry_admin_done(engine, admin->name, admin->op, admin->outcome,
 		    admin->text[0] != '\0' ? admin->text : NULL);
-	if (!admin->size_only && admin->outcome == REASON_NONE)
+	if (!admin->size_only && (admin->outcome == REASON_NONE || admin->stays > 0))
 		hint_changed(engine, admin->name, admin->found,
 		    admin->order.work == PLAN_DESTROY ? -1 : admin->target);
 	tell_outcome(engine, admin);
@@ -230,7 +228,7 @@ static void
 say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer)
 {
 	struct admin *admin = admin_find(engine, op);
-	char text[sizeof(admin->text)];
+	char text[sizeof(admin->text)], late[96];
 	struct lock_answer unknown;
 
 	switch (admin->state) {
@@ -248,7 +246,13 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 		}
 		return;
 	case ADMIN_WORKING:
-		unknown = engine_refusal_unknown(engine, answer->text);
+		if (admin->holder_due > 0)
+			snprintf(late, sizeof(late),
+			    "the broker did not answer about the holder queue of slot %d, which "
+			    "stays",
+			    admin->holder_due);
+		unknown = engine_refusal_unknown(
+		    engine, admin->holder_due > 0 ? late : answer->text);
 		say(admin, unknown.text, text, sizeof(text));
 		set_outcome(admin, unknown.reason, text);
 		break;
@@ -303,19 +307,34 @@ fail(struct lock_engine *engine, struct admin *admin, enum reason reason, const 
 
 /* ---- answers ---- */
 
+/* Of a step that goes slot by slot. */
+static int
+queues_per_slot(const struct lock_engine *engine, const struct admin *admin)
+{
+	enum lock_claim claim = admin->plan.claim;
+
+	if (claim == LOCK_CLAIM_UNKNOWN)
+		claim = full_scan_claim_of(engine->settings.claim);
+	return step_of(admin)->kind == STEP_DECLARE_SLOTS && claim == LOCK_CLAIM_BY_CONSUMER ? 2
+											     : 1;
+}
+
 /* The step's request for this slot succeeded. */
 static void
-count_slot(struct admin *admin, int slot)
+count_slot(struct admin *admin, int slot, int per_slot)
 {
 	switch (step_of(admin)->kind) {
 	case STEP_DECLARE_SLOTS:
-		admin->declared++;
+		admin->declared += (admin->done + 1) % per_slot == 0;
 		return;
 	case STEP_DELETE_SLOTS:
 		admin->deleted++;
+		if (slot <= admin->way_count && admin->ways[slot - 1] != BROKER_BY_QUEUE)
+			admin->holder_due = slot;
 		break;
 	case STEP_SWEEP:
 		admin->sweep.count--;
+		admin->holder_due = slot; /* it is not known how it was held */
 		break;
 	case STEP_DELETE_GATE:
 	case STEP_DELETE_UNLIMITED:
@@ -341,11 +360,11 @@ slot_after(const struct step *step, int count)
 
 /* The slot of the first unanswered request. */
 static int
-slot_awaited(const struct admin *admin)
+slot_awaited(const struct admin *admin, int per_slot)
 {
 	if (step_of(admin)->kind == STEP_SWEEP)
 		return admin->sweep.slots[admin->sweep.count - 1];
-	return slot_after(step_of(admin), admin->done);
+	return slot_after(step_of(admin), admin->done / per_slot);
 }
 
 /* All requests of the step are answered, and one failed. False: this ends the work. */
@@ -378,9 +397,11 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
 		    "the broker closed every channel too soon");
 		return false;
+	case BROKER_UNREACHABLE:
+		fail(engine, admin, REASON_BROKER_UNAVAILABLE, admin->wrong_text);
+		return false;
 	case BROKER_ABSENT:
 	case BROKER_LOCKED:
-	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		fail(engine, admin, REASON_BROKER_REFUSED, admin->wrong_text);
 		return false;
@@ -393,12 +414,14 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct admin *admin = admin_find(engine, id);
+	int per_slot;
 
 	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
+	per_slot = queues_per_slot(engine, admin);
 	admin->unanswered--;
 	admin->channel_gone |= !reply->channel_open;
 	if (reply->answer == BROKER_OK) {
-		count_slot(admin, slot_awaited(admin));
+		count_slot(admin, slot_awaited(admin, per_slot), per_slot);
 		admin->done++;
 		admin->skips = 0;
 	} else if (admin->wrong == BROKER_OK) {
@@ -409,6 +432,47 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if ((admin->channel_gone || admin->wrong != BROKER_OK) &&
 	    (admin->unanswered > 0 || !may_go_on(engine, admin)))
 		return;
+	work_on(engine, admin);
+}
+
+/* The durable B of a removed slot. If it stays for the broker's sake, the work goes on. */
+static void
+on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct admin *admin = admin_find(engine, id);
+	struct broker_info info;
+
+	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
+	broker_get_info(engine->broker, &info);
+	admin->unanswered--;
+	switch (reply->answer) {
+	case BROKER_OK:
+	case BROKER_ABSENT:
+	case BROKER_LOCKED: /* it is held: its holder deletes it after the release */
+		break;
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		if (info.auxiliary != BROKER_UP)
+			return; /* the mutex is gone, too: MUTEX_LOST comes */
+		if (++admin->skips <= engine->settings.max_races) {
+			work_on(engine, admin); /* only its channel died */
+			return;
+		}
+		/* fall through */
+	case BROKER_UNREACHABLE:
+	case BROKER_REFUSED:
+		if (admin->stays == 0) {
+			admin->stays = admin->holder_due;
+			admin->stays_reason = reply->answer == BROKER_REFUSED
+						  ? REASON_BROKER_REFUSED
+						  : REASON_BROKER_UNAVAILABLE;
+			holder_queue_stays(
+			    admin->stays_text, sizeof(admin->stays_text), admin->stays, reply);
+		}
+		break;
+	}
+	admin->holder_due = 0;
 	work_on(engine, admin);
 }
 
@@ -433,25 +497,12 @@ on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const 
 
 /* ---- a sweep ---- */
 
-/* The first slot of the next window; 0: the sweep has probed enough. */
 static int
 next_window(const struct admin *admin, int *ret_count)
 {
-	const struct admin_sweep *sweep = &admin->sweep;
-	int first = sweep->looked == 0 ? step_of(admin)->first : sweep->looked + 1;
-	int last = step_of(admin)->last;
+	const struct step *step = step_of(admin);
 
-	if (first > last) {
-		last = sweep->looked + SWEEP_MORE;
-		if (last > admin->order.most)
-			last = admin->order.most;
-		if (sweep->clean || first > last)
-			return 0;
-	}
-	*ret_count = last - first + 1;
-	if (*ret_count > BROKER_PROBE_MAX)
-		*ret_count = BROKER_PROBE_MAX;
-	return first;
+	return sweep_window(&admin->sweep, step->first, step->last, admin->order.most, ret_count);
 }
 
 static void
@@ -459,32 +510,20 @@ on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct admin *admin = admin_find(engine, id);
-	struct admin_sweep *sweep;
 	struct lock_answer unknown;
-	int first, window;
+	int window, not_known;
 	char why[96];
 
 	assert(admin != NULL && admin->state == ADMIN_WORKING);
-	first = next_window(admin, &window);
-	sweep = &admin->sweep;
+	not_known = sweep_take(&admin->sweep, next_window(admin, &window), seen);
 	admin->unanswered--;
-	sweep->clean = true;
-	sweep->slots = mem_grow(sweep->slots, sweep->count + seen->count, sizeof(*sweep->slots));
-	for (int i = 0; i < window; i++) {
-		if (seen->answers[i] == BROKER_UNKNOWN) {
-			snprintf(why, sizeof(why), "the broker did not say whether slot %d exists",
-			    first + i);
-			unknown = engine_refusal_unknown(engine, why);
-			fail(engine, admin, unknown.reason, unknown.text);
-			return;
-		}
-		if (seen->answers[i] == BROKER_OK) {
-			sweep->slots[sweep->count++] = first + i;
-			sweep->clean = false;
-		}
+	if (not_known == 0) {
+		work_on(engine, admin);
+		return;
 	}
-	sweep->looked = first + window - 1;
-	work_on(engine, admin);
+	snprintf(why, sizeof(why), "the broker did not say whether slot %d exists", not_known);
+	unknown = engine_refusal_unknown(engine, why);
+	fail(engine, admin, unknown.reason, unknown.text);
 }
 
 /* ---- the steps ---- */
@@ -510,12 +549,22 @@ slot_queue(const struct lock_engine *engine, const struct admin *admin, int slot
 static void
 declare_slots(struct lock_engine *engine, struct admin *admin)
 {
-	int left = plan_step_slots(step_of(admin)) - admin->done;
+	int per_slot = queues_per_slot(engine, admin), place, slot;
+	int all = plan_step_slots(step_of(admin)) * per_slot;
+	bool holder;
 
-	while (admin->unanswered < left && admin->unanswered < MUTEX_DECLARES_MOST)
-		ask(engine, admin, broker_declare_slot,
-		    slot_queue(engine, admin,
-			slot_after(step_of(admin), admin->done + admin->unanswered)));
+	while ((place = admin->done + admin->unanswered) < all &&
+	       admin->unanswered < MUTEX_DECLARES_MOST) {
+		slot = slot_after(step_of(admin), place / per_slot);
+		/* On one channel, so that an A that exists has its B. */
+		holder = per_slot == 2 && place % 2 == 0;
+		FAULT(SLOT_BEFORE_HOLDER, holder = per_slot == 2 && place % 2 == 1);
+		if (holder)
+			ask(engine, admin, broker_declare_holder,
+			    queue_name_b(engine->settings.naming, admin->name, slot));
+		else
+			ask(engine, admin, broker_declare_slot, slot_queue(engine, admin, slot));
+	}
 }
 
 /* False: the step is done. */
@@ -535,7 +584,7 @@ sweep_on(struct lock_engine *engine, struct admin *admin)
 	}
 	if (admin->sweep.count > 0)
 		ask(engine, admin, broker_delete_slot,
-		    slot_queue(engine, admin, slot_awaited(admin)));
+		    slot_queue(engine, admin, slot_awaited(admin, 1)));
 	return admin->sweep.count > 0;
 }
 
@@ -548,9 +597,16 @@ step_on(struct lock_engine *engine, struct admin *admin)
 	struct queue_name gate = queue_name_gate(naming, admin->name);
 	struct queue_name unlimited = queue_name_unlimited(naming, admin->name);
 
+	if (admin->holder_due > 0) {
+		admin->unanswered++;
+		broker_delete_holder(engine->broker,
+		    queue_name_b(naming, admin->name, admin->holder_due).text,
+		    (struct broker_done){on_holder_deleted, engine, admin->op});
+		return true;
+	}
 	if (step->kind == STEP_SWEEP)
 		return sweep_on(engine, admin);
-	if (admin->done == plan_step_slots(step))
+	if (admin->done == plan_step_slots(step) * queues_per_slot(engine, admin))
 		return false;
 	switch (step->kind) {
 	case STEP_SWEEP:
@@ -603,8 +659,7 @@ work_on(struct lock_engine *engine, struct admin *admin)
 	while (admin->step < admin->plan.count && !step_on(engine, admin)) {
 		admin->step++;
 		admin->done = 0;
-		free(admin->sweep.slots);
-		admin->sweep = (struct admin_sweep){0};
+		sweep_done(&admin->sweep);
 	}
 	/* Later than its own requests: the directory's deadline comes first, and says more. */
 	engine_op_progress(engine, op);
@@ -612,6 +667,8 @@ work_on(struct lock_engine *engine, struct admin *admin)
 		return;
 	if (admin->plan.vain && !admin->removed)
 		admin_unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
+	else if (admin->stays > 0)
+		admin_unlock(engine, admin, admin->stays_reason, admin->stays_text);
 	else
 		admin_unlock(engine, admin, REASON_NONE, NULL);
 }
@@ -644,7 +701,8 @@ static void
 on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full_scan)
 {
 	struct admin *admin = admin_find(engine, id);
-	struct plan_found found = {full_scan->unlimited, full_scan->gate, full_scan->slots};
+	struct plan_found found = {
+	    full_scan->unlimited, full_scan->gate, full_scan->slots, LOCK_CLAIM_UNKNOWN};
 
 	if (admin == NULL)
 		return; /* the mutex is gone with the connection meanwhile */
@@ -665,6 +723,13 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		finish(engine, admin);
 		return;
 	}
+	if (full_scan->slots > 0) {
+		found.claim = full_scan_claim_of(full_scan->ways[0]);
+		admin->way_count = full_scan->slots;
+		admin->ways = mem_grow(NULL, (size_t)full_scan->slots, sizeof(*admin->ways));
+		memcpy(admin->ways, full_scan->ways,
+		    (size_t)full_scan->slots * sizeof(*admin->ways));
+	}
 	admin->plan = plan_make(&admin->order, &found);
 	admin->target = admin->plan.target;
 	if (admin->plan.refusal != REASON_NONE) {
@@ -679,7 +744,9 @@ static void
 determine_maximum(struct lock_engine *engine, struct admin *admin)
 {
 	admin_set_state(admin, ADMIN_COUNTING);
-	full_scan_start(engine, admin->name, FULL_SCAN_SIZE, on_counted, admin->op);
+	/* A change has to know how the slots are held. */
+	full_scan_start(engine, admin->name, admin->size_only ? FULL_SCAN_SIZE : FULL_SCAN_BUSY,
+	    on_counted, admin->op);
 }
 
 static void

@@ -16,6 +16,7 @@ plan_order(enum plan_work work, const struct lock_change *change, int most)
 	struct plan_order order = {.work = work,
 	    .by = PLAN_TO,
 	    .slots = work == PLAN_DESTROY ? 0 : change->slots,
+	    .claim = work == PLAN_DESTROY ? LOCK_CLAIM_UNKNOWN : change->claim,
 	    .exist_ok = change->exist_ok,
 	    .ascending = change->ascending && (work == PLAN_RESIZE || work == PLAN_DESTROY),
 	    .overshoot = change->overshoot,
@@ -150,12 +151,24 @@ add_change(struct plan *plan, const struct plan_order *order, int from, int to)
 	add_sweep(plan, order, to);
 }
 
+/* Whether the existing slots are held otherwise than requested. */
+static bool
+claims_differ(const struct plan_order *order, const struct plan_found *found)
+{
+	return order->claim != LOCK_CLAIM_UNKNOWN && found->claim != LOCK_CLAIM_UNKNOWN &&
+	       order->claim != found->claim;
+}
+
 /* ---- create ---- */
 
 static void
-refuse_existing(struct plan *plan, const struct plan_found *found)
+refuse_existing(
+    struct plan *plan, const struct plan_order *order, const struct plan_found *found, bool same)
 {
-	if (found->unlimited)
+	if (same && claims_differ(order, found))
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is held by %s",
+		    lock_claim_word(found->claim));
+	else if (found->unlimited)
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
 	else if (found->slots == 0)
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with 0 slots");
@@ -200,8 +213,8 @@ create_again(struct plan *plan, const struct plan_order *order, const struct pla
 	bool same =
 	    found->unlimited ? order->slots == LOCK_UNLIMITED : order->slots == found->slots;
 
-	if (!same) {
-		refuse_existing(plan, found);
+	if (!same || claims_differ(order, found)) {
+		refuse_existing(plan, order, found, same);
 		return;
 	}
 	/* A gate beside slots or N-U is left from an interrupted resize. It has no effect. */
@@ -223,7 +236,7 @@ plan_create(struct plan *plan, const struct plan_order *order, const struct plan
 	else if (order->exist_ok)
 		create_again(plan, order, found);
 	else
-		refuse_existing(plan, found);
+		refuse_existing(plan, order, found, false);
 }
 
 /* ---- resize ---- */
@@ -242,6 +255,13 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited; give a number of slots");
 		return;
 	}
+	plan->parameter = "claim";
+	if (claims_differ(order, found)) {
+		refuse(plan, REASON_INVALID_PARAMS, "its slots are held by %s, see fsck",
+		    lock_claim_word(found->claim));
+		return;
+	}
+	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
 	/* A relative order becomes a size, which a second run can name. */
 	if (order->by == PLAN_ADD)
 		plan->target =
@@ -298,6 +318,8 @@ plan_make(const struct plan_order *order, const struct plan_found *found)
 {
 	struct plan plan = {.refusal = REASON_NONE, .target = -1};
 
+	/* A semaphore grows the way that its slots are. */
+	plan.claim = found->claim != LOCK_CLAIM_UNKNOWN ? found->claim : order->claim;
 	switch (order->work) {
 	case PLAN_CREATE:
 	case PLAN_CREATE_MISSING:

@@ -29,6 +29,7 @@ struct plan_order {
 	enum plan_work work;
 	enum { PLAN_TO, PLAN_ADD, PLAN_REMOVE } by; /* resize */
 	int slots;                                  /* as requested; LOCK_UNLIMITED. Destroy: 0 */
+	enum lock_claim claim; /* of the first slots; UNKNOWN: as the setting says */
 	bool exist_ok, ascending;
 	int overshoot;
 	int most; /* maximum slots of a semaphore */
@@ -37,6 +38,7 @@ struct plan_order {
 struct plan_found {
 	bool unlimited, gate;
 	int slots;
+	enum lock_claim claim; /* of slot 1; UNKNOWN: there is none */
 };
 
 enum step_kind {
@@ -47,8 +49,8 @@ enum step_kind {
 	STEP_DELETE_GATE,
 	STEP_DECLARE_UNLIMITED,
 	STEP_DELETE_UNLIMITED,
-	STEP_DECLARE_SLOTS, /* A[first] to A[last], ascending */
-	STEP_DELETE_SLOTS   /* A[first] to A[last], up or down, each after the delete-ok before */
+	STEP_DECLARE_SLOTS, /* A[first] to A[last], ascending; by consumer each B before its A */
+	STEP_DELETE_SLOTS   /* A[first] to A[last], up or down, one by one; a durable B after its A */
 };
 
 struct step {
@@ -63,6 +65,7 @@ struct plan {
 	char text[96];         /* of the refusal; "" = the reason's own */
 	const char *parameter; /* of invalid-params; static */
 	int target;            /* the requested size, refused or not; -1 = not known */
+	enum lock_claim claim; /* of slots that are declared; UNKNOWN: as the setting says */
 	bool vain; /* the semaphore does not exist: no-such-lock, unless a step removes something */
 	struct step steps[PLAN_STEPS_MAX];
 	size_t count;

@@ -5,70 +5,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/fsck_findings.h"
+#include "daemon/lock/admin/fsck_state.h"
 #include "daemon/lock/admin/mutex.h"
-#include "daemon/lock/admin/peer_order.h"
-#include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
+#include "protocol/duration.h"
 
-enum fsck_state {
-	FSCK_QUEUED,    /* behind an older request of its peer on the name (peer_order.h) */
-	FSCK_LOCKING,   /* waits for the mutex */
-	FSCK_SCANNING,  /* owns the mutex; all slots are being probed */
-	FSCK_READING,   /* the directory is being read */
-	FSCK_DECLARING, /* slots below `slot` are declared or missing; `unanswered` are sent */
-	FSCK_DELETING,  /* uncounted slots: `slot` is being deleted, all above it are gone */
-	FSCK_ASKING,    /* a probe asks whether transient `slot` is held */
-	FSCK_RENEWING,  /* it is being deleted and declared: `unanswered` of these two */
-	FSCK_OPENING,   /* the gate is being deleted */
-	FSCK_LISTING,   /* the directory is being changed */
-	FSCK_UNLOCKING  /* the mutex is being dropped, then the outcome is answered */
-};
-
-struct fsck {
-	uint64_t op; /* the request; the key. The fsck goes when its deadline answers it */
-	struct peer_order peer_order;
-	enum fsck_state state;
-	char *name; /* owned */
-	bool repair;
-	unsigned scans; /* scans begun: 2 = the one after the repair */
-	struct fsck_seen seen;
-	struct fsck_findings findings;
-	int slot;
-	int unanswered;
-	int window;        /* DECLARING: maximum of `unanswered` */
-	bool deleted;      /* RENEWING: the slot is gone, and its declare is owed */
-	bool channel_gone; /* an answer said so */
-	enum reason outcome;
-	char text[256]; /* of the outcome; "" = the reason's own */
-	UT_hash_handle by_op;
-};
+/*
+ * Rests between looks at busy slots that are to be held otherwise, doubled from the first to the
+ * last. Each is jittered by half, up or down.
+ */
+#define REST_FIRST (20 * NSEC_PER_MSEC)
+#define REST_MOST (500 * NSEC_PER_MSEC)
 
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
 #define REPAIRING                                                                                  \
-	(1U << FSCK_ASKING | 1U << FSCK_RENEWING | 1U << FSCK_OPENING | 1U << FSCK_LISTING |       \
-	    1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING)
+	(1U << FSCK_CLEARING | 1U << FSCK_ASKING | 1U << FSCK_RENEWING | 1U << FSCK_OPENING |      \
+	    1U << FSCK_LISTING | 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING)
 
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
     [FSCK_QUEUED] = 1U << FSCK_LOCKING,
     [FSCK_LOCKING] = 1U << FSCK_SCANNING,
-    [FSCK_SCANNING] = 1U << FSCK_READING | 1U << FSCK_UNLOCKING,
+    [FSCK_SCANNING] = 1U << FSCK_READING | 1U << FSCK_CONVERTING | 1U << FSCK_UNLOCKING,
     [FSCK_READING] = 1U << FSCK_DECLARING | 1U << FSCK_UNLOCKING,
-    [FSCK_DECLARING] = 1U << FSCK_DELETING | 1U << FSCK_UNLOCKING,
+    [FSCK_DECLARING] = 1U << FSCK_DELETING | 1U << FSCK_CONVERTING | 1U << FSCK_UNLOCKING,
     [FSCK_DELETING] = REPAIRING,
+    [FSCK_CLEARING] = REPAIRING,
     [FSCK_ASKING] = REPAIRING,
     [FSCK_RENEWING] = REPAIRING,
     [FSCK_OPENING] = 1U << FSCK_LISTING | 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
     [FSCK_LISTING] = 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
-    [FSCK_UNLOCKING] = 0,
+    [FSCK_CONVERTING] = 1U << FSCK_UNLOCKING,
+    [FSCK_UNLOCKING] = 1U << FSCK_RESTING,
+    [FSCK_RESTING] = 1U << FSCK_LOCKING,
 };
 
-static void
+void
 fsck_set_state(struct fsck *fsck, enum fsck_state state)
 {
 	assert((changes[fsck->state] & 1U << state) != 0 && fsck->unanswered == 0);
@@ -79,6 +54,9 @@ static void
 fsck_free(struct lock_engine *engine, struct fsck *fsck)
 {
 	HASH_DELETE(by_op, engine->fscks, fsck);
+	if (fsck->waiting)
+		awaited_end(engine, &fsck->awaited);
+	free(fsck->left);
 	fsck_seen_done(&fsck->seen);
 	fsck_findings_done(&fsck->findings);
 	free(fsck->name);
@@ -95,26 +73,32 @@ set_outcome(struct fsck *fsck, enum reason reason, const char *text)
 }
 
 static void
-tell_outcome(struct lock_engine *engine, const struct fsck *fsck)
+tell_outcome(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct lock_answer answer = engine_refusal(fsck->outcome, NULL);
-	const struct fsck_findings *findings = &fsck->findings;
+	struct fsck_findings *findings = &fsck->findings;
 
 	if (fsck->text[0] != '\0')
 		answer.text = fsck->text;
 	answer.name = fsck->name;
 	if (fsck->outcome == REASON_NONE) {
+		if (fsck->left != NULL)
+			fsck_findings_converted(
+			    findings, &fsck->seen, fsck->left, fsck->left_count);
 		answer.slots = full_scan_size(&fsck->seen.full_scan);
+		answer.claim = full_scan_claim(&fsck->seen.full_scan);
+		answer.converted = fsck->converted;
 		answer.findings = findings->list;
 		answer.finding_count = findings->count;
 	}
 	engine_op_end(engine, fsck->op, &answer);
 }
 
-static void
+void
 fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
 {
-	set_outcome(fsck, reason, text);
+	if (!fsck->is_cancelled)
+		set_outcome(fsck, reason, text);
 	fsck->unanswered = 0; /* later answers have no effect */
 	fsck_set_state(fsck, FSCK_UNLOCKING);
 	/*
@@ -128,18 +112,9 @@ fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, c
 
 static void scan(struct lock_engine *engine, struct fsck *fsck);
 static void declare_more(struct lock_engine *engine, struct fsck *fsck);
-static void delete_next(struct lock_engine *engine, struct fsck *fsck);
-static void renew_next(struct lock_engine *engine, struct fsck *fsck);
 
-static struct queue_name
-queue_of(const struct lock_engine *engine, const struct fsck *fsck)
-{
-	return queue_name_a(engine->settings.naming, fsck->name, fsck->slot);
-}
-
-/* The answers are unknown for that reason: MUTEX_LOST follows, and ends the fsck. */
-static bool
-link_has_died(const struct lock_engine *engine, enum broker_answer answer)
+bool
+fsck_link_has_died(const struct lock_engine *engine, enum broker_answer answer)
 {
 	struct broker_info info;
 
@@ -147,18 +122,14 @@ link_has_died(const struct lock_engine *engine, enum broker_answer answer)
 	return answer == BROKER_UNKNOWN && info.auxiliary != BROKER_UP;
 }
 
-/*
- * Handles the part of an answer that concerns the channel. False: the fsck has left that state, or
- * ends with the connection.
- */
-static bool
-take_reply(struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
+bool
+fsck_take_reply(struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
     const struct broker_reply *reply)
 {
 	if (fsck == NULL || fsck->state != state)
 		return false;
 	fsck->unanswered--;
-	if (link_has_died(engine, reply->answer))
+	if (fsck_link_has_died(engine, reply->answer))
 		return false;
 	fsck->channel_gone |= !reply->channel_open;
 	if (fsck->unanswered == 0 && fsck->channel_gone) {
@@ -168,224 +139,10 @@ take_reply(struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
 	return true;
 }
 
-static void
-progress(struct lock_engine *engine, const struct fsck *fsck)
+void
+fsck_progress(struct lock_engine *engine, const struct fsck *fsck)
 {
 	engine_op_progress(engine, engine_op_find(engine, fsck->op));
-}
-
-/* ---- the directory ---- */
-
-static void
-on_listed(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
-    const char *const *names, size_t count)
-{
-	struct fsck *fsck = fsck_find(engine, id);
-
-	(void)names;
-	(void)count;
-	if (fsck == NULL || fsck->state != FSCK_LISTING)
-		return;
-	if (reason != REASON_NONE) {
-		fsck_unlock(engine, fsck, reason, text);
-		return;
-	}
-	engine_op_progress(engine, engine_op_find(engine, id));
-	scan(engine, fsck);
-}
-
-static void
-repaired(struct lock_engine *engine, struct fsck *fsck)
-{
-	bool exists = full_scan_exists(&fsck->seen.full_scan); /* uncounted slots never counted */
-
-	if (exists == fsck->seen.listed) {
-		scan(engine, fsck);
-		return;
-	}
-	fsck_set_state(fsck, FSCK_LISTING);
-	if (exists)
-		directory_enter(engine, fsck->name, on_listed, fsck->op);
-	else
-		directory_leave(engine, fsck->name, on_listed, fsck->op);
-	engine_op_progress(
-	    engine, engine_op_find(engine, fsck->op)); /* after that one's deadline */
-}
-
-/* ---- repairing: the gate ---- */
-
-static void open_gate(struct lock_engine *engine, struct fsck *fsck);
-
-static void
-on_opened(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct fsck *fsck = fsck_find(engine, id);
-
-	if (!take_reply(engine, fsck, FSCK_OPENING, reply))
-		return;
-	switch (reply->answer) {
-	case BROKER_OK:
-	case BROKER_ABSENT:
-	case BROKER_LOCKED: /* it stays, and is found again */
-		repaired(engine, fsck);
-		break;
-	case BROKER_SKIPPED:
-	case BROKER_UNKNOWN:
-		open_gate(engine, fsck);
-		break;
-	case BROKER_UNREACHABLE:
-	case BROKER_REFUSED:
-		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
-		break;
-	}
-}
-
-static void
-open_gate(struct lock_engine *engine, struct fsck *fsck)
-{
-	fsck->unanswered++;
-	broker_delete_slot(engine->broker, mutex_channel(engine, fsck->op),
-	    queue_name_gate(engine->settings.naming, fsck->name).text,
-	    (struct broker_done){on_opened, engine, fsck->op});
-}
-
-/* ---- repairing: transient slots ---- */
-
-static void on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply);
-
-static void
-send_declare(struct lock_engine *engine, struct fsck *fsck)
-{
-	fsck->unanswered++;
-	broker_declare_slot(engine->broker, mutex_channel(engine, fsck->op),
-	    queue_of(engine, fsck).text, (struct broker_done){on_renewed, engine, fsck->op});
-}
-
-/* For the declare, and for the delete before it: the last answer of the two goes on. */
-static void
-on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct fsck *fsck = fsck_find(engine, id);
-
-	if (!take_reply(engine, fsck, FSCK_RENEWING, reply))
-		return;
-	if (reply->answer == BROKER_REFUSED) {
-		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
-		return;
-	}
-	if (fsck->unanswered > 0) {
-		/* The delete. Unknown: perhaps deleted, so it is declared in any case. */
-		fsck->deleted = reply->answer != BROKER_SKIPPED && reply->answer != BROKER_LOCKED;
-		return;
-	}
-	if (fsck->deleted && (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)) {
-		send_declare(engine, fsck); /* owed */
-		return;
-	}
-	progress(engine, fsck);
-	fsck->slot++;
-	renew_next(engine, fsck);
-}
-
-static void
-on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
-{
-	struct lock_engine *engine = ctx;
-	struct fsck *fsck = fsck_find(engine, id);
-
-	if (fsck == NULL || fsck->state != FSCK_ASKING || link_has_died(engine, seen->answers[0]))
-		return;
-	if (seen->answers[0] == BROKER_ABSENT &&
-	    !registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
-		/*
-		 * A scan meanwhile sees a gap. Both requests therefore go out together, and the gap
-		 * lasts only from one method to the next on one channel.
-		 */
-		fsck_set_state(fsck, FSCK_RENEWING);
-		fsck->deleted = false;
-		fsck->unanswered++;
-		broker_delete_slot(engine->broker, mutex_channel(engine, fsck->op),
-		    queue_of(engine, fsck).text,
-		    (struct broker_done){on_renewed, engine, fsck->op});
-		send_declare(engine, fsck);
-		return;
-	}
-	fsck->slot++; /* held, or unknown: it stays as it is */
-	renew_next(engine, fsck);
-}
-
-static void
-renew_next(struct lock_engine *engine, struct fsck *fsck)
-{
-	const struct full_scan *full_scan = &fsck->seen.full_scan;
-
-	while (fsck->slot <= full_scan->slots &&
-	       fsck->seen.make[fsck->slot - 1] != FSCK_MAKE_TRANSIENT)
-		fsck->slot++;
-	if (fsck->slot > full_scan->slots) {
-		/* A gate has no effect beside slots, or beside N-U. */
-		if (!full_scan->gate || (!full_scan->unlimited && full_scan->slots == 0)) {
-			repaired(engine, fsck);
-			return;
-		}
-		fsck_set_state(fsck, FSCK_OPENING);
-		open_gate(engine, fsck);
-		return;
-	}
-	fsck_set_state(fsck, FSCK_ASKING);
-	probe_one(engine, queue_name_b(engine->settings.naming, fsck->name, fsck->slot),
-	    BROKER_ASK_HOLDER, on_asked, fsck->op);
-}
-
-/* ---- repairing: uncounted slots ---- */
-
-static void
-on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct fsck *fsck = fsck_find(engine, id);
-
-	if (!take_reply(engine, fsck, FSCK_DELETING, reply))
-		return;
-	switch (reply->answer) {
-	case BROKER_OK:
-	case BROKER_ABSENT:
-	case BROKER_LOCKED: /* exclusive to a connection: it stays, and is found again */
-		fsck->slot--;
-		progress(engine, fsck);
-		break;
-	case BROKER_SKIPPED:
-	case BROKER_UNKNOWN:
-		break; /* sent again */
-	case BROKER_UNREACHABLE:
-	case BROKER_REFUSED:
-		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
-		return;
-	}
-	delete_next(engine, fsck);
-}
-
-static void
-delete_next(struct lock_engine *engine, struct fsck *fsck)
-{
-	while (fsck->slot > fsck->seen.full_scan.slots && !fsck_seen_slot(&fsck->seen, fsck->slot))
-		fsck->slot--;
-	if (fsck->slot <= fsck->seen.full_scan.slots) {
-		fsck->slot = 1;
-		renew_next(engine, fsck);
-		return;
-	}
-	fsck->unanswered++;
-	FAULT(FSCK_FILLS_GAP,
-	      broker_declare_slot(engine->broker, mutex_channel(engine, fsck->op),
-		  queue_name_a(engine->settings.naming, fsck->name, fsck->seen.full_scan.slots + 1)
-		      .text,
-		  (struct broker_done){on_deleted, engine, fsck->op});
-	      return;);
-	broker_delete_slot(engine->broker, mutex_channel(engine, fsck->op),
-	    queue_of(engine, fsck).text, (struct broker_done){on_deleted, engine, fsck->op});
 }
 
 /* ---- a scan ---- */
@@ -417,37 +174,92 @@ report(struct lock_engine *engine, struct fsck *fsck)
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
 
+void
+fsck_converted(struct lock_engine *engine, struct fsck *fsck)
+{
+	report(engine, fsck);
+}
+
 static void
 scanned(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
 
-	fsck_findings_make(&now, &fsck->seen);
+	fsck->wanted = fsck->convert;
+	if (fsck->wanted == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
+		fsck->wanted = fsck_seen_claim(&fsck->seen, 1);
+	/* That the slots are not converted yet is no problem of the semaphore. */
+	fsck_findings_make(
+	    &now, &fsck->seen, fsck->convert == LOCK_CLAIM_UNKNOWN ? fsck->wanted : LOCK_CLAIM_UNKNOWN);
 	if (fsck->scans == 2) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
-		report(engine, fsck);
+		fsck_convert_start(engine, fsck);
 		return;
 	}
 	fsck->findings = now;
-	if (!fsck->repair || !fsck_findings_repairable(&fsck->findings)) {
+	if (!fsck->repair)
 		report(engine, fsck);
-		return;
-	}
-	fsck_set_state(fsck, FSCK_DELETING);
-	fsck->slot = fsck_seen_highest(&fsck->seen);
-	delete_next(engine, fsck);
+	else if (!fsck_findings_repairable(&fsck->findings))
+		fsck_convert_start(engine, fsck);
+	else
+		fsck_repair_start(engine, fsck);
 }
 
-/* ---- how each slot was declared ---- */
+/* ---- how each queue was declared ---- */
 
-/* The first slot from `slot` that exists; behind the last one: a slot that cannot exist. */
+/* The slot of an item, and whether it is the B. */
 static int
-next_there(const struct fsck *fsck, int slot)
+slot_of(int item)
 {
-	while (slot <= fsck->seen.full_scan.seen && !fsck_seen_slot(&fsck->seen, slot))
-		slot++;
-	return slot;
+	return item / 2;
+}
+
+static bool
+is_holder(int item)
+{
+	return item % 2 != 0;
+}
+
+/* The first item from `item` that exists; behind the last one: one that cannot exist. */
+static int
+next_there(const struct fsck *fsck, int item)
+{
+	const struct fsck_seen *seen = &fsck->seen;
+
+	for (; slot_of(item) <= seen->full_scan.seen; item++) {
+		enum broker_answer b = seen->b[slot_of(item) - 1];
+
+		if (!fsck_seen_slot(seen, slot_of(item)))
+			continue;
+		if (!is_holder(item) || b == BROKER_OK ||
+		    (b == BROKER_ABSENT && seen->ways[slot_of(item) - 1] != BROKER_BY_QUEUE))
+			break;
+	}
+	return item;
+}
+
+static void
+saw_slot(struct fsck *fsck, int slot, const struct broker_reply *reply)
+{
+	/* RabbitMQ: "inequivalent arg 'durable' for queue". It checks this before other arguments. */
+	fsck->seen.make[slot - 1] = reply->answer == BROKER_LOCKED ? FSCK_MAKE_EXCLUSIVE
+				    : reply->code == 0             ? FSCK_MAKE_OURS
+				    : strstr(reply->text, "'durable'") != NULL
+					? FSCK_MAKE_TRANSIENT
+					: FSCK_MAKE_OTHERWISE;
+}
+
+/* A durable B was declared, another one was checked: it may be durable and not refuse probes. */
+static void
+saw_holder(struct fsck *fsck, int slot, const struct broker_reply *reply)
+{
+	bool durable = fsck->seen.ways[slot - 1] != BROKER_BY_QUEUE;
+
+	if (reply->answer != BROKER_OK || (durable && reply->code == 0))
+		return;
+	fsck->seen.odd[slot - 1] = true;
+	fsck->seen.ways[slot - 1] = BROKER_BY_CONSUMER;
 }
 
 static void
@@ -455,35 +267,36 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
+	int item;
 
-	if (!take_reply(engine, fsck, FSCK_DECLARING, reply))
+	if (!fsck_take_reply(engine, fsck, FSCK_DECLARING, reply))
 		return;
+	/* In the order of sending: after one that closes the channel, none is performed. */
+	item = next_there(fsck, fsck->item);
 	switch (reply->answer) {
+	case BROKER_ABSENT:
+	case BROKER_UNREACHABLE:
+		if (!is_holder(item)) {
+			fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
+			return;
+		}
+		/* fall through */
 	case BROKER_OK:
 	case BROKER_LOCKED:
-		/* In the order of sending: after one that closes the channel, none is performed. */
-		fsck->slot = next_there(fsck, fsck->slot);
-		/*
-		 * RabbitMQ: "inequivalent arg 'durable' for queue". It checks this before other
-		 * arguments.
-		 */
-		fsck->seen.make[fsck->slot - 1] =
-		    reply->answer == BROKER_LOCKED             ? FSCK_MAKE_EXCLUSIVE
-		    : reply->code == 0                         ? FSCK_MAKE_OURS
-		    : strstr(reply->text, "'durable'") != NULL ? FSCK_MAKE_TRANSIENT
-							       : FSCK_MAKE_OTHERWISE;
-		fsck->slot++;
-		/* Each such slot closes the channel, and the requests behind it are skipped. */
+		if (is_holder(item))
+			saw_holder(fsck, slot_of(item), reply);
+		else
+			saw_slot(fsck, slot_of(item), reply);
+		fsck->item = item + 1;
+		/* Each such queue closes the channel, and the requests behind it are skipped. */
 		fsck->window = !reply->channel_open                 ? 1
 			       : fsck->window < MUTEX_DECLARES_MOST ? 2 * fsck->window
 								    : fsck->window;
-		progress(engine, fsck);
+		fsck_progress(engine, fsck);
 		break;
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
 		break; /* sent again */
-	case BROKER_ABSENT:
-	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;
@@ -491,22 +304,37 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	declare_more(engine, fsck);
 }
 
+/* A B that is perhaps exclusive is not declared: it could be gone, and would come back durable. */
+static void
+declare(struct lock_engine *engine, struct fsck *fsck, int item)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	uint64_t channel = mutex_channel(engine, fsck->op);
+	struct queue_name b = queue_name_b(naming, fsck->name, slot_of(item));
+	struct broker_done done = {on_declared, engine, fsck->op};
+
+	fsck->unanswered++;
+	if (!is_holder(item))
+		broker_declare_slot(engine->broker, channel,
+		    queue_name_a(naming, fsck->name, slot_of(item)).text, done);
+	else if (fsck_seen_claim(&fsck->seen, slot_of(item)) == LOCK_CLAIM_BY_QUEUE)
+		broker_check(engine->broker, channel, b.text, done);
+	else
+		broker_declare_holder(engine->broker, channel, b.text, done);
+}
+
 static void
 declare_more(struct lock_engine *engine, struct fsck *fsck)
 {
-	int slot = next_there(fsck, fsck->slot), last = fsck->seen.full_scan.seen;
+	int item = next_there(fsck, fsck->item);
 
 	if (fsck->channel_gone)
 		return; /* requests on it are answered first */
 	for (int skip = fsck->unanswered; skip > 0; skip--)
-		slot = next_there(fsck, slot + 1);
-	while (fsck->unanswered < fsck->window && slot <= last) {
-		fsck->unanswered++;
-		broker_declare_slot(engine->broker, mutex_channel(engine, fsck->op),
-		    queue_name_a(engine->settings.naming, fsck->name, slot).text,
-		    (struct broker_done){on_declared, engine, fsck->op});
-		slot = next_there(fsck, slot + 1);
-	}
+		item = next_there(fsck, item + 1);
+	for (; fsck->unanswered < fsck->window && slot_of(item) <= fsck->seen.full_scan.seen;
+	     item = next_there(fsck, item + 1))
+		declare(engine, fsck, item);
 	if (fsck->unanswered == 0)
 		scanned(engine, fsck);
 }
@@ -529,7 +357,7 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
 	fsck_set_state(fsck, FSCK_DECLARING);
-	fsck->slot = 1;
+	fsck->item = 2; /* A[1] */
 	fsck->window = MUTEX_DECLARES_MOST;
 	declare_more(engine, fsck);
 }
@@ -552,6 +380,10 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		return;
 	}
 	fsck_seen_take(&fsck->seen, found);
+	if (fsck->waiting) {
+		fsck_convert_start(engine, fsck);
+		return;
+	}
 	fsck_set_state(fsck, FSCK_READING);
 	directory_read(engine, on_read, id);
 	engine_op_progress(engine, engine_op_find(engine, id)); /* after that one's deadline */
@@ -562,20 +394,153 @@ scan(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->scans++;
 	fsck_set_state(fsck, FSCK_SCANNING);
-	full_scan_start(engine, fsck->name, FULL_SCAN_ALL_SLOTS, on_scanned, fsck->op);
+	full_scan_start(engine, fsck->name, fsck->waiting ? FULL_SCAN_BUSY : FULL_SCAN_ALL_SLOTS,
+	    on_scanned, fsck->op);
+}
+
+void
+fsck_repaired(struct lock_engine *engine, struct fsck *fsck)
+{
+	scan(engine, fsck);
+}
+
+/* Acquires behind it are scanned for, and other requests of its peer begin. */
+static void
+let_others_begin(struct lock_engine *engine, struct fsck *fsck)
+{
+	registry_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
+	peer_order_end(engine, &fsck->peer_order);
 }
 
 /*
- * The fsck is over and answered. Acquires behind it are scanned for. Its requests to the directory
- * that have not begun are dropped, as they need the mutex.
+ * The fsck is over and answered. Its requests to the directory that have not begun are dropped, as
+ * they need the mutex.
  */
 static void
 end(struct lock_engine *engine, struct fsck *fsck)
 {
 	directory_forget(engine, fsck->op);
-	registry_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
-	peer_order_end(engine, &fsck->peer_order);
+	if (!fsck->waiting)
+		let_others_begin(engine, fsck);
 	fsck_free(engine, fsck);
+}
+
+/* ---- waiting for busy slots that are to be held otherwise ---- */
+
+static void begin(struct lock_engine *engine, uint64_t op);
+
+static void
+rest_is_over(void *ctx, uint64_t id)
+{
+	begin(ctx, id);
+}
+
+static void
+tell_left(struct lock_engine *engine, struct fsck *fsck)
+{
+	const struct op *op = engine_op_find(engine, fsck->op);
+	const struct lock_notice notice = {.kind = LOCK_NOTICE_HOLDERS,
+	    .request = op->request,
+	    .name = fsck->name,
+	    .held = fsck->left,
+	    .held_count = fsck->left_count};
+
+	if (fsck->progress && fsck->left_told != fsck->left_count)
+		engine_notice(engine, op->peer, &notice);
+	fsck->left_told = fsck->left_count;
+}
+
+/* The pass is over, and the mutex free. False: there is nothing to wait for. */
+static bool
+rest(struct lock_engine *engine, struct fsck *fsck)
+{
+	int64_t now = engine_now(engine), ns;
+
+	if (fsck->outcome != REASON_NONE || fsck->left_count == 0 || fsck->wait == 0 ||
+	    fsck->is_cancelled || engine_op_find(engine, fsck->op) == NULL)
+		return false;
+	if (!fsck->waiting) {
+		fsck->until = fsck->wait == DURATION_FOREVER ? INT64_MAX : now + fsck->wait;
+		fsck->waiting = true;
+		fsck->awaited.first = 1;
+		fsck->awaited.last = engine->settings.slots_most;
+		awaited_begin(engine, &fsck->awaited, fsck->name);
+		timer_init(&fsck->awaited.rest, rest_is_over, engine, fsck->op);
+		let_others_begin(engine, fsck);
+	}
+	if (now >= fsck->until)
+		return false;
+	fsck_set_state(fsck, FSCK_RESTING);
+	fsck_progress(engine, fsck);
+	tell_left(engine, fsck);
+	fsck->rest = fsck->rest == 0                ? REST_FIRST
+		     : fsck->rest > REST_MOST / 2 ? REST_MOST
+						  : 2 * fsck->rest;
+	ns = fsck->rest / 2 + jitter_below(&engine->jitter, fsck->rest);
+	if (fsck->awaited.freed)
+		ns = 0; /* this daemon freed one meanwhile */
+	fsck->awaited.freed = false;
+	timers_set(engine->timers, &fsck->awaited.rest,
+	    ns > fsck->until - now ? fsck->until : now + ns);
+	return true;
+}
+
+/* Ends a wait. During a pass the answer comes at its end. */
+static void
+stop_waiting(
+    struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
+{
+	set_outcome(fsck, reason, text);
+	fsck->is_cancelled = true;
+	if (fsck->state != FSCK_RESTING)
+		return;
+	tell_outcome(engine, fsck);
+	end(engine, fsck);
+}
+
+bool
+fsck_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	struct fsck *fsck;
+	struct op *op;
+
+	for (fsck = engine->fscks; fsck != NULL; fsck = fsck->by_op.next) {
+		op = engine_op_find(engine, fsck->op);
+		if (!fsck->waiting || fsck->is_cancelled || op == NULL || op->peer != peer ||
+		    op->request != request)
+			continue;
+		stop_waiting(engine, fsck, REASON_CANCELLED, NULL);
+		return true;
+	}
+	return false;
+}
+
+void
+fsck_peer_gone(struct lock_engine *engine, uint64_t peer)
+{
+	struct fsck *fsck, *next;
+	struct op *op;
+
+	HASH_ITER (by_op, engine->fscks, fsck, next) {
+		op = engine_op_find(engine, fsck->op);
+		if (op == NULL || op->peer != peer)
+			continue;
+		fsck->wait = 0;
+		if (fsck->state == FSCK_RESTING)
+			stop_waiting(engine, fsck, REASON_CANCELLED, NULL);
+	}
+}
+
+void
+fsck_end_waits(struct lock_engine *engine, const struct lock_answer *answer)
+{
+	struct fsck *fsck, *next;
+
+	HASH_ITER (by_op, engine->fscks, fsck, next) {
+		fsck->wait = 0;
+		if (fsck->waiting)
+			stop_waiting(engine, fsck, answer->reason, answer->text);
+	}
 }
 
 /* ---- the mutex, and the door ---- */
@@ -591,6 +556,8 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		scan(engine, fsck);
 		return;
 	case MUTEX_FREE:
+		if (rest(engine, fsck))
+			return;
 		break;
 	case MUTEX_LOST:
 		set_outcome(
@@ -625,7 +592,7 @@ begin(struct lock_engine *engine, uint64_t op)
 
 void
 lock_fsck(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair)
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_check *check)
 {
 	struct lock_answer refusal;
 	struct fsck *fsck;
@@ -641,12 +608,15 @@ lock_fsck(
 	fsck = mem_alloc(sizeof(*fsck));
 	fsck->op = op->id;
 	fsck->state = FSCK_QUEUED;
-	fsck->name = mem_strdup(name);
-	fsck->repair = repair;
+	fsck->name = mem_strdup(check->name);
+	fsck->repair = check->repair;
+	fsck->convert = check->repair ? check->convert : LOCK_CLAIM_UNKNOWN;
+	fsck->wait = check->repair ? check->wait : 0;
+	fsck->progress = check->progress;
 	fsck->peer_order =
 	    (struct peer_order){.op = op->id, .work = PEER_ORDER_CHANGES, .begin = begin};
 	HASH_ADD(by_op, engine->fscks, op, sizeof(fsck->op), fsck);
-	if (peer_order_take(engine, &fsck->peer_order, peer, name))
+	if (peer_order_take(engine, &fsck->peer_order, peer, check->name))
 		begin(engine, op->id);
 }
 

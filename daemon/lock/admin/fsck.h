@@ -3,13 +3,18 @@
  * administration mutex, so that fsck does not see a change half done.
  *
  *	take the mutex		(mutex.h)
- *	scan			(full_scan.h, all slots; the directory; a declare of each slot
+ *	scan			(full_scan.h, all slots; the directory; a declare of each queue
  *				tells how it was declared. An unknown answer: nothing is changed)
- *	repair			delete uncounted slots, the highest first; declare free transient
- *				slots anew; delete a gate beside slots or N-U; enter the name
- *				into the directory, or remove it
+ *	repair			delete uncounted slots, the highest first; delete durable Bs without
+ *				slots; declare free transient slots anew; delete a gate beside slots
+ *				or N-U; enter the name into the directory, or remove it
  *	scan again		findings that are gone were repaired
- *	drop the mutex, answer
+ *	convert			declare or delete the B of each free slot that is held otherwise
+ *				than slot 1, or than was requested
+ *	drop the mutex
+ *	rest			while busy slots are left, if requested; then with the mutex again:
+ *				scan, convert
+ *	answer
  *
  * If a repair is interrupted, the next fsck completes it: each step leaves fewer findings.
  */
@@ -18,6 +23,12 @@
 
 #include "daemon/lock/core/engine.h"
 
+/* Ends a wait for busy slots with `cancelled`. False: the peer has no such wait. */
+bool fsck_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request);
+/* The peer's checks and repairs are still performed, but wait for no busy slots. */
+void fsck_peer_gone(struct lock_engine *engine, uint64_t peer);
+/* Ends all waits for busy slots with `answer`. */
+void fsck_end_waits(struct lock_engine *engine, const struct lock_answer *answer);
 /* Frees all that is left at the engine's end. */
 void fsck_free_all(struct lock_engine *engine);
 

@@ -11,17 +11,22 @@ void
 fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found)
 {
 	size_t slots = (size_t)found->seen, bytes = slots * sizeof(*found->a);
-	enum broker_answer *a = mem_alloc(bytes + 1), *b = mem_alloc(bytes + 1);
+	enum broker_answer *a = mem_alloc(bytes + 1);
 
 	fsck_seen_done(seen);
+	seen->b = mem_alloc(bytes + 1);
+	seen->ways = mem_alloc((slots + 1) * sizeof(*seen->ways));
 	if (slots > 0) {
 		memcpy(a, found->a, bytes);
-		memcpy(b, found->b, bytes);
+		memcpy(seen->b, found->b, bytes);
+		memcpy(seen->ways, found->ways, slots * sizeof(*seen->ways));
 	}
 	seen->full_scan = *found;
 	seen->full_scan.a = a;
-	seen->full_scan.b = b;
+	seen->full_scan.b = seen->b;
+	seen->full_scan.ways = seen->ways;
 	seen->make = mem_alloc((slots + 1) * sizeof(*seen->make));
+	seen->odd = mem_alloc((slots + 1) * sizeof(*seen->odd));
 	seen->listed = false;
 }
 
@@ -29,8 +34,10 @@ void
 fsck_seen_done(struct fsck_seen *seen)
 {
 	free((enum broker_answer *)seen->full_scan.a);
-	free((enum broker_answer *)seen->full_scan.b);
+	free(seen->b);
+	free(seen->ways);
 	free(seen->make);
+	free(seen->odd);
 	*seen = (struct fsck_seen){.listed = false};
 }
 
@@ -66,6 +73,12 @@ lock_problem_word(enum lock_problem problem)
 		return "not-listed";
 	case LOCK_PROBLEM_LISTED_MISSING:
 		return "listed-missing";
+	case LOCK_PROBLEM_LEFTOVER:
+		return "leftover";
+	case LOCK_PROBLEM_CLAIM:
+		return "claim";
+	case LOCK_PROBLEM_UNREACHABLE:
+		return "unreachable";
 	}
 	return "unknown";
 }
@@ -141,8 +154,47 @@ add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 	}
 }
 
+static void
+add_claim(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
+{
+	bool by_queue = fsck_seen_claim(seen, slot) == LOCK_CLAIM_BY_QUEUE;
+	enum broker_answer b = seen->b[slot - 1];
+
+	add(findings, LOCK_PROBLEM_CLAIM, slot,
+	    mem_printf("held by %s%s",
+		by_queue ? "an exclusive queue, and not by a consumer"
+			 : "a consumer, and not by an exclusive queue",
+		b == BROKER_OK            ? "; it is busy"
+		: b == BROKER_UNREACHABLE ? "; the node of its holder queue cannot be reached"
+					  : ""));
+}
+
+/* The holder queue of a slot. */
+static void
+add_holder(struct fsck_findings *findings, const struct fsck_seen *seen, int slot,
+    enum lock_claim wanted)
+{
+	bool there = fsck_seen_slot(seen, slot);
+	enum broker_answer b = seen->b[slot - 1];
+
+	if (seen->odd[slot - 1])
+		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
+		    mem_strdup("its holder queue was declared with other arguments"));
+	if (!there && fsck_seen_leftover(seen, slot))
+		add(findings, LOCK_PROBLEM_LEFTOVER, slot,
+		    mem_strdup("the slot does not exist, but its holder queue is left"));
+	if (there && slot <= seen->full_scan.slots && wanted != LOCK_CLAIM_UNKNOWN &&
+	    fsck_seen_claim(seen, slot) != wanted)
+		add_claim(findings, seen, slot);
+	if (b == BROKER_UNREACHABLE)
+		add(findings, LOCK_PROBLEM_UNREACHABLE, slot,
+		    mem_strdup("the node of its holder queue cannot be reached, so it is not known "
+			       "whether it is busy"));
+}
+
 void
-fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen)
+fsck_findings_make(
+    struct fsck_findings *findings, const struct fsck_seen *seen, enum lock_claim wanted)
 {
 	const struct full_scan *full_scan = &seen->full_scan;
 	int highest = fsck_seen_highest(seen);
@@ -162,6 +214,7 @@ fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen)
 				"busy, but the slot does not exist; its holder must release it"));
 		if (there)
 			add_make(findings, seen, slot);
+		add_holder(findings, seen, slot, wanted);
 	}
 }
 
@@ -181,7 +234,10 @@ fsck_findings_repairable(const struct fsck_findings *findings)
 		switch (findings->list[i].problem) {
 		case LOCK_PROBLEM_ORPHAN:
 		case LOCK_PROBLEM_ARGUMENTS:
+		case LOCK_PROBLEM_UNREACHABLE:
 			break;
+		case LOCK_PROBLEM_LEFTOVER:
+		case LOCK_PROBLEM_CLAIM:
 		case LOCK_PROBLEM_GAP:
 		case LOCK_PROBLEM_UNCOUNTED:
 		case LOCK_PROBLEM_TRANSIENT:
@@ -223,4 +279,38 @@ fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after)
 	}
 	fsck_findings_done(before);
 	*before = all;
+}
+
+void
+fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *seen,
+    const int *left, size_t left_count)
+{
+	struct fsck_findings now = {.count = 0}, all = {.count = 0};
+	size_t j = 0;
+
+	for (size_t i = 0; i < left_count; i++)
+		add_claim(&now, seen, left[i]);
+	for (size_t i = 0; i < findings->count; i++) {
+		struct lock_finding *from = &findings->list[i];
+		bool is_left = false;
+
+		while (j < now.count && compare(&now.list[j], from) <= 0) {
+			is_left = compare(&now.list[j], from) == 0;
+			add(&all, LOCK_PROBLEM_CLAIM, now.list[j].slot, (char *)now.list[j].text);
+			now.list[j++].text = NULL;
+		}
+		if (is_left)
+			continue; /* the newer words are there */
+		add(&all, from->problem, from->slot, (char *)from->text);
+		all.list[all.count - 1].repaired =
+		    from->repaired || from->problem == LOCK_PROBLEM_CLAIM;
+		from->text = NULL;
+	}
+	for (; j < now.count; j++) {
+		add(&all, LOCK_PROBLEM_CLAIM, now.list[j].slot, (char *)now.list[j].text);
+		now.list[j].text = NULL;
+	}
+	fsck_findings_done(&now);
+	fsck_findings_done(findings);
+	*findings = all;
 }

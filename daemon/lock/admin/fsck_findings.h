@@ -20,8 +20,11 @@ enum fsck_make {
 
 /* All that fsck sees in one scan. */
 struct fsck_seen {
-	struct full_scan full_scan; /* a and b are owned: see fsck_seen_take() */
-	enum fsck_make *make;       /* owned; by slot - 1 */
+	struct full_scan full_scan; /* its arrays are b and ways below, and a, which is owned */
+	enum broker_answer *b;      /* owned; by slot - 1, as the following */
+	enum broker_way *ways;      /* owned */
+	enum fsck_make *make;       /* owned */
+	bool *odd;                  /* owned; the durable B was declared with other arguments */
 	bool listed;                /* in the directory */
 };
 
@@ -35,6 +38,18 @@ fsck_seen_slot(const struct fsck_seen *seen, int slot)
 {
 	return seen->full_scan.a[slot - 1] == BROKER_OK;
 }
+static inline enum lock_claim
+fsck_seen_claim(const struct fsck_seen *seen, int slot)
+{
+	return full_scan_claim_of(seen->ways[slot - 1]);
+}
+/* A durable B that nobody holds, above the slots that count. */
+static inline bool
+fsck_seen_leftover(const struct fsck_seen *seen, int slot)
+{
+	return slot > seen->full_scan.slots && seen->b[slot - 1] == BROKER_ABSENT &&
+	       seen->ways[slot - 1] != BROKER_BY_QUEUE;
+}
 
 /* In the order of slots, then of problems. */
 struct fsck_findings {
@@ -42,7 +57,9 @@ struct fsck_findings {
 	size_t count, room;
 };
 
-void fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen);
+/* wanted: how the slots are to be held; UNKNOWN: that is no matter. */
+void fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen,
+    enum lock_claim wanted);
 void fsck_findings_done(struct fsck_findings *findings);
 /* Whether a finding can be repaired. */
 bool fsck_findings_repairable(const struct fsck_findings *findings);
@@ -51,5 +68,11 @@ bool fsck_findings_repairable(const struct fsck_findings *findings);
  * it.
  */
 void fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after);
+/*
+ * After a conversion: all slots but those `left`, ascending, are held as wanted. What is left is a
+ * finding, also if it was none before.
+ */
+void fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *seen,
+    const int *left, size_t left_count);
 
 #endif

@@ -18,7 +18,8 @@ struct full_scan_job {
 	int most;          /* maximum slots of a semaphore */
 	int first, window; /* slots of the probe in flight */
 	struct full_scan found;
-	enum broker_answer *a, *b; /* owned; `found` points at them */
+	enum broker_answer *a, *b; /* owned; `found` points at them, and at ways */
+	enum broker_way *ways;     /* owned */
 	int room;
 	full_scan_done_fn *done;
 	uint64_t whose;
@@ -36,6 +37,7 @@ full_scan_job_free(struct full_scan_job *job)
 	free(job->name);
 	free(job->a);
 	free(job->b);
+	free(job->ways);
 	free(job);
 }
 
@@ -50,6 +52,7 @@ finish(struct lock_engine *engine, struct full_scan_job *job)
 		HASH_DELETE(by_whose, engine->full_scans_due, job);
 	job->found.a = job->a;
 	job->found.b = job->b;
+	job->found.ways = job->ways;
 	job->done(engine, job->whose, &job->found);
 	full_scan_job_free(job);
 	if (is_scan)
@@ -70,43 +73,44 @@ is_unknown(enum broker_answer answer)
 }
 
 /*
- * The markers stand around the slots of the first window (full_scan.h). Returns the answers of the
- * slots; NULL: a marker's is unknown.
+ * The markers stand around the slots of the first window (full_scan.h). False: a marker's answer is
+ * unknown.
  */
-static const enum broker_answer *
+static bool
 take_markers(struct full_scan_job *job, const enum broker_answer *answers, size_t count)
 {
 	struct full_scan *found = &job->found;
 
-	if (job->first > 1)
-		return answers;
 	if (is_unknown(answers[0]) || is_unknown(answers[1]) || is_unknown(answers[count - 1])) {
 		found->unknown = 0;
-		return NULL;
+		return false;
 	}
 	found->gate = answers[0] == BROKER_OK || answers[count - 1] == BROKER_OK;
 	found->unlimited = answers[1] == BROKER_OK;
-	return answers + 2;
+	return true;
 }
 
-/* False: no more windows are needed. */
+/* at: the place of the first slot's answer. False: no more windows are needed. */
 static bool
-take_window(struct full_scan_job *job, const enum broker_answer *answers)
+take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at)
 {
 	struct full_scan *found = &job->found;
 	bool asks_b = job->depth != FULL_SCAN_SIZE;
 
 	for (int i = 0; i < job->window; i++) {
 		int slot = job->first + i;
-		enum broker_answer a = *answers++, b = asks_b ? *answers++ : BROKER_ABSENT;
+		enum broker_answer a = seen->answers[at++];
 
-		if (is_unknown(a) || is_unknown(b)) {
+		if (is_unknown(a) || (asks_b && seen->answers[at] != BROKER_UNREACHABLE &&
+					 is_unknown(seen->answers[at]))) {
 			found->unknown = slot;
 			return false;
 		}
 		job->a[slot - 1] = a;
-		if (asks_b)
-			job->b[slot - 1] = b;
+		if (asks_b) {
+			job->b[slot - 1] = seen->answers[at];
+			job->ways[slot - 1] = seen->ways[at++];
+		}
 		found->seen = slot;
 		if (a == BROKER_OK && found->slots == slot - 1)
 			found->slots = slot;
@@ -116,6 +120,37 @@ take_window(struct full_scan_job *job, const enum broker_answer *answers)
 	return true;
 }
 
+enum lock_claim
+full_scan_claim(const struct full_scan *full_scan)
+{
+	enum lock_claim claim = LOCK_CLAIM_UNKNOWN;
+
+	for (int i = 0; i < full_scan->slots; i++) {
+		enum lock_claim of_slot = full_scan_claim_of(full_scan->ways[i]);
+
+		if (claim != LOCK_CLAIM_UNKNOWN && claim != of_slot)
+			return LOCK_CLAIM_MIXED;
+		claim = of_slot;
+	}
+	return claim;
+}
+
+const char *
+lock_claim_word(enum lock_claim claim)
+{
+	switch (claim) {
+	case LOCK_CLAIM_UNKNOWN:
+		return NULL;
+	case LOCK_CLAIM_BY_QUEUE:
+		return "exclusive-queue";
+	case LOCK_CLAIM_BY_CONSUMER:
+		return "consumer";
+	case LOCK_CLAIM_MIXED:
+		return "mixed";
+	}
+	return NULL;
+}
+
 static void probe_window(struct lock_engine *engine, struct full_scan_job *job);
 
 static void
@@ -123,14 +158,15 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct full_scan_job *job;
-	const enum broker_answer *answers;
+	bool begins;
 	int most;
 
 	HASH_FIND(by_id, engine->full_scans, &id, sizeof(id), job);
 	assert(job != NULL);
 	HASH_DELETE(by_id, engine->full_scans, job);
-	answers = take_markers(job, seen->answers, seen->count);
-	if (answers == NULL || !take_window(job, answers)) {
+	begins = job->first == 1;
+	if ((begins && !take_markers(job, seen->answers, seen->count)) ||
+	    !take_window(job, seen, begins ? 2 : 0)) {
 		finish(engine, job);
 		return;
 	}
@@ -154,8 +190,10 @@ probe_window(struct lock_engine *engine, struct full_scan_job *job)
 	last = job->first + job->window - 1;
 	if (last > job->room) {
 		job->a = mem_grow(job->a, (size_t)last, sizeof(*job->a));
-		if (job->depth != FULL_SCAN_SIZE)
+		if (job->depth != FULL_SCAN_SIZE) {
 			job->b = mem_grow(job->b, (size_t)last, sizeof(*job->b));
+			job->ways = mem_grow(job->ways, (size_t)last, sizeof(*job->ways));
+		}
 		job->room = last;
 	}
 	if (job->first == 1) {

@@ -31,8 +31,12 @@ struct full_scan {
 	/* The slot whose unknown answer ended the full scan; 0 = a marker; -1 = none */
 	int unknown;
 	int seen; /* a and b have the slots 1..seen */
-	/* by slot - 1: BROKER_OK, BROKER_ABSENT or BROKER_UNKNOWN; b: NULL for FULL_SCAN_SIZE */
+	/*
+	 * By slot - 1. a: BROKER_OK or BROKER_ABSENT. b: also BROKER_UNREACHABLE, which is neither
+	 * busy nor free; NULL for FULL_SCAN_SIZE.
+	 */
 	const enum broker_answer *a, *b;
+	const enum broker_way *ways; /* of b: BY_CONSUMER if it is durable, else BY_QUEUE */
 };
 
 /* Whether the semaphore exists. */
@@ -50,6 +54,15 @@ full_scan_size(const struct full_scan *full_scan)
 {
 	return full_scan->unlimited ? LOCK_UNLIMITED : full_scan->slots;
 }
+
+static inline enum lock_claim
+full_scan_claim_of(enum broker_way way)
+{
+	return way == BROKER_BY_QUEUE ? LOCK_CLAIM_BY_QUEUE : LOCK_CLAIM_BY_CONSUMER;
+}
+
+/* How its slots are held. Not for FULL_SCAN_SIZE. */
+enum lock_claim full_scan_claim(const struct full_scan *full_scan);
 
 /* found: borrowed for the call. */
 typedef void full_scan_done_fn(

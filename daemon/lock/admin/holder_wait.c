@@ -11,6 +11,7 @@
 #include "daemon/lock/core/awaited.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
+#include "daemon/lock/hold/hint_send.h"
 #include "protocol/duration.h"
 
 enum holder_wait_kind {
@@ -47,6 +48,7 @@ struct holder_wait {
 	size_t left_count, at, count;
 	bool known;      /* a probe has had an answer */
 	bool unknown;    /* an answer of the current or last probe was unknown */
+	int unreachable; /* a slot of that probe whose B cannot be reached; 0: none */
 	bool changed;    /* the slots with holders changed since the last notice */
 	int64_t timeout; /* 0: it ends with the next probe that leaves no slot ABSENT */
 	int64_t rest;
@@ -159,8 +161,18 @@ finish_unknown(struct lock_engine *engine, struct holder_wait *holder_wait)
 	struct lock_answer answer =
 	    engine_refusal_unknown(engine, "the broker did not say whether the slot is held");
 
-	if (holder_wait->kind == HOLDER_WAIT_REMOVED && answer.reason == REASON_BROKER_UNAVAILABLE)
+	char text[112];
+
+	if (holder_wait->unreachable > 0) {
+		snprintf(text, sizeof(text),
+		    "the node of the holder queue of slot %d cannot be reached, so it is not known "
+		    "whether it is held",
+		    holder_wait->unreachable);
+		answer = engine_refusal(REASON_BROKER_UNAVAILABLE, text);
+	} else if (holder_wait->kind == HOLDER_WAIT_REMOVED &&
+		   answer.reason == REASON_BROKER_UNAVAILABLE) {
 		answer.text = "the broker did not say whether the removed slots are held";
+	}
 	finish(engine, holder_wait, &answer);
 }
 
@@ -242,8 +254,10 @@ take_answer(const struct lock_engine *engine, struct holder_wait *holder_wait,
 {
 	enum slot_state before = slot->state;
 
-	if (answer == BROKER_UNKNOWN) {
+	if (answer == BROKER_UNKNOWN || answer == BROKER_UNREACHABLE) {
 		holder_wait->unknown = true;
+		if (answer == BROKER_UNREACHABLE)
+			holder_wait->unreachable = slot->slot;
 		return;
 	}
 	holder_wait->known = true;
@@ -332,9 +346,15 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	if (holder_wait == NULL)
 		return; /* answered meanwhile */
 	assert(holder_wait->state == HOLDER_WAIT_PROBING && seen->count == holder_wait->count);
-	for (size_t i = 0; i < seen->count; i++)
-		take_answer(
-		    engine, holder_wait, &holder_wait->left[holder_wait->at + i], seen->answers[i]);
+	for (size_t i = 0; i < seen->count; i++) {
+		struct holder_wait_slot *slot = &holder_wait->left[holder_wait->at + i];
+
+		take_answer(engine, holder_wait, slot, seen->answers[i]);
+		/* Its holder may have died, and cannot delete the durable B. */
+		if (slot->state == SLOT_GONE && seen->ways[i] != BROKER_BY_QUEUE)
+			hint_removed(
+			    engine, awaited_name(&holder_wait->awaited), slot->slot, seen->ways[i]);
+	}
 	holder_wait->at += seen->count;
 	if (holder_wait->at < holder_wait->left_count)
 		probe_next(engine, holder_wait);
@@ -382,6 +402,7 @@ on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int6
 	}
 	holder_wait_set_state(holder_wait, HOLDER_WAIT_PROBING);
 	holder_wait->unknown = false;
+	holder_wait->unreachable = 0;
 	take_answer(engine, holder_wait, &holder_wait->left[0], answer);
 	probes_are_done(engine, holder_wait);
 }
@@ -399,6 +420,7 @@ probe_left(struct lock_engine *engine, struct holder_wait *holder_wait)
 	holder_wait_set_state(holder_wait, HOLDER_WAIT_PROBING);
 	holder_wait->at = 0;
 	holder_wait->unknown = false;
+	holder_wait->unreachable = 0;
 	probe_next(engine, holder_wait);
 }
 

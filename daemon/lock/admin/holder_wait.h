@@ -2,9 +2,11 @@
  * Waits for holders (seeds/000) until removed slots have no holders, and awaits until one slot is
  * free or busy. The remaining Bs are probed at growing intervals. A B counts as gone after two
  * probes in a row without it. A known bug of the server (broker.h, deletes_by_name) removes a B for
- * a moment, until it is claimed again. No mutex is held meanwhile.
+ * a moment, until it is claimed again. No mutex is held meanwhile. A durable B that is left without a
+ * holder is deleted, unless its A is there again.
  *
- *	probe the remaining Bs		(an unknown answer changes nothing)
+ *	probe the remaining Bs		(an unknown answer changes nothing; a B whose node cannot be
+ *					reached is neither held nor gone)
  *	none is left: answer		(await of a busy slot: answer if it is busy)
  *	rest, longer each time		(a hold of such a slot that ends here ends the rest)
  */

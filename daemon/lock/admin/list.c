@@ -77,7 +77,9 @@ listing_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
 static bool
 is_taken(const struct lock_engine *engine, const char *name, int slot, enum broker_answer b)
 {
-	return b == BROKER_OK || registry_is_reserved(engine, name, LOCK_KIND_SEMAPHORE, slot);
+	/* A claim of a slot whose B cannot be reached fails. */
+	return b == BROKER_OK || b == BROKER_UNREACHABLE ||
+	       registry_is_reserved(engine, name, LOCK_KIND_SEMAPHORE, slot);
 }
 
 /* Of slots 1..slots. */
@@ -111,6 +113,7 @@ on_row(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 		row->exists = full_scan_exists(found);
 		row->slots = full_scan_size(found);
 		row->busy = count_busy(engine, row->name, found, found->slots);
+		row->claim = full_scan_claim(found);
 		engine_op_progress(engine, engine_op_find(engine, listing->op));
 	}
 	listing->done++;
@@ -224,6 +227,9 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 				? 1
 				: found->slots;
 		why.busy = count_busy(engine, listing->name, found, why.slots);
+		for (int slot = 1; slot <= why.slots; slot++)
+			why.unreachable += found->b[slot - 1] == BROKER_UNREACHABLE;
+		why.claim = full_scan_claim(found);
 		why.uncounted = 0;
 		for (int slot = found->slots + 1; slot <= found->seen; slot++)
 			why.uncounted += found->a[slot - 1] == BROKER_OK;
@@ -247,6 +253,10 @@ on_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	why.slots = 1;
+	/* A mutex that has no queue may be held either way. */
+	if (seen->answers[0] == BROKER_OK || seen->ways[0] != BROKER_BY_QUEUE)
+		why.claim = full_scan_claim_of(seen->ways[0]);
+	why.unreachable = seen->answers[0] == BROKER_UNREACHABLE;
 	if (registry_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
 	    seen->answers[0] == BROKER_OK) {
 		why.verdict = LOCK_VERDICT_FULL;
@@ -322,6 +332,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	}
 	answer = engine_refusal(full_scan_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 	answer.slots = full_scan_size(found);
+	answer.claim = full_scan_claim(found);
 	busy = mem_alloc(((size_t)found->slots + 1) * sizeof(*busy));
 	/*
 	 * If that queue is also the administration mutex, it belongs to the semaphore, if there is
@@ -351,7 +362,7 @@ on_busy_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		refuse_unknown(engine, listing);
 		return;
 	}
-	listing->mutex_is_there = seen->answers[0] == BROKER_OK;
+	listing->mutex_is_there = seen->answers[0] != BROKER_ABSENT;
 	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, on_counted, id);
 }
 

@@ -10,15 +10,14 @@
  *	-> consume B[slot], exclusive		<- consume-ok, or 403: lost the race
  *	-> declare A[slot], passive		<- declare-ok, or 404: no such slot
  *
- * The slot decides how it is held: by consumer if its B is durable. If a claim finds that it is
- * otherwise, the slot is claimed the other way. Both requests go out together, and their answers come in order. An A that is seen therefore
+ * Both requests go out together, and their answers come in order. An A that is seen therefore
  * existed after this daemon got B (invariant 2). Of a true mutex there is only the first queue. The
- * results for the waiter:
+ * slot decides how it is held (invariant 21). The results for the waiter:
  *
  *	the slot is claimed	-> granted (grant.h)
  *	the race is lost	-> a random rest, then waits again; at most max_races times
  *	there is no such slot	-> the same
- *	the node is down	-> the same: who holds the slot is not known
+ *	the node is down	-> the same: the slot may be held
  *	it is held another way	-> claims again, the other way
  *	no answer in time	-> waits again; the slot stays reserved until an answer comes
  *

@@ -101,11 +101,20 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 }
 
 void
+hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker_way way)
+{
+	struct hint_question *question = question_new(engine, name, slot, slot);
+
+	question->by_consumer = way != BROKER_BY_QUEUE;
+	probe_one(engine, queue_name_a(engine->settings.naming, name, slot), BROKER_ASK_EXISTENCE,
+	    on_a_probed, question->id);
+}
+
+void
 hint_freed(struct lock_engine *engine, const struct hold *hold)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
-	struct hint_question *question;
 
 	FAULT(NOBODY_TOLD, return;);
 	switch (hold->drop) {
@@ -114,14 +123,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		tell_line(engine, hold->name, mutex, slot);
 		break;
 	case HOLD_DROP_NO_SLOT:
-		/*
-		 * A removed slot helps no waiter, unless it has come back. Its last holder deletes
-		 * a durable B.
-		 */
-		question = question_new(engine, hold->name, slot, slot);
-		question->by_consumer = hold->way != BROKER_BY_QUEUE;
-		probe_one(engine, queue_name_a(engine->settings.naming, hold->name, slot),
-		    BROKER_ASK_EXISTENCE, on_a_probed, question->id);
+		hint_removed(engine, hold->name, slot, hold->way);
 		break;
 	case HOLD_DROP_FOR_POLLERS:
 		FAULT(POLLERS_OVERHEARD,

@@ -18,6 +18,11 @@
 
 /* The hold's B is known to be free: sends a hint as hold->drop says, and withholds the slot. */
 void hint_freed(struct lock_engine *engine, const struct hold *hold);
+/*
+ * A removed slot has no holder any more, which helps no waiter, unless the slot has come back. Else
+ * its durable B is deleted.
+ */
+void hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker_way way);
 /* Whether a hint that is sent now is delivered now. */
 bool hint_can_be_heard(const struct lock_engine *engine);
 /*

@@ -12,10 +12,10 @@
  *
  * An exclusive queue is at home on the node of its connection: all holds by queue have the lease of
  * the connection. A durable B may be at home on another node, which can lose this one without the
- * connection's notice. A hold by consumer therefore has a lease of its own, from the newest answered
- * question about its B: a passive declare is answered by the process of the queue. A question about
- * a B is also one of the connection, so that lease is never the longer one. keepalive.h extends and
- * ends both.
+ * connection's notice. A hold by consumer therefore has a lease of its own. It begins with the
+ * newest answered question about its B, which the process of the queue answers. Such a question is
+ * also one of the connection, so this lease is never the longer one. keepalive.h extends and ends
+ * both.
  */
 #ifndef LOCK_LEASE_H
 #define LOCK_LEASE_H

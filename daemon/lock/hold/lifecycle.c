@@ -444,7 +444,7 @@ lose(struct lock_engine *engine, struct hold *hold, const char *why)
 }
 
 /*
- * By consumer: the hold is lost, and what is left of it at the broker is dropped. The slot stays
+ * By consumer: the hold is lost, and its consumer is dropped if it still exists. The slot stays
  * reserved until then.
  */
 static void

@@ -1,7 +1,7 @@
 /*
  * Checks of the slot queue (A) of a granted hold. By queue they go out on the channel of the hold.
- * By consumer all share one channel of the lock connection: a 404 closes the channel, and the end of
- * its own would free the slot of a revoked hold while its client works on.
+ * By consumer all share one channel of the lock connection, because a 404 closes the channel. The
+ * end of its own channel would free the slot of a revoked hold while its client works on.
  */
 #ifndef LOCK_SLOT_CHECK_H
 #define LOCK_SLOT_CHECK_H

@@ -50,6 +50,7 @@ struct scan {
 	int first, count; /* the window */
 	int64_t started;  /* clock time just before the first window was sent */
 	bool again;       /* a rescan (scan.h), not a scan from slot 1 on */
+	bool for_new;     /* a rescan for new waiters: it asks for the last slot, too */
 	bool unknown;     /* an answer was unknown, so the scan cannot say "full" */
 	bool overtaken;   /* a slot was freed here meanwhile, so "full" may be outdated */
 	bool forgotten;   /* the lock may be another by now: all findings are outdated */

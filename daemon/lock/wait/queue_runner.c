@@ -374,6 +374,7 @@ scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	unsigned who = timer_is_set(&semaphore->rescan) ? NEW : LOCAL_QUEUE_READY;
 	struct waiter *waiter;
+	bool for_new;
 
 	if (local_queue_count(&semaphore->local_queue, who) == 0 ||
 	    is_about_to_know(engine, semaphore))
@@ -387,13 +388,13 @@ scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 		claim_unseen(engine, semaphore);
 		return;
 	}
-	if (local_queue_count(&semaphore->local_queue, NEW) == 0 && rescan_will_do(semaphore)) {
-		rescan_start(engine, semaphore);
-		return;
-	}
+	for_new = local_queue_count(&semaphore->local_queue, NEW) > 0;
 	while ((waiter = local_queue_first(&semaphore->local_queue, NEW)) != NULL)
 		registry_waiter_set_state(engine, waiter, WAITER_SCANNED);
-	scan_start(engine, semaphore);
+	if (for_new ? rescan_sees_all(semaphore) : rescan_will_do(semaphore))
+		rescan_start(engine, semaphore, for_new);
+	else
+		scan_start(engine, semaphore);
 }
 
 /* The name has no waiters: it is kept while its knowledge is fresh, then forgotten. */

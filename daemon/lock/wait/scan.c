@@ -64,8 +64,8 @@ add_b(const struct lock_engine *engine, const struct semaphore *semaphore, struc
 
 /*
  * Takes the broker's answer for a slot's B, the i-th one. A slot that is reserved here is busy,
- * whatever the answer. A withheld slot counts as busy, too. So does one whose node is down: who
- * holds it is not known.
+ * whatever the answer. A withheld slot counts as busy, too. So does one whose node is down: it may
+ * be held.
  */
 static void
 take_b_answer(struct lock_engine *engine, struct semaphore *semaphore, int slot,
@@ -79,7 +79,10 @@ take_b_answer(struct lock_engine *engine, struct semaphore *semaphore, int slot,
 	semaphore->scan.withheld |= withheld;
 	semaphore->scan.unknown |= answer == BROKER_UNKNOWN;
 	semaphore_saw_slot(semaphore, slot, busy || withheld);
-	if (answer == BROKER_OK || answer == BROKER_ABSENT)
+	/* Of a mutex that does not exist the setting decides. */
+	if (answer == BROKER_ABSENT && semaphore->mutex && seen->ways[i] == BROKER_BY_QUEUE)
+		semaphore_saw_way(semaphore, slot, engine->settings.claim);
+	else if (answer == BROKER_OK || answer == BROKER_ABSENT)
 		semaphore_saw_way(semaphore, slot, seen->ways[i]);
 }
 
@@ -145,6 +148,9 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 		probe_add(
 		    probe, queue_name_unlimited(naming, semaphore->name), BROKER_ASK_EXISTENCE);
 		probe_add(probe, queue_name_a(naming, semaphore->name, next), BROKER_ASK_EXISTENCE);
+		if (semaphore->scan.for_new)
+			probe_add(probe, queue_name_a(naming, semaphore->name, semaphore->size),
+			    BROKER_ASK_EXISTENCE);
 	}
 	if (semaphore->mode == SEMAPHORE_GATE || guarded)
 		probe_add(probe, queue_name_gate(naming, semaphore->name), BROKER_ASK_EXISTENCE);
@@ -271,7 +277,9 @@ take_again_answers(
 	bool changed = scan_is_guarded(engine, semaphore) && answers[others] == BROKER_ABSENT;
 
 	for (size_t i = 0; i < others; i++) {
-		bool was_there = semaphore->mode == SEMAPHORE_GATE && i == others - 1;
+		/* The gate, or the A of the last slot. */
+		bool was_there =
+		    i == others - 1 && (semaphore->mode == SEMAPHORE_GATE || scan->for_new);
 
 		scan->unknown |= answers[i] == BROKER_UNKNOWN;
 		changed |= answers[i] == (was_there ? BROKER_ABSENT : BROKER_OK);
@@ -364,6 +372,13 @@ scan_start(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 bool
+rescan_sees_all(const struct semaphore *semaphore)
+{
+	return rescan_will_do(semaphore) && semaphore->mode == SEMAPHORE_PLAIN &&
+	       !semaphore->mutex && semaphore->size <= WINDOW_MOST;
+}
+
+bool
 rescan_will_do(const struct semaphore *semaphore)
 {
 	return semaphore->complete && semaphore->seen != INT64_MIN &&
@@ -372,12 +387,13 @@ rescan_will_do(const struct semaphore *semaphore)
 }
 
 void
-rescan_start(struct lock_engine *engine, struct semaphore *semaphore)
+rescan_start(struct lock_engine *engine, struct semaphore *semaphore, bool for_new)
 {
 	int first = 1, count = semaphore->size;
 
-	assert(rescan_will_do(semaphore));
+	assert(for_new ? rescan_sees_all(semaphore) : rescan_will_do(semaphore));
 	begin(engine, semaphore, true);
+	semaphore->scan.for_new = for_new;
 	if (count > WINDOW_MOST) {
 		first += (int)jitter_below(&engine->jitter, count);
 		count = WINDOW_MOST;

@@ -27,13 +27,16 @@ bool scan_is_whole(const struct semaphore *semaphore);
  * asks whether the known state of a full semaphore has changed. If more than a B has changed, the
  * knowledge of the semaphore is dropped, and a scan is due. The window has these queues:
  *
- *	slots		N-U, the A above the last slot, the Bs (of many a part, from a random one)
+ *	slots		N-U, the A above the last slot, the Bs (of many a part, from a random one);
+ *			for new waiters also the last A
  *	gate		N-U, A[1], N-G
  *	true mutex	its queue; if that may be an administration mutex, also N-U, A[1] and N-G
  */
-void rescan_start(struct lock_engine *engine, struct semaphore *semaphore);
+void rescan_start(struct lock_engine *engine, struct semaphore *semaphore, bool for_new);
 /* Whether enough is known for a rescan. */
 bool rescan_will_do(const struct semaphore *semaphore);
+/* Whether a rescan would ask for each slot: it can then decide that none is free. */
+bool rescan_sees_all(const struct semaphore *semaphore);
 /* Begins a scan at slot 1. The scan before must be over. */
 void scan_start(struct lock_engine *engine, struct semaphore *semaphore);
 /* Probes the next window of a scan that is SEEN and not whole. */

@@ -1,0 +1,362 @@
+/*
+ * Administration of semaphores whose slots are held by consumers, over the server in memory.
+ */
+#include "daemon/lock/core/engine.h"
+#include "tests/unit/admin_state.h"
+#include "tests/unit/lock_fixture.h"
+#include "tests/unit/test_lock.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t last_request;
+
+static void
+setup(void)
+{
+	world_begin();
+	last_request = 0;
+}
+
+static void
+set_claim(enum broker_way claim)
+{
+	struct lock_settings settings = world_settings;
+
+	settings.claim = claim;
+	for (int i = 0; i < DAEMONS; i++)
+		lock_engine_set(engine(i), &settings);
+}
+
+static const char *
+queue(char part, int slot)
+{
+	static char text[64];
+
+	snprintf(text, sizeof(text), "db-%d-%c", slot, part);
+	return text;
+}
+
+static bool
+has(char part, int slot)
+{
+	return memory_world_has(world->memory, queue(part, slot), NULL);
+}
+
+static int
+durable_holder_queues(void)
+{
+	int count = 0;
+
+	for (int slot = 1; slot <= 100; slot++)
+		count += memory_world_durable(world->memory, queue('B', slot));
+	return count;
+}
+
+static const struct said *
+create(int slots, enum lock_claim claim)
+{
+	lock_create(engine(0), 1, ++last_request,
+	    &(struct lock_change){.name = "db", .slots = slots, .claim = claim});
+	return world_await(world, 0, 1, last_request);
+}
+
+static const struct said *
+resize(int slots, enum lock_claim claim)
+{
+	lock_resize(engine(0), 1, ++last_request,
+	    &(struct lock_change){.name = "db", .slots = slots, .claim = claim});
+	return world_await(world, 0, 1, last_request);
+}
+
+static const struct said *
+destroy(void)
+{
+	lock_destroy(engine(0), 1, ++last_request, &(struct lock_change){.name = "db"});
+	return world_await(world, 0, 1, last_request);
+}
+
+/* The home of B[slot] goes down for all. */
+static void
+lose_home(int slot)
+{
+	ck_assert(memory_world_set_home(world->memory, queue('B', slot), 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+}
+
+START_TEST(each_slot_gets_its_holder_queue_first)
+{
+	lock_create(engine(0), 1, 1,
+	    &(struct lock_change){.name = "db", .slots = 70, .claim = LOCK_CLAIM_BY_CONSUMER});
+	while (world_answer(world, 0, 1, 1) == NULL) {
+		ck_assert(world_step(world, SECOND));
+		for (int slot = 1; slot <= 70; slot++)
+			ck_assert(!has('A', slot) || has('B', slot));
+	}
+	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 70);
+	ck_assert_str_eq(admin_state(world, "db"), "70 listed");
+}
+END_TEST
+
+START_TEST(the_setting_decides_unless_the_request_does)
+{
+	create(2, LOCK_CLAIM_UNKNOWN);
+	ck_assert_int_eq(durable_holder_queues(), 0);
+	destroy();
+	set_claim(BROKER_BY_CONSUMER);
+	create(2, LOCK_CLAIM_UNKNOWN);
+	ck_assert_int_eq(durable_holder_queues(), 2);
+	destroy();
+	create(2, LOCK_CLAIM_BY_QUEUE);
+	ck_assert_int_eq(durable_holder_queues(), 0);
+	destroy();
+	lock_acquire(engine(0), 1, 99, &(struct lock_acquire){.name = "db", .create = 3});
+	ck_assert_int_eq(world_await(world, 0, 1, 99)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 3);
+	lock_peer_gone(engine(0), 1);
+}
+END_TEST
+
+START_TEST(a_semaphore_grows_the_way_its_slots_are)
+{
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert_int_eq(resize(5, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 5);
+	ck_assert_int_eq(resize(6, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
+	destroy();
+	create(1, LOCK_CLAIM_BY_QUEUE);
+	set_claim(BROKER_BY_CONSUMER);
+	ck_assert_int_eq(resize(5, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 0);
+}
+END_TEST
+
+START_TEST(the_first_slots_of_a_gate_are_as_requested)
+{
+	create(0, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert_int_eq(resize(2, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 0);
+	ck_assert_int_eq(resize(0, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert_int_eq(resize(2, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 2);
+}
+END_TEST
+
+START_TEST(a_change_converts_nothing)
+{
+	const struct said *answer;
+
+	create(2, LOCK_CLAIM_BY_QUEUE);
+	answer = resize(3, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert_int_eq(answer->reason, REASON_INVALID_PARAMS);
+	ck_assert_str_eq(answer->parameter, "claim");
+	lock_create(engine(0), 1, 50,
+	    &(struct lock_change){.name = "db",
+		.slots = 2,
+		.exist_ok = true,
+		.claim = LOCK_CLAIM_BY_CONSUMER});
+	answer = world_await(world, 0, 1, 50);
+	ck_assert_int_eq(answer->reason, REASON_ALREADY_EXISTS);
+	ck_assert_str_eq(answer->text, "it exists already, and is held by exclusive-queue");
+	lock_create(engine(0), 1, 51,
+	    &(struct lock_change){
+		.name = "db", .slots = 2, .exist_ok = true, .claim = LOCK_CLAIM_BY_QUEUE});
+	ck_assert_int_eq(world_await(world, 0, 1, 51)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_removed_slot_takes_its_holder_queue_along)
+{
+	create(6, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert_int_eq(resize(4, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 4);
+	ck_assert_int_eq(resize(LOCK_UNLIMITED, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 4); /* the slots stay, too */
+	ck_assert_int_eq(resize(0, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 0);
+	ck_assert_int_eq(resize(3, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
+	/* An uncounted slot. */
+	ck_assert(memory_world_put(world->memory, queue('A', 9), false));
+	ck_assert(memory_world_put_holder(world->memory, queue('B', 9)));
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 0);
+	ck_assert_str_eq(admin_state(world, "db"), "0");
+}
+END_TEST
+
+START_TEST(a_holder_queue_in_use_stays_until_the_wait_is_over)
+{
+	create(2, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert(memory_world_hold(world->memory, "db-2-B"));
+	ck_assert_int_eq(resize(1, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert(has('B', 2) && !has('A', 2));
+	lock_resize(engine(0), 1, 50,
+	    &(struct lock_change){.name = "db", .slots = 1, .wait = DURATION_FOREVER});
+	world_pass(world, SECOND);
+	ck_assert_ptr_null(world_answer(world, 0, 1, 50));
+	ck_assert(memory_world_let_go(world->memory, "db-2-B"));
+	ck_assert_int_eq(world_await(world, 0, 1, 50)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(durable_holder_queues(), 1);
+}
+END_TEST
+
+START_TEST(a_slot_that_is_back_keeps_its_holder_queue)
+{
+	create(2, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert(memory_world_hold(world->memory, "db-2-B"));
+	lock_resize(engine(0), 1, 50,
+	    &(struct lock_change){.name = "db", .slots = 1, .wait = DURATION_FOREVER});
+	world_pass(world, SECOND);
+	ck_assert_int_eq(resize(2, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert(memory_world_let_go(world->memory, "db-2-B"));
+	ck_assert_int_eq(world_await(world, 0, 1, 50)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(durable_holder_queues(), 2);
+}
+END_TEST
+
+START_TEST(a_holder_deletes_the_queue_of_its_removed_slot)
+{
+	const struct said *hold;
+
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	hold = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(hold->reason, REASON_NONE);
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	ck_assert(has('B', 1));
+	release(1, 2, 2, hold->lock);
+	world_pass(world, SECOND);
+	ck_assert(!has('B', 1));
+}
+END_TEST
+
+START_TEST(a_holder_queue_that_cannot_be_reached_stays_and_is_named)
+{
+	const struct said *answer;
+
+	create(3, LOCK_CLAIM_BY_CONSUMER);
+	lose_home(2);
+	answer = resize(1, LOCK_CLAIM_UNKNOWN);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(answer->text, "the holder queue of slot 2 stays: its node"));
+	ck_assert_ptr_nonnull(strstr(answer->text, "db-2-B"));
+	ck_assert(has('B', 2) && !has('A', 2) && !has('A', 3) && !has('B', 3));
+	/* It is not declared anew. */
+	answer = resize(2, LOCK_CLAIM_UNKNOWN);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(answer->text, "db-2-B"));
+	ck_assert(!has('A', 2));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	ck_assert_int_eq(resize(2, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 2);
+}
+END_TEST
+
+START_TEST(a_holder_queue_without_an_answer_stays_and_is_named)
+{
+	const struct said *answer;
+
+	create(2, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 1});
+	while (has('A', 2))
+		ck_assert(world_step(world, SECOND));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	answer = world_await(world, 0, 1, 50);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(answer->text, "the holder queue of slot 2"));
+	ck_assert(has('B', 2));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, 20 * SECOND);
+}
+END_TEST
+
+START_TEST(a_wait_says_that_a_node_cannot_be_reached)
+{
+	const struct said *answer;
+
+	create(2, LOCK_CLAIM_BY_CONSUMER);
+	lose_home(2);
+	lock_await(engine(0), 1, 50, &(struct lock_await){.name = "db", .slot = 2});
+	answer = world_await(world, 0, 1, 50);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(answer->text, "the holder queue of slot 2 cannot be reached"));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+}
+END_TEST
+
+static void
+check_explain(const char *what)
+{
+	lock_explain(engine(1), 1, ++last_request, "db", LOCK_KIND_SEMAPHORE);
+	ck_assert_str_eq(world_await(world, 1, 1, last_request)->detail, what);
+}
+
+static void
+check_list(const char *what)
+{
+	lock_list(engine(1), 1, ++last_request);
+	ck_assert_str_eq(world_await(world, 1, 1, last_request)->detail, what);
+}
+
+START_TEST(looks_say_how_slots_are_held)
+{
+	create(2, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert(memory_world_hold(world->memory, "db-1-B"));
+	check_explain("free 2/1 here 0 waiting 0 uncounted 0 consumer");
+	check_list("db=2/1 consumer");
+	lock_busy(engine(1), 1, ++last_request, "db");
+	ck_assert_int_eq(world_await(world, 1, 1, last_request)->claim, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert_str_eq(world_answer(world, 1, 1, last_request)->detail, "1");
+	lose_home(2);
+	check_explain("full 2/2 here 0 waiting 0 uncounted 0 unreachable 1 consumer");
+	check_list("db=2/2 consumer");
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	ck_assert(memory_world_remove(world->memory, "db-2-B"));
+	check_list("db=2/1 mixed");
+}
+END_TEST
+
+START_TEST(a_missing_permission_is_said_in_the_brokers_words)
+{
+	const struct said *answer;
+
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	world->refuses = true; /* 403, as for a user without the permission to read B */
+	answer = acquire(1, 2, 1, "db", 5 * SECOND);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_REFUSED);
+	ck_assert_ptr_nonnull(strstr(answer->text, "db-1-B"));
+	world->refuses = false;
+	ck_assert_int_eq(acquire(1, 2, 2, "db", 5 * SECOND)->reason, REASON_NONE);
+	lock_peer_gone(engine(1), 2);
+	world_pass(world, SECOND);
+}
+END_TEST
+
+Suite *
+suite_lock_claims(void)
+{
+	Suite *suite = suite_create("lock: slots by consumers");
+	TCase *tc = tcase_create("claims");
+
+	tcase_add_checked_fixture(tc, setup, world_end);
+	tcase_add_test(tc, each_slot_gets_its_holder_queue_first);
+	tcase_add_test(tc, the_setting_decides_unless_the_request_does);
+	tcase_add_test(tc, a_semaphore_grows_the_way_its_slots_are);
+	tcase_add_test(tc, the_first_slots_of_a_gate_are_as_requested);
+	tcase_add_test(tc, a_change_converts_nothing);
+	tcase_add_test(tc, a_removed_slot_takes_its_holder_queue_along);
+	tcase_add_test(tc, a_holder_queue_in_use_stays_until_the_wait_is_over);
+	tcase_add_test(tc, a_slot_that_is_back_keeps_its_holder_queue);
+	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
+	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_stays_and_is_named);
+	tcase_add_test(tc, a_holder_queue_without_an_answer_stays_and_is_named);
+	tcase_add_test(tc, a_wait_says_that_a_node_cannot_be_reached);
+	tcase_add_test(tc, looks_say_how_slots_are_held);
+	tcase_add_test(tc, a_missing_permission_is_said_in_the_brokers_words);
+	suite_add_tcase(suite, tc);
+	return suite;
+}

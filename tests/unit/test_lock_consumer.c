@@ -1,0 +1,400 @@
+/*
+ * Slots that are held by exclusive consumers, over the server in memory. Heartbeat 10 s, margin 2 s.
+ */
+#include "tests/unit/lock_fixture.h"
+#include "tests/unit/test_lock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HEARTBEAT (10 * SECOND)
+#define MARGIN (2 * SECOND)
+
+static struct lock_settings settings;
+
+/* Slots from..to of db: held by consumer. */
+static void
+make(int from, int to)
+{
+	char queue[16];
+
+	for (int slot = from; slot <= to; slot++) {
+		snprintf(queue, sizeof(queue), "db-%d-B", slot);
+		ck_assert(memory_world_put_holder(world->memory, queue));
+		snprintf(queue, sizeof(queue), "db-%d-A", slot);
+		ck_assert(memory_world_put(world->memory, queue, false));
+	}
+}
+
+static void
+setup(void)
+{
+	world_begin();
+	settings = world_settings;
+	settings.margin = MARGIN;
+	lock_engine_set(engine(0), &settings);
+}
+
+static bool
+is_held(const char *queue)
+{
+	return memory_world_holder(world->memory, queue, NULL) != 0;
+}
+
+static bool
+exists(const char *queue)
+{
+	const struct broker *owner;
+
+	return memory_world_has(world->memory, queue, &owner);
+}
+
+static int
+notices(uint64_t peer, enum lock_notice_kind kind)
+{
+	return world_notices(world, 0, peer, kind);
+}
+
+static const struct said *
+take(uint64_t peer, int64_t timeout)
+{
+	return acquire(0, peer, 1, "db", timeout);
+}
+
+START_TEST(is_taken_and_released)
+{
+	const struct said *answer;
+
+	make(1, 2);
+	answer = take(1, TRY);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_eq(answer->slot, 1);
+	ck_assert(is_held("db-1-B"));
+	ck_assert_int_eq(take(2, TRY)->slot, 2);
+	ck_assert_int_eq(take(3, TRY)->reason, REASON_WOULD_BLOCK);
+	release(0, 1, 2, answer->lock);
+	ck_assert(!is_held("db-1-B"));
+	ck_assert(exists("db-1-B"));
+	ck_assert_int_eq(acquire(1, 4, 1, "db", 10 * SECOND)->slot, 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+START_TEST(each_slot_is_held_its_own_way)
+{
+	world_make(world, "db", 1);
+	make(2, 2);
+	ck_assert_int_eq(take(1, TRY)->slot, 1);
+	ck_assert_int_eq(take(2, TRY)->slot, 2);
+	ck_assert(world_b(world, "db", 1, 0));
+	ck_assert(!is_held("db-1-B"));
+	ck_assert(is_held("db-2-B"));
+	ck_assert_int_eq(take(3, TRY)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
+START_TEST(a_foreign_consumer_is_a_holder)
+{
+	make(1, 1);
+	ck_assert(memory_world_hold(world->memory, "db-1-B"));
+	ck_assert_int_eq(take(1, TRY)->reason, REASON_WOULD_BLOCK);
+	wait_for(0, 2, 1);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(0, 2, 1));
+	ck_assert(memory_world_let_go(world->memory, "db-1-B"));
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+/* A slot is made the other way while nobody holds it. */
+START_TEST(a_converted_slot_is_found)
+{
+	bool to_consumer = _i == 0;
+	const struct said *answer;
+
+	if (to_consumer)
+		world_make(world, "db", 1);
+	else
+		make(1, 1);
+	answer = take(1, TRY);
+	release(0, 1, 2, answer->lock);
+	if (to_consumer)
+		ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	else
+		ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	answer = take(2, 10 * SECOND);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_eq(is_held("db-1-B"), to_consumer);
+	ck_assert_int_eq(world_b(world, "db", 1, 0), !to_consumer);
+}
+END_TEST
+
+START_TEST(the_brokers_cancel_is_a_loss)
+{
+	make(1, 1);
+	take(1, TRY);
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_VANISHED), 0);
+	/* B is gone: the slot is now one that is held by queue. */
+	ck_assert_int_eq(take(2, 10 * SECOND)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_cancel_that_crosses_the_release_is_no_loss)
+{
+	const struct said *answer;
+
+	make(1, 1);
+	answer = take(1, TRY);
+	lock_release(engine(0), 1, 2, answer->lock);
+	ck_assert(memory_world_cancel(world->memory, "db-1-B"));
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(take(2, TRY)->reason, REASON_NONE);
+}
+END_TEST
+
+/* Its B stays consumed until the release: an administrator can wait for that. */
+START_TEST(a_revoked_hold_keeps_its_slot)
+{
+	const struct said *answer;
+
+	make(1, 2);
+	answer = take(1, TRY);
+	world_pass(world, SECOND); /* the watch is on */
+	ck_assert(memory_world_remove(world->memory, "db-1-A"));
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_REVOKED), 1);
+	ck_assert(is_held("db-1-B"));
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
+	world_pass(world, 3 * HEARTBEAT);
+	ck_assert(is_held("db-1-B"));
+	release(0, 1, 3, answer->lock);
+	world_pass(world, SECOND);
+	ck_assert(!exists("db-1-B"));
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+START_TEST(is_verified)
+{
+	const struct said *answer;
+
+	make(1, 1);
+	answer = take(1, TRY);
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	/* A is gone, and the watch has not said so. */
+	world->deaf = 1;
+	ck_assert(memory_world_remove(world->memory, "db-1-A"));
+	lock_verify(engine(0), 1, 3, answer->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_REVOKED);
+	ck_assert(is_held("db-1-B"));
+}
+END_TEST
+
+START_TEST(a_verify_of_a_lost_hold_says_lost)
+{
+	const struct said *answer;
+
+	make(1, 1);
+	answer = take(1, TRY);
+	world->deaf = 1;
+	ck_assert(memory_world_cancel(world->memory, "db-1-B"));
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
+START_TEST(the_end_of_its_channel_is_a_loss)
+{
+	make(1, 1);
+	take(1, TRY);
+	world_close_channels(world, 0, BROKER_LOCKS);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(take(2, 10 * SECOND)->reason, REASON_NONE);
+}
+END_TEST
+
+/* The home of one B falls silent. Its hold has a lease of its own. */
+START_TEST(the_lease_is_that_of_the_hold)
+{
+	int64_t until;
+
+	make(1, 2);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	take(1, TRY);
+	ck_assert_int_eq(take(2, TRY)->slot, 2);
+	world_pass(world, HEARTBEAT);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	until = world->now + 2 * HEARTBEAT - MARGIN;
+	while (notices(2, LOCK_NOTICE_LOST) == 0)
+		world_pass(world, 10 * MS);
+	ck_assert_int_eq(notices(2, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_le(world->now, until);
+	ck_assert_int_gt(world->now, until - HEARTBEAT / 3 - SECOND);
+	world_pass(world, 5 * HEARTBEAT);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 0);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(notices(2, LOCK_NOTICE_LOST), 1);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	ck_assert_int_eq(take(3, 20 * SECOND)->slot, 2);
+}
+END_TEST
+
+START_TEST(silence_for_a_moment_is_suspect_and_restored)
+{
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	take(1, TRY);
+	world_pass(world, HEARTBEAT);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	world_pass(world, HEARTBEAT + 2 * SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, HEARTBEAT);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+/* Nothing is declared in its place. */
+START_TEST(a_slot_whose_node_is_down_is_taken)
+{
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	memory_world_set_reach(world->memory, 0, 1, _i == 0 ? MEMORY_DOWN : MEMORY_TIMED_OUT);
+	ck_assert_int_eq(take(1, TRY)->reason, REASON_WOULD_BLOCK);
+	wait_for(0, 2, 1);
+	world_pass(world, 20 * SECOND);
+	ck_assert(is_waiting(0, 2, 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+	ck_assert(is_held("db-1-B"));
+}
+END_TEST
+
+START_TEST(is_claimed_unseen_in_an_alarm)
+{
+	if (_i == 0)
+		make(1, 2);
+	else
+		world_make(world, "db", 2);
+	settings.claim = _i % 2 == 0 ? BROKER_BY_QUEUE : BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	world_alarm(world);
+	ck_assert_int_eq(take(1, TRY)->slot, 1);
+	ck_assert_int_eq(take(2, TRY)->slot, 2);
+	ck_assert_int_ne(take(3, TRY)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_slot_that_does_not_exist_is_no_lock)
+{
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	ck_assert_int_eq(take(1, TRY)->reason, REASON_NO_SUCH_LOCK);
+	ck_assert(!is_held("db-1-B"));
+}
+END_TEST
+
+START_TEST(a_missing_permission_is_said)
+{
+	make(1, 1);
+	take(1, TRY);
+	release(0, 1, 2, world_answer(world, 0, 1, 1)->lock);
+	world->refuses = true;
+	ck_assert_int_eq(take(2, TRY)->reason, REASON_BROKER_REFUSED);
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 2, 1)->text, "refused for user"));
+}
+END_TEST
+
+/* ---- true mutexes ---- */
+
+static const struct said *
+take_mutex(int daemon, uint64_t peer, int64_t timeout)
+{
+	struct lock_acquire wanted = {
+	    .name = "mx", .kind = LOCK_KIND_MUTEX, .timeout = timeout, .uid = 1000};
+
+	lock_acquire(engine(daemon), peer, 1, &wanted);
+	return world_await(world, daemon, peer, 1);
+}
+
+START_TEST(a_mutex_is_held_as_the_setting_says)
+{
+	const struct said *answer;
+
+	settings.claim = BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	answer = take_mutex(0, 1, TRY);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert(is_held("mx-M"));
+	ck_assert_int_eq(take_mutex(1, 2, TRY)->reason, REASON_WOULD_BLOCK);
+	world_pass(world, 120 * SECOND);
+	ck_assert(is_held("mx-M"));
+	release(0, 1, 2, answer->lock);
+	ck_assert(!is_held("mx-M"));
+	/* A daemon with the other setting takes it in the same way, while it exists. */
+	answer = take_mutex(1, 3, TRY);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert(is_held("mx-M"));
+	release(1, 3, 2, answer->lock);
+	world_pass(world, 61 * SECOND);
+	ck_assert(!exists("mx-M"));
+	ck_assert_int_eq(take_mutex(1, 4, TRY)->reason, REASON_NONE);
+	ck_assert(exists("mx-M") && !is_held("mx-M"));
+	ck_assert_int_eq(take_mutex(0, 5, TRY)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
+START_TEST(a_mutex_is_passed_on)
+{
+	const struct said *answer;
+	struct lock_acquire wanted = {
+	    .name = "mx", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .uid = 1000};
+
+	settings.claim = BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	answer = take_mutex(0, 1, TRY);
+	lock_acquire(engine(0), 2, 1, &wanted);
+	world_pass(world, SECOND);
+	release(0, 1, 2, answer->lock);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+	world_pass(world, 5 * HEARTBEAT);
+	ck_assert_int_eq(notices(2, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+Suite *
+suite_lock_consumer(void)
+{
+	Suite *suite = suite_create("lock: consumer");
+	TCase *tc = tcase_create("consumer");
+
+	tcase_add_checked_fixture(tc, setup, world_end);
+	tcase_add_test(tc, is_taken_and_released);
+	tcase_add_test(tc, each_slot_is_held_its_own_way);
+	tcase_add_test(tc, a_foreign_consumer_is_a_holder);
+	tcase_add_loop_test(tc, a_converted_slot_is_found, 0, 2);
+	tcase_add_test(tc, the_brokers_cancel_is_a_loss);
+	tcase_add_test(tc, a_cancel_that_crosses_the_release_is_no_loss);
+	tcase_add_test(tc, a_revoked_hold_keeps_its_slot);
+	tcase_add_test(tc, is_verified);
+	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
+	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
+	tcase_add_test(tc, the_lease_is_that_of_the_hold);
+	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
+	tcase_add_loop_test(tc, a_slot_whose_node_is_down_is_taken, 0, 2);
+	tcase_add_loop_test(tc, is_claimed_unseen_in_an_alarm, 0, 4);
+	tcase_add_test(tc, a_slot_that_does_not_exist_is_no_lock);
+	tcase_add_test(tc, a_missing_permission_is_said);
+	tcase_add_test(tc, a_mutex_is_held_as_the_setting_says);
+	tcase_add_test(tc, a_mutex_is_passed_on);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
