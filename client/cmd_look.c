@@ -95,7 +95,6 @@ static const struct table_column list_columns[] = {
     {.title = "BUSY", .member = "busy", .number = true, .show = show_number},
     {.title = "WAITING", .member = "waiting", .number = true, .show = show_number},
     {.title = "", .member = "exists", .show = show_missing},
-    {.title = "CLAIM", .member = "claim"},
 };
 static const char *const list_arrays[] = {"semaphores", NULL};
 
