@@ -177,9 +177,9 @@ count_findings(const char *path, const char *value, void *arg)
 		tally->is_repaired = strcmp(value, "true") == 0;
 		tally->members++;
 	} else if (finding && strcmp(dot, ".problem") == 0) {
-		tally->is_repairable =
-		    strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0 &&
-		    strcmp(value, "unreachable") != 0;
+		tally->is_repairable = strcmp(value, "orphan") != 0 &&
+				       strcmp(value, "arguments") != 0 &&
+				       strcmp(value, "unreachable") != 0;
 		tally->members++;
 	} else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0) {
 		tally->unrepaired++;

@@ -170,6 +170,16 @@ class Held(Main):
         peer.call("create", name=name + "-3", slots=1)
         peer.call("destroy", name=name + "-3")
 
+        # One with the permissions of before there were consumers: it cannot read holder queues.
+        RABBIT.ctl("add_user", "old", "secret")
+        RABBIT.ctl("set_permissions", "-p", "locks", "old", ".*", r"^amq\.default$|^lockbroker=",
+                   "^lockbroker=|.-(W|A(-[0-9]+)?)$")
+        old = self.daemon(url=f"amqp://old:secret@127.0.0.1:{RABBIT.port}/locks", expect=["ACCESS_REFUSED"])
+        self.use(old, name)
+        refused = Wire(old).error("acquire", name=by_consumer, timeout=5)
+        self.assertEqual(refused.reason, "broker-refused")
+        self.assertIn(f"'{by_consumer}-1-B'", refused.message)
+
         # One that only takes and gives back: no A, no administration.
         RABBIT.ctl("add_user", "worker", "secret")
         RABBIT.ctl("set_permissions", "-p", "locks", "worker", *taking)
@@ -181,16 +191,6 @@ class Held(Main):
             refused = Wire(worker).error(method, **params)
             self.assertEqual(refused.reason, "broker-refused")
             self.assertIn("ACCESS_REFUSED", refused.message)
-
-        # One with the permissions of before there were consumers: it cannot read holder queues.
-        RABBIT.ctl("add_user", "old", "secret")
-        RABBIT.ctl("set_permissions", "-p", "locks", "old", ".*", r"^amq\.default$|^lockbroker=",
-                   "^lockbroker=|.-(W|A(-[0-9]+)?)$")
-        old = self.daemon(url=f"amqp://old:secret@127.0.0.1:{RABBIT.port}/locks", expect=["ACCESS_REFUSED"])
-        self.use(old, name)
-        refused = Wire(old).error("acquire", name=by_consumer, timeout=5)
-        self.assertEqual(refused.reason, "broker-refused")
-        self.assertIn(f"'{by_consumer}-1-B'", refused.message)
 
     def use(self, daemon, name):
         peer = Wire(daemon)

@@ -121,7 +121,8 @@ START_TEST(results_of_fsck_list_what_was_found)
 	int64_t more = 0;
 
 	assert_json(result_fsck(&(struct result_facts){0}, &answer),
-	    "{\"name\":\"db\",\"clean\":true,\"findings\":[],\"converted\":0,\"claim\":null,\"more\":0}");
+	    "{\"name\":\"db\",\"clean\":true,\"findings\":[],\"converted\":0,\"claim\":null,"
+	    "\"more\":0}");
 	answer.findings = findings;
 	answer.finding_count = 2;
 	answer.converted = 7;
@@ -181,11 +182,8 @@ START_TEST(a_list_stays_below_the_longest_line)
 
 	assert_json(result_list(&(struct result_facts){0}, &(struct lock_answer){0}),
 	    "{\"semaphores\":[],\"more\":0}");
-	rows[0] = (struct lock_listed){.name = "db",
-	    .slots = -1,
-	    .busy = -1,
-	    .exists = true,
-	    .claim = LOCK_CLAIM_BY_CONSUMER};
+	rows[0] = (struct lock_listed){
+	    .name = "db", .slots = -1, .busy = -1, .exists = true, .claim = LOCK_CLAIM_BY_CONSUMER};
 	assert_json(result_list(&(struct result_facts){0},
 			&(struct lock_answer){.rows = rows, .row_count = 1}),
 	    "{\"semaphores\":[{\"name\":\"db\",\"slots\":null,\"busy\":null,\"exists\":true,"
@@ -224,8 +222,7 @@ explained(struct lock_explanation why, enum lock_kind kind, const char *hindranc
 
 START_TEST(explanations_are_sentences)
 {
-	const struct lock_explanation free_one = {
-	    .verdict = LOCK_VERDICT_FREE,
+	const struct lock_explanation free_one = {.verdict = LOCK_VERDICT_FREE,
 	    .slots = 3,
 	    .busy = 1,
 	    .uncounted = 2,
@@ -236,13 +233,15 @@ START_TEST(explanations_are_sentences)
 
 	assert_json(result_explain(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
-	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"claim\":\"exclusive-queue\",\"text\":\"1 of 3 slots are busy: an "
+	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"claim\":\"exclusive-queue\",\"text\":\"1 "
+	    "of 3 slots are busy: an "
 	    "acquire "
-	    "gets a free one; 2 more slots above a gap do not count (see fsck); its slots are "
-	    "held by exclusive queues\"}");
+	    "gets a free one; 2 more slots above a gap do not count (see fsck); its "
+	    "slots are held by exclusive queues\"}");
 	assert_json(result_explain(&stopping, &unknown),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":null,\"slots\":null,\"busy\":null,"
-	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"claim\":null,\"text\":\"it stops\\\\x0a\"}");
+	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"claim\":null,\"text\":\"it "
+	    "stops\\\\x0a\"}");
 	ck_assert_str_eq(explained(free_one, LOCK_KIND_MUTEX, "no"),
 	    "no; the mutex is free: an acquire gets it; 2 more slots above a gap do not count (see "
 	    "fsck)");
