@@ -118,8 +118,8 @@ create_failed(const struct asking *asking, int code)
 			say("to change how its slots are held: lockbroker fsck --repair "
 			    "--convert=%s %s",
 			    option_claim_word(asking->options->claim), name);
-		else if (option_slots(found, &there) == NULL && option_slots(slots, &wanted) == NULL &&
-		    there == wanted)
+		else if (option_slots(found, &there) == NULL &&
+			 option_slots(slots, &wanted) == NULL && there == wanted)
 			say("use --exist-ok to accept that");
 		else
 			say("to change its size: lockbroker resize %s %s", name, slots);

@@ -95,7 +95,6 @@ static const struct table_column list_columns[] = {
     {.title = "BUSY", .member = "busy", .number = true, .show = show_number},
     {.title = "WAITING", .member = "waiting", .number = true, .show = show_number},
     {.title = "", .member = "exists", .show = show_missing},
-    {.title = "CLAIM", .member = "claim"},
 };
 static const char *const list_arrays[] = {"semaphores", NULL};
 
@@ -178,9 +177,9 @@ count_findings(const char *path, const char *value, void *arg)
 		tally->is_repaired = strcmp(value, "true") == 0;
 		tally->members++;
 	} else if (finding && strcmp(dot, ".problem") == 0) {
-		tally->is_repairable =
-		    strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0 &&
-		    strcmp(value, "unreachable") != 0;
+		tally->is_repairable = strcmp(value, "orphan") != 0 &&
+				       strcmp(value, "arguments") != 0 &&
+				       strcmp(value, "unreachable") != 0;
 		tally->members++;
 	} else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0) {
 		tally->unrepaired++;

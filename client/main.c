@@ -67,8 +67,8 @@ static const struct command commands[] = {
 	1, 1, &question_fsck, NULL,
 	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
 	"problem, slot, repaired, text. Exits with 1 if a problem is left.\n"
-	"Exits with 4 if --repair cannot repair what is left: orphans, which end with their\n"
-	"holders, queues declared with other arguments, and nodes that cannot be reached."},
+	"Exits with 4 if --repair cannot repair what is left. It does not repair orphans, which\n"
+	"end with their holders, other arguments of queues, or a node that cannot be reached."},
     {"explain", "NAME", "Explains why an acquire would not succeed now", FOR_ASKING | FOR_EXPLAIN,
 	1, 1, &question_explain, NULL, NULL},
     {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,

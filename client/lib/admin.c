@@ -84,8 +84,8 @@ static void
 add_claim(struct cJSON *params, int claim)
 {
 	if (claim != LB_CLAIM_DEFAULT)
-		json_add_string(params, "claim",
-		    claim == LB_CLAIM_CONSUMER ? "consumer" : "exclusive-queue");
+		json_add_string(
+		    params, "claim", claim == LB_CLAIM_CONSUMER ? "consumer" : "exclusive-queue");
 }
 
 static bool

@@ -82,8 +82,9 @@ struct lock_change {
 	const char *name;
 	enum lock_kind kind;                                          /* create */
 	enum { LOCK_SLOTS_TO, LOCK_SLOTS_ADD, LOCK_SLOTS_REMOVE } by; /* resize */
-	int slots;      /* create, resize: 0 = gate; create, TO: LOCK_UNLIMITED is possible */
-	enum lock_claim claim; /* create, resize: of the first slots; UNKNOWN: as the setting says */
+	int slots; /* create, resize: 0 = gate; create, TO: LOCK_UNLIMITED is possible */
+	enum lock_claim
+	    claim;      /* create, resize: of the first slots; UNKNOWN: as the setting says */
 	bool exist_ok;  /* create: success if the semaphore exists with the same size */
 	bool ascending; /* resize, destroy: remove the lowest slot first (seeds/000) */
 	int overshoot;  /* search for uncounted slots at least so far above the size */
@@ -123,8 +124,8 @@ enum lock_problem {
 	LOCK_PROBLEM_NOT_LISTED, /* the semaphore exists, but is not in the directory */
 	LOCK_PROBLEM_LISTED_MISSING, /* the semaphore is in the directory, but does not exist */
 	LOCK_PROBLEM_LEFTOVER,       /* a durable B of a slot that was removed, without a holder */
-	LOCK_PROBLEM_CLAIM,          /* a slot is held otherwise than slot 1, or than was asked for */
-	LOCK_PROBLEM_UNREACHABLE     /* the node of a B is down, or does not answer */
+	LOCK_PROBLEM_CLAIM,      /* a slot is held otherwise than slot 1, or than was asked for */
+	LOCK_PROBLEM_UNREACHABLE /* the node of a B is down, or does not answer */
 };
 /*
  * "gap", "uncounted", "orphan", "arguments", "transient", "markers", "not-listed",
@@ -229,8 +230,8 @@ struct lock_answer {
 	size_t held_count;
 	const struct lock_finding *findings; /* fsck */
 	size_t finding_count;
-	int converted;                /* fsck: number of slots that are held otherwise now */
-	enum lock_claim claim;        /* fsck, busy: how the slots are held */
+	int converted;                  /* fsck: number of slots that are held otherwise now */
+	enum lock_claim claim;          /* fsck, busy: how the slots are held */
 	const struct lock_listed *rows; /* list */
 	size_t row_count;
 	const struct lock_explanation *explanation; /* explain; else NULL */
@@ -337,8 +338,8 @@ void lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /*
  * Which slots of a semaphore are busy, by probes. The answer has slots, and in `held` each slot
- * that has a holder, this daemon's included, or whose B cannot be reached. If the true mutex of that name is busy, `held` begins with
- * 0, even in a refusal with no-such-lock.
+ * that has a holder, this daemon's included, or whose B cannot be reached. If the true mutex of that
+ * name is busy, `held` begins with 0, even in a refusal with no-such-lock.
  */
 void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 

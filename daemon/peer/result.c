@@ -359,8 +359,7 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 		    "; %d more slots above a gap do not count (see fsck)", why->uncounted);
 	if (has_slots && why->unreachable > 0)
 		snprintf(unreachable, sizeof(unreachable),
-		    "; %d of them count as busy because the node of their holder queue cannot be "
-		    "reached",
+		    "; the holder queues of %d cannot be reached, so these slots count as busy",
 		    why->unreachable);
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s", broker,
 	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, unreachable, uncounted,

@@ -49,7 +49,7 @@ struct showing {
 	enum reason reason; /* COUNTED: of the broker's answer */
 	int slots;          /* as lock_answer */
 	enum lock_claim claim;
-	int *busy;          /* owned: slots that are busy, from the lowest; 0: the true mutex */
+	int *busy; /* owned: slots that are busy, from the lowest; 0: the true mutex */
 	size_t busy_count;
 	bool *explained; /* owned; METHODS_SLOTS_MAX + 1, by slot: a row or daemon has it */
 	struct rows holders, waiters;

@@ -158,19 +158,35 @@ class Held(Main):
         name = self.create(admin, 2)
         self.use(admin, name)
         peer = Wire(admin)
+        by_consumer = name + "-consumer"
+        peer.call("create", name=by_consumer, slots=2, claim="consumer")
+        self.use(admin, by_consumer)
+        for convert in ("exclusive-queue", "consumer"):
+            self.assertEqual(peer.call("fsck", name=by_consumer, repair=True, convert=convert)["converted"], 2)
         for slots in ("unlimited", 0, 3, 2):
             peer.call("resize", name=name, slots=slots)
-        self.assertEqual([row["name"] for row in peer.call("list")["semaphores"]], [name])
+        self.assertEqual([row["name"] for row in peer.call("list")["semaphores"]], [name, by_consumer])
         self.assertTrue(peer.call("fsck", name=name, repair=True)["clean"])
         peer.call("create", name=name + "-3", slots=1)
         peer.call("destroy", name=name + "-3")
 
+        # One with the permissions of before there were consumers: it cannot read holder queues.
+        RABBIT.ctl("add_user", "old", "secret")
+        RABBIT.ctl("set_permissions", "-p", "locks", "old", ".*", r"^amq\.default$|^lockbroker=",
+                   "^lockbroker=|.-(W|A(-[0-9]+)?)$")
+        old = self.daemon(url=f"amqp://old:secret@127.0.0.1:{RABBIT.port}/locks", expect=["ACCESS_REFUSED"])
+        self.use(old, name)
+        refused = Wire(old).error("acquire", name=by_consumer, timeout=5)
+        self.assertEqual(refused.reason, "broker-refused")
+        self.assertIn(f"'{by_consumer}-1-B'", refused.message)
+
         # One that only takes and gives back: no A, no administration.
         RABBIT.ctl("add_user", "worker", "secret")
         RABBIT.ctl("set_permissions", "-p", "locks", "worker", *taking)
-        worker = self.daemon(url=f"amqp://worker:secret@127.0.0.1:{RABBIT.port}/locks",
+        worker = self.daemon("--claim", "consumer", url=f"amqp://worker:secret@127.0.0.1:{RABBIT.port}/locks",
                              expect=["ACCESS_REFUSED"])
         self.use(worker, name)
+        self.use(worker, by_consumer)
         for method, params in (("create", {"name": name + "-2", "slots": 1}), ("list", {})):
             refused = Wire(worker).error(method, **params)
             self.assertEqual(refused.reason, "broker-refused")

@@ -47,6 +47,8 @@ class Asked(FakeCase):
                 (("db", "unlimited"), {"slots": "unlimited"}),
                 (("--exist-ok", "--overshoot", "300", "db", "3"), {"slots": 3, "exist_ok": True, "overshoot": 300}),
                 (("--kind=semaphore", "db", "3"), {"slots": 3}),
+                (("--claim=consumer", "db", "3"), {"slots": 3, "claim": "consumer"}),
+                (("--claim", "exclusive-queue", "db"), {"slots": 1, "claim": "exclusive-queue"}),
                 (("--kind=persistent-mutex", "db"), {"kind": "persistent-mutex", "slots": 1}),
                 (("--kind=persistent-mutex", "--exist-ok", "db", "1"),
                  {"kind": "persistent-mutex", "slots": 1, "exist_ok": True})):
@@ -60,6 +62,7 @@ class Asked(FakeCase):
                 (("--ascending", "--overshoot=9", "db", "-10000"),
                  {"remove": 10000, "order": "ascending", "overshoot": 9}),
                 (("--wait", "db", "3"), {"slots": 3, "wait": None}),
+                (("--claim=consumer", "db", "3"), {"slots": 3, "claim": "consumer"}),
                 (("--wait=1.5m", "db", "3"), {"slots": 3, "wait": 90})):
             with self.subTest(argv=argv):
                 self.assertEqual(self.asked("resize", *argv), {"name": "db", **params})
@@ -84,6 +87,12 @@ class Asked(FakeCase):
         clean = {"name": "db", "clean": True, "findings": [], "more": 0}
         self.assertEqual(self.asked("fsck", "db", result=clean), {"name": "db"})
         self.assertEqual(self.asked("fsck", "--repair", "db", result=clean), {"name": "db", "repair": True})
+        for argv, params in ((("--convert=consumer",), {"convert": "consumer"}),
+                             (("--convert=exclusive-queue", "--wait"), {"convert": "exclusive-queue", "wait": None}),
+                             (("--wait=1.5m",), {"wait": 90})):
+            with self.subTest(argv=argv):
+                self.assertEqual(self.asked("fsck", "--repair", *argv, "db", result=clean),
+                                 {"name": "db", "repair": True, **params})
         free = {"name": "db", "verdict": "free", "text": "it is free"}
         self.assertEqual(self.asked("explain", "db", result=free), {"name": "db"})
         self.assertEqual(self.asked("explain", "--mutex", "db", result=free), {"name": "db", "kind": "mutex"})
@@ -180,6 +189,11 @@ class Mistakes(unittest.TestCase):
                 (("await", "-n", "-w", "3", "db", "1", "free"), "await: --nonblock and --wait exclude each other"),
                 (("list", "db"), "list: db: unexpected argument"),
                 (("fsck",), "fsck: missing NAME"),
+                (("create", "--claim=queue", "db"), "--claim"), (("resize", "--claim=mixed", "db", "1"), "--claim"),
+                (("destroy", "--claim=consumer", "db"), "destroy: --claim=consumer: no such option"),
+                (("fsck", "--convert=consumer", "db"), "fsck: --convert needs --repair"),
+                (("fsck", "--wait", "db"), "fsck: --wait needs --repair"),
+                (("fsck", "--repair", "--convert=both", "db"), "--convert"),
                 (("explain", "--repair", "db"), "explain: --repair: no such option")):
             self.refused(*argv, text=text)
 
@@ -427,7 +441,7 @@ class Tables(FakeCase):
         self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
         # What is never repaired is told from what is not repaired, in whatever order it is said.
         for problems, more, found, repaired in ((("orphan", "arguments"), 0, 4, 4), (("orphan", "gap"), 0, 1, 4),
-                                           (("gap", "orphan"), 0, 1, 4), (("orphan",), 1, 1, 1),
+                                           (("gap", "orphan"), 0, 1, 4), (("orphan",), 1, 1, 1), (("unreachable",), 0, 4, 4),
                                            (("new-problem",), 0, 1, 1), (("arguments", "transient"), 0, 1, 1)):
             before = [{**FINDING, "problem": problem} for problem in problems]
             after = [{**one, "repaired": one["problem"] == "gap"} for one in before]
@@ -437,6 +451,9 @@ class Tables(FakeCase):
                 with self.subTest(findings=findings, more=more):
                     self.lockbroker(fake, "fsck", "db", status=status)
                     self.lockbroker(fake, "fsck", "--json", "db", status=status)
+        converted = {"name": "db", "clean": True, "findings": [], "converted": 3, "more": 0}
+        job = self.lockbroker(Fake(self, fsck=converted), "fsck", "--repair", "--convert=consumer", "db")
+        self.assertEqual((job.out, job.err), ("", "lockbroker: db: 3 slots converted\n"))
         # What is never repaired is no reason to try; what this lockbroker does not know may be one.
         for problems, more, told, status in ((("orphan", "arguments"), 0, False, 4), (("orphan",), 3, True, 1),
                                           (("arguments", "transient"), 0, True, 1), (("new-problem",), 0, True, 1)):

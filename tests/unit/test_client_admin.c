@@ -52,6 +52,17 @@ START_TEST(create)
 	say(RESULT("4", ""));
 	ck_assert_int_eq(lb_create(lb, "db", 1, &how, 1000), LB_OK);
 	asked("create", ",\"kind\":\"persistent-mutex\",\"slots\":1");
+	how = (struct lb_change)LB_CHANGE_INIT;
+	how.claim = LB_CLAIM_CONSUMER;
+	say(RESULT("5", ""));
+	ck_assert_int_eq(lb_create(lb, "db", 1, &how, 1000), LB_OK);
+	asked("create", ",\"slots\":1,\"claim\":\"consumer\"");
+	how.claim = LB_CLAIM_EXCLUSIVE_QUEUE;
+	say(RESULT("6", ""));
+	ck_assert_int_eq(lb_resize(lb, "db", 1, &how, 1000), LB_OK);
+	asked("resize", ",\"slots\":1,\"claim\":\"exclusive-queue\"");
+	how.claim = 3;
+	ck_assert_int_eq(lb_create(lb, "db", 1, &how, 1000), LB_BAD_ARGUMENT);
 }
 END_TEST
 

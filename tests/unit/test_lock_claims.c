@@ -153,10 +153,8 @@ START_TEST(a_change_converts_nothing)
 	ck_assert_int_eq(answer->reason, REASON_INVALID_PARAMS);
 	ck_assert_str_eq(answer->parameter, "claim");
 	lock_create(engine(0), 1, 50,
-	    &(struct lock_change){.name = "db",
-		.slots = 2,
-		.exist_ok = true,
-		.claim = LOCK_CLAIM_BY_CONSUMER});
+	    &(struct lock_change){
+		.name = "db", .slots = 2, .exist_ok = true, .claim = LOCK_CLAIM_BY_CONSUMER});
 	answer = world_await(world, 0, 1, 50);
 	ck_assert_int_eq(answer->reason, REASON_ALREADY_EXISTS);
 	ck_assert_str_eq(answer->text, "it exists already, and is held by exclusive-queue");

@@ -82,11 +82,8 @@ static void
 ask(enum lock_claim convert, int64_t wait)
 {
 	lock_fsck(engine(0), 1, ++last_request,
-	    &(struct lock_check){.name = "db",
-		.repair = true,
-		.convert = convert,
-		.wait = wait,
-		.progress = true});
+	    &(struct lock_check){
+		.name = "db", .repair = true, .convert = convert, .wait = wait, .progress = true});
 }
 
 static const struct said *
@@ -98,8 +95,8 @@ answered(void)
 static void
 check_fsck(bool repair, const char *findings)
 {
-	lock_fsck(engine(0), 1, ++last_request,
-	    &(struct lock_check){.name = "db", .repair = repair});
+	lock_fsck(
+	    engine(0), 1, ++last_request, &(struct lock_check){.name = "db", .repair = repair});
 	ck_assert_msg(answered()->reason == REASON_NONE, "%s", answered()->text);
 	ck_assert_str_eq(answered()->detail, findings);
 }
@@ -312,8 +309,7 @@ START_TEST(a_link_that_dies_at_any_step)
 			ask(to, 0);
 			for (int i = 0; i < steps; i++)
 				world_step(world, SECOND);
-			memory_broker_cut(
-			    world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
+			memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 			answered();
 			world_pass(world, SECOND);
 			ask(to, 0);

@@ -383,8 +383,7 @@ START_TEST(an_fsck_that_lost_its_mutex_takes_nothing_out)
 	lock_engine_set(engine(0), &settings);
 	for (int steps = 0; steps < 200; steps++) {
 		memory_world_publish(world->memory, directory().text, "db");
-		lock_fsck(engine(0), 1, 1,
-		    &(struct lock_check){.name = "db", .repair = true});
+		lock_fsck(engine(0), 1, 1, &(struct lock_check){.name = "db", .repair = true});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		memory_world_put(world->memory, mutex().text, true);

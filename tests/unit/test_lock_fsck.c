@@ -97,8 +97,7 @@ make(int slots)
 static void
 ask(uint64_t request, bool repair)
 {
-	lock_fsck(engine(0), 1, request,
-		    &(struct lock_check){.name = "db", .repair = repair});
+	lock_fsck(engine(0), 1, request, &(struct lock_check){.name = "db", .repair = repair});
 }
 
 static const struct said *
@@ -380,8 +379,7 @@ START_TEST(the_admin_mutex_keeps_others_out)
 	make(2);
 	/* Of the same daemon, which could declare the queue again. */
 	for (uint64_t i = 0; i < 3; i++)
-		lock_fsck(engine(0), 2 + i, 1,
-		    &(struct lock_check){.name = "db", .repair = true});
+		lock_fsck(engine(0), 2 + i, 1, &(struct lock_check){.name = "db", .repair = true});
 	lock_resize(engine(0), 9, 1, &(struct lock_change){.name = "db", .slots = 5});
 	for (uint64_t i = 0; i < 3; i++) {
 		ck_assert_int_eq(world_await(world, 0, 2 + i, 1)->reason, REASON_NONE);

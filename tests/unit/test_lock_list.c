@@ -344,8 +344,7 @@ START_TEST(a_client_that_left_needs_no_turn)
 	for (uint64_t request = 11; request <= 20; request++)
 		lock_fsck(engine(0), 1, request,
 		    &(struct lock_check){.name = "db", .repair = request % 2 == 0});
-	lock_fsck(engine(0), 1, 21,
-		    &(struct lock_check){.name = "else", .repair = false});
+	lock_fsck(engine(0), 1, 21, &(struct lock_check){.name = "else", .repair = false});
 	world_pass(world, 0);
 	ask(2, 1);
 	lock_peer_gone(engine(0), 1);
@@ -366,8 +365,7 @@ START_TEST(an_engine_goes_in_the_middle_of_scans)
 {
 	for (uint64_t request = 1; request <= 4; request++)
 		ask(1, request);
-	lock_fsck(engine(0), 2, 1,
-		    &(struct lock_check){.name = "db", .repair = false});
+	lock_fsck(engine(0), 2, 1, &(struct lock_check){.name = "db", .repair = false});
 	for (int i = 0; i < 5; i++)
 		world_step(world, SECOND);
 	world_kill(world, 0);

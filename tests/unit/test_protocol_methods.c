@@ -142,6 +142,14 @@ static const struct {
 	"deny: parameter 'name' must not be given together with 'waiter'"},
     {"fsck", "{\"name\":\"db\",\"repair\":1}", "repair",
 	"fsck: parameter 'repair' must be true or false"},
+    {"fsck", "{\"name\":\"db\",\"repair\":true,\"convert\":\"mixed\"}", "convert",
+	"fsck: parameter 'convert' must be one of: \"exclusive-queue\" \"consumer\""},
+    {"fsck", "{\"name\":\"db\",\"convert\":\"consumer\"}", "convert",
+	"fsck: parameter 'convert' needs 'repair'"},
+    {"fsck", "{\"name\":\"db\",\"repair\":false,\"wait\":null}", "wait",
+	"fsck: parameter 'wait' needs 'repair'"},
+    {"create", "{\"name\":\"db\",\"claim\":\"queue\"}", "claim",
+	"create: parameter 'claim' must be one of: \"exclusive-queue\" \"consumer\""},
     {"explain", "{\"name\":\"db\",\"kind\":\"gate\"}", "kind",
 	"explain: parameter 'kind' must be one of: \"semaphore\" \"mutex\" \"persistent-mutex\""},
     {"list", "{\"name\":\"db\"}", "name", "list: parameter 'name' is unknown"},
@@ -331,19 +339,19 @@ END_TEST
 START_TEST(some_methods_wait_by_design)
 {
 	static const char *const always[] = {"acquire", "await", "watch"};
-	static const char *const when_told[] = {"destroy", "resize"};
+	static const char *const when_told[] = {"destroy", "resize", "fsck"};
 	const struct method_params plain = {.wait = 0}, told = {.wait = 1};
 	size_t waiting = 0;
 
 	for (size_t i = 0; i < 3; i++)
 		ck_assert(method_waits(method_find(always[i]), &plain));
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		ck_assert(!method_waits(method_find(when_told[i]), &plain));
 		ck_assert(method_waits(method_find(when_told[i]), &told));
 	}
 	for (const struct method_spec *method = method_all(); method->name != NULL; method++)
 		waiting += method_waits(method, &told);
-	ck_assert_uint_eq(waiting, 5);
+	ck_assert_uint_eq(waiting, 6);
 }
 END_TEST
 

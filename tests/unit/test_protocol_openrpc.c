@@ -306,6 +306,8 @@ START_TEST(the_description_has_the_defaults_of_the_table)
 		ck_assert_int_eq(by_bare.overshoot, by_full.overshoot);
 		ck_assert_int_eq(by_bare.order, by_full.order);
 		ck_assert_int_eq(by_bare.repair, by_full.repair);
+		ck_assert_int_eq(by_bare.claim, by_full.claim);
+		ck_assert_int_eq(by_bare.convert, by_full.convert);
 		ck_assert_int_eq(by_bare.broker, by_full.broker);
 		ck_assert_int_eq(by_bare.all, by_full.all);
 		json_free(bare);

@@ -121,15 +121,18 @@ START_TEST(results_of_fsck_list_what_was_found)
 	int64_t more = 0;
 
 	assert_json(result_fsck(&(struct result_facts){0}, &answer),
-	    "{\"name\":\"db\",\"clean\":true,\"findings\":[],\"more\":0}");
+	    "{\"name\":\"db\",\"clean\":true,\"findings\":[],\"converted\":0,\"claim\":null,"
+	    "\"more\":0}");
 	answer.findings = findings;
 	answer.finding_count = 2;
+	answer.converted = 7;
+	answer.claim = LOCK_CLAIM_MIXED;
 	assert_json(result_fsck(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"clean\":false,\"findings\":[{\"problem\":\"gap\",\"slot\":4,"
 	    "\"text\":"
 	    "\"a\\\\x0a\",\"repaired\":true},{\"problem\":\"not-listed\",\"slot\":null,\"text\":"
 	    "\"b\","
-	    "\"repaired\":false}],\"more\":0}");
+	    "\"repaired\":false}],\"converted\":7,\"claim\":\"mixed\",\"more\":0}");
 	answer.findings = many;
 	answer.finding_count = RESULT_FINDINGS_MAX + 2;
 	result = result_fsck(&(struct result_facts){0}, &answer);
@@ -156,7 +159,8 @@ START_TEST(what_a_list_may_not_tell_of_is_not_counted)
 	rows[0] = (struct lock_listed){.name = "secret", .slots = 1};
 	rows[1] = (struct lock_listed){.name = "db", .slots = 1, .exists = true};
 	assert_json(result_list(&facts, &answer), "{\"semaphores\":[{\"name\":\"db\",\"slots\":1,"
-						  "\"busy\":0,\"exists\":true}],\"more\":0}");
+						  "\"busy\":0,\"exists\":true,\"claim\":null}],"
+						  "\"more\":0}");
 	for (size_t i = 2; i < RESULT_ROWS_MAX + 3; i++)
 		rows[i] = (struct lock_listed){.name = i == 2 ? "x" : "many", .slots = 1};
 	answer.row_count = RESULT_ROWS_MAX + 3;
@@ -178,16 +182,19 @@ START_TEST(a_list_stays_below_the_longest_line)
 
 	assert_json(result_list(&(struct result_facts){0}, &(struct lock_answer){0}),
 	    "{\"semaphores\":[],\"more\":0}");
-	rows[0] = (struct lock_listed){.name = "db", .slots = -1, .busy = -1, .exists = true};
+	rows[0] = (struct lock_listed){
+	    .name = "db", .slots = -1, .busy = -1, .exists = true, .claim = LOCK_CLAIM_BY_CONSUMER};
 	assert_json(result_list(&(struct result_facts){0},
 			&(struct lock_answer){.rows = rows, .row_count = 1}),
-	    "{\"semaphores\":[{\"name\":\"db\",\"slots\":null,\"busy\":null,\"exists\":true}],"
-	    "\"more\":0}");
+	    "{\"semaphores\":[{\"name\":\"db\",\"slots\":null,\"busy\":null,\"exists\":true,"
+	    "\"claim\":\"consumer\"}],\"more\":0}");
 	memset(name, 'x', LOCKNAME_MAX);
 	name[LOCKNAME_MAX] = '\0';
 	for (size_t i = 0; i < RESULT_ROWS_MAX + 1; i++)
-		rows[i] =
-		    (struct lock_listed){.name = name, .slots = LOCK_UNLIMITED, .busy = 10000};
+		rows[i] = (struct lock_listed){.name = name,
+		    .slots = LOCK_UNLIMITED,
+		    .busy = 10000,
+		    .claim = LOCK_CLAIM_BY_QUEUE};
 	result = result_list(&(struct result_facts){0}, &answer);
 	ck_assert(json_integer(json_get(result, "more"), &more));
 	ck_assert_int_eq(more, 1);
@@ -215,23 +222,43 @@ explained(struct lock_explanation why, enum lock_kind kind, const char *hindranc
 
 START_TEST(explanations_are_sentences)
 {
-	const struct lock_explanation free_one = {
-	    .verdict = LOCK_VERDICT_FREE, .slots = 3, .busy = 1, .uncounted = 2};
+	const struct lock_explanation free_one = {.verdict = LOCK_VERDICT_FREE,
+	    .slots = 3,
+	    .busy = 1,
+	    .uncounted = 2,
+	    .claim = LOCK_CLAIM_BY_QUEUE};
 	const struct lock_answer answer = {.name = "db", .explanation = &free_one};
 	const struct lock_answer unknown = {.name = "db"};
 	const struct result_facts stopping = {.hindrance = "it stops\n"};
 
 	assert_json(result_explain(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
-	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"text\":\"1 of 3 slots are busy: an "
+	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"claim\":\"exclusive-queue\",\"text\":\"1 "
+	    "of 3 slots are busy: an "
 	    "acquire "
-	    "gets a free one; 2 more slots above a gap do not count (see fsck)\"}");
+	    "gets a free one; 2 more slots above a gap do not count (see fsck); its "
+	    "slots are held by exclusive queues\"}");
 	assert_json(result_explain(&stopping, &unknown),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":null,\"slots\":null,\"busy\":null,"
-	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"text\":\"it stops\\\\x0a\"}");
+	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"claim\":null,\"text\":\"it "
+	    "stops\\\\x0a\"}");
 	ck_assert_str_eq(explained(free_one, LOCK_KIND_MUTEX, "no"),
 	    "no; the mutex is free: an acquire gets it; 2 more slots above a gap do not count (see "
 	    "fsck)");
+	ck_assert_str_eq(explained((struct lock_explanation){.verdict = LOCK_VERDICT_FULL,
+				       .slots = 2,
+				       .busy = 2,
+				       .unreachable = 1,
+				       .claim = LOCK_CLAIM_BY_CONSUMER},
+			     LOCK_KIND_SEMAPHORE, NULL),
+	    "all of its slots (2) are busy, 0 of them by clients of this daemon: an acquire waits "
+	    "until one is released; the holder queues of 1 cannot be reached, so these slots count "
+	    "as busy; its slots are held by consumers");
+	ck_assert_str_eq(
+	    explained((struct lock_explanation){.verdict = LOCK_VERDICT_UNKNOWN, .unreachable = 1},
+		LOCK_KIND_MUTEX, NULL),
+	    "the node of the mutex's queue cannot be reached, so the broker does not say whether "
+	    "it is busy");
 	ck_assert_str_eq(
 	    explained((struct lock_explanation){.verdict = LOCK_VERDICT_FULL, .here = 1},
 		LOCK_KIND_MUTEX, NULL),

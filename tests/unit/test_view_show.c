@@ -296,7 +296,7 @@ END_TEST
 START_TEST(slots_that_the_broker_does_not_tell_of_are_not_known)
 {
 	rig_acquire(rig, 0, 1);
-	rig->world->nacks = 1;
+	rig->world->silent = true;
 	ck_assert_str_eq(rig_show(rig, 0, 1), "slots - busy - waiting 0 [A@host0/1] more 0");
 }
 END_TEST

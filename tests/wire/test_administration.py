@@ -6,7 +6,7 @@ import unittest
 
 import tap
 from daemon import Daemon
-from wire import Wire
+from wire import Wire, WireError
 
 LONGEST = "n" * 200
 BAD_NAMES = ["", "n" * 201, "a b", "a\n", "ä", "a*", "amq.x", "x-1-A", "x-B-1", "x-A", "x-G", "x-U",
@@ -33,6 +33,10 @@ BAD_PARAMS = (
        for method in ("destroy", "resize") for value in BAD_WAITS]
     + [(method, {**NAMED[method], "order": value}, "order")
        for method in ("destroy", "resize") for value in ("up", "Ascending", "", None, 0)]
+    + [(method, {**NAMED[method], "claim": value}, "claim")
+       for method in ("create", "resize") for value in ("queue", "Consumer", "mixed", "", None, 1)]
+    + [("fsck", {"repair": True, "convert": value}, "convert") for value in ("queue", "mixed", "", None, 1)]
+    + [("fsck", {"repair": True, "wait": value}, "wait") for value in BAD_WAITS]
     + [("await", {"slot": 1, "state": "free", "timeout": value}, "timeout") for value in BAD_WAITS]
     + [("await", {"slot": 1, "state": value}, "state") for value in ("held", "", None, 1)]
     + [(method, {**NAMED[method], "extra": 1}, "extra") for method in NAMED]
@@ -55,6 +59,11 @@ BAD_PARAMS = (
         ("await", {"slot": 1}, "state"),
         ("await", {"state": "free"}, "slot"),
         ("fsck", {"repair": 1}, "repair"),
+        ("fsck", {"convert": "consumer"}, "convert"),
+        ("fsck", {"repair": False, "wait": 1}, "wait"),
+        ("fsck", {"repair": True, "progress": 1}, "progress"),
+        ("destroy", {"claim": "consumer"}, "claim"),
+        ("acquire", {"claim": "consumer"}, "claim"),
         ("explain", {"kind": "gate"}, "kind"),
     ])
 
@@ -381,7 +390,7 @@ class Looking(Administration):
         self.admin.call("create", name="c", slots=0)
         self.hold(1, name="b")
         rows = {row["name"]: row for row in self.admin.call("list")["semaphores"]}
-        self.assertEqual(rows["b"], {"name": "b", "slots": 2, "busy": 1, "exists": True,
+        self.assertEqual(rows["b"], {"name": "b", "slots": 2, "busy": 1, "exists": True, "claim": "exclusive-queue",
                                      "waiting": 0})
         self.assertEqual((rows["a"]["slots"], rows["a"]["exists"]), ("unlimited", True))
         self.assertEqual((rows["c"]["slots"], rows["c"]["exists"]), (0, True))
@@ -390,7 +399,7 @@ class Looking(Administration):
 
     def test_fsck(self):
         self.admin.call("create", name="db", slots=2)
-        clean = {"name": "db", "clean": True, "findings": [], "more": 0}
+        clean = {"name": "db", "clean": True, "findings": [], "converted": 0, "claim": "exclusive-queue", "more": 0}
         self.assertEqual(self.admin.call("fsck", name="db"), clean)
         self.assertEqual(self.admin.call("fsck", name="db", repair=True), clean)
         self.hold(1, 2)
@@ -400,6 +409,45 @@ class Looking(Administration):
         self.assertEqual([(one["problem"], one["slot"], one["repaired"]) for one in found["findings"]],
                          [("orphan", 2, False)])
 
+    def held_by(self):
+        """How the slots of db are held, in all that tells it."""
+        (row,) = self.admin.call("list")["semaphores"]
+        told = {row["claim"], *(self.admin.call(method, name="db")["claim"] for method in ("show", "explain", "fsck"))}
+        self.assertEqual(len(told), 1, told)
+        return told.pop()
+
+    def test_how_slots_are_held(self):
+        self.assertEqual(self.admin.call("info")["claim"], "exclusive-queue")
+        self.admin.call("create", name="db", slots=0)
+        self.assertIsNone(self.held_by())
+        self.admin.call("resize", name="db", slots=3, claim="consumer")
+        self.assertEqual(self.held_by(), "consumer")
+        error = self.admin.error("resize", name="db", slots=4, claim="exclusive-queue")
+        self.assertEqual((error.code, error.data["parameter"]), (-32602, "claim"))
+        error = self.admin.error("create", name="db", slots=3, exist_ok=True, claim="exclusive-queue")
+        self.assertEqual(error.reason, "already-exists")
+        self.admin.call("create", name="db", slots=3, exist_ok=True, claim="consumer")
+
+    def test_convert(self):
+        self.admin.call("create", name="db", slots=2, claim="exclusive-queue")
+        peer, locks = self.hold(1)
+        found = self.admin.call("fsck", name="db", repair=True, convert="consumer")
+        self.assertEqual((found["converted"], found["claim"]), (1, "mixed"))
+        self.assertEqual([(one["problem"], one["slot"], one["repaired"]) for one in found["findings"]],
+                         [("claim", 1, False)])
+        waiting = Wire(self.daemon)
+        waiting.request("fsck", id=1, name="db", repair=True, convert="consumer", wait=None, progress=True)
+        self.assertEqual(waiting.notification("holders")["holders"], [{"slot": 1}])
+        self.assertTrue(self.cancel(waiting, 1))
+        with self.assertRaises(WireError) as refused:
+            waiting.answer(1)
+        self.assertEqual(refused.exception.reason, "cancelled")
+        waiting.request("fsck", id=2, name="db", repair=True, convert="consumer", wait=30)
+        peer.call("release", lock=locks[1])
+        found = waiting.answer(2)
+        self.assertEqual((found["clean"], found["converted"], found["claim"]), (True, 1, "consumer"))
+        self.assertEqual(self.held_by(), "consumer")
+
     def explain(self, verdict, **params):
         found = self.admin.call("explain", name="db", **params)
         self.assertEqual(found["verdict"], verdict, found)
@@ -408,7 +456,8 @@ class Looking(Administration):
     def test_explain(self):
         self.explain("no-such-lock")
         self.admin.call("create", name="db", slots=2)
-        self.assertEqual(self.explain("free")["text"], "0 of 2 slots are busy: an acquire gets a free one")
+        self.assertEqual(self.explain("free")["text"], "0 of 2 slots are busy: an acquire gets a free one; "
+                         "its slots are held by exclusive queues")
         self.hold(1, 2)
         waiter = Wire(self.daemon)
         waiter.request("acquire", name="db", progress=True)

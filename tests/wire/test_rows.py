@@ -59,8 +59,8 @@ class Rows(View):
         self.assertEqual((shown["slots"], shown["busy"], shown["waiting"], shown["more"]), (1, 1, 4, 0))
 
     def test_nothing_is_there(self):
-        self.assertEqual(self.show(), {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "holders": [],
-                                       "waiters": [], "more": 0, "silent_hosts": []})
+        self.assertEqual(self.show(), {"name": "db", "slots": 1, "busy": 0, "waiting": 0,
+                                       "claim": "exclusive-queue", "holders": [], "waiters": [], "more": 0, "silent_hosts": []})
         self.assertEqual(self.admin.error("show", name="nowhere").reason, "no-such-lock")
 
     def test_gate_and_unlimited(self):

@@ -41,8 +41,8 @@ struct admin {
 	int found;  /* the size before; -1: not known */
 	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
-	size_t step;              /* of plan.steps */
-	enum broker_way *ways;    /* owned; by slot - 1, of the slots found */
+	size_t step;           /* of plan.steps */
+	enum broker_way *ways; /* owned; by slot - 1, of the slots found */
 	int way_count;
 	int done;                 /* of the step: requests that succeeded */
 	int unanswered;           /* of the step: requests without an answer */
@@ -53,11 +53,9 @@ struct admin {
 	struct sweep sweep;       /* of the step */
 	int declared, deleted;    /* slots so far */
 	int holder_due;           /* a removed slot whose durable B is deleted next; 0: none */
-	int stays;                /* the first removed slot whose B stays; 0: none */
-	enum reason stays_reason; /* and why */
-	char stays_text[160];
-	bool removed;             /* a queue or a directory entry was removed */
-	int highest;              /* highest removed slot; 0: none */
+	struct holder_stays stays;
+	bool removed; /* a queue or a directory entry was removed */
+	int highest;  /* highest removed slot; 0: none */
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
@@ -178,7 +176,7 @@ finish(struct lock_engine *engine, struct admin *admin)
 	if (!admin->size_only)
 		registry_admin_done(engine, admin->name, admin->op, admin->outcome,
 		    admin->text[0] != '\0' ? admin->text : NULL);
-	if (!admin->size_only && (admin->outcome == REASON_NONE || admin->stays > 0))
+	if (!admin->size_only && (admin->outcome == REASON_NONE || admin->stays.slot > 0))
 		hint_changed(engine, admin->name, admin->found,
 		    admin->order.work == PLAN_DESTROY ? -1 : admin->target);
 	tell_outcome(engine, admin);
@@ -228,7 +226,8 @@ static void
 say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer)
 {
 	struct admin *admin = admin_find(engine, op);
-	char text[sizeof(admin->text)], late[96];
+	char text[sizeof(admin->text)];
+	struct holder_stays late = {.slot = 0};
 	struct lock_answer unknown;
 
 	switch (admin->state) {
@@ -246,13 +245,11 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 		}
 		return;
 	case ADMIN_WORKING:
-		if (admin->holder_due > 0)
-			snprintf(late, sizeof(late),
-			    "the broker did not answer about the holder queue of slot %d, which "
-			    "stays",
-			    admin->holder_due);
-		unknown = engine_refusal_unknown(
-		    engine, admin->holder_due > 0 ? late : answer->text);
+		if (admin->holder_due > 0) {
+			holder_queue_stays(&late, admin->holder_due, NULL);
+			answer->text = late.text;
+		}
+		unknown = engine_refusal_unknown(engine, answer->text);
 		say(admin, unknown.text, text, sizeof(text));
 		set_outcome(admin, unknown.reason, text);
 		break;
@@ -307,18 +304,6 @@ fail(struct lock_engine *engine, struct admin *admin, enum reason reason, const 
 
 /* ---- answers ---- */
 
-/* Of a step that goes slot by slot. */
-static int
-queues_per_slot(const struct lock_engine *engine, const struct admin *admin)
-{
-	enum lock_claim claim = admin->plan.claim;
-
-	if (claim == LOCK_CLAIM_UNKNOWN)
-		claim = full_scan_claim_of(engine->settings.claim);
-	return step_of(admin)->kind == STEP_DECLARE_SLOTS && claim == LOCK_CLAIM_BY_CONSUMER ? 2
-											     : 1;
-}
-
 /* The step's request for this slot succeeded. */
 static void
 count_slot(struct admin *admin, int slot, int per_slot)
@@ -351,20 +336,13 @@ count_slot(struct admin *admin, int slot, int per_slot)
 		admin->highest = slot;
 }
 
-/* The slot of a step after `count` others, upwards or downwards. */
-static int
-slot_after(const struct step *step, int count)
-{
-	return step->first <= step->last ? step->first + count : step->first - count;
-}
-
 /* The slot of the first unanswered request. */
 static int
 slot_awaited(const struct admin *admin, int per_slot)
 {
 	if (step_of(admin)->kind == STEP_SWEEP)
 		return admin->sweep.slots[admin->sweep.count - 1];
-	return slot_after(step_of(admin), admin->done / per_slot);
+	return plan_step_slot(step_of(admin), admin->done / per_slot);
 }
 
 /* All requests of the step are answered, and one failed. False: this ends the work. */
@@ -417,7 +395,7 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	int per_slot;
 
 	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
-	per_slot = queues_per_slot(engine, admin);
+	per_slot = plan_queues_per_slot(&admin->plan, admin->step);
 	admin->unanswered--;
 	admin->channel_gone |= !reply->channel_open;
 	if (reply->answer == BROKER_OK) {
@@ -446,32 +424,18 @@ on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
 	broker_get_info(engine->broker, &info);
 	admin->unanswered--;
-	switch (reply->answer) {
-	case BROKER_OK:
-	case BROKER_ABSENT:
-	case BROKER_LOCKED: /* it is held: its holder deletes it after the release */
-		break;
-	case BROKER_SKIPPED:
-	case BROKER_UNKNOWN:
+	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN) {
 		if (info.auxiliary != BROKER_UP)
 			return; /* the mutex is gone, too: MUTEX_LOST comes */
 		if (++admin->skips <= engine->settings.max_races) {
 			work_on(engine, admin); /* only its channel died */
 			return;
 		}
-		/* fall through */
-	case BROKER_UNREACHABLE:
-	case BROKER_REFUSED:
-		if (admin->stays == 0) {
-			admin->stays = admin->holder_due;
-			admin->stays_reason = reply->answer == BROKER_REFUSED
-						  ? REASON_BROKER_REFUSED
-						  : REASON_BROKER_UNAVAILABLE;
-			holder_queue_stays(
-			    admin->stays_text, sizeof(admin->stays_text), admin->stays, reply);
-		}
-		break;
 	}
+	/* LOCKED: its holder deletes it after the release. */
+	if (reply->answer != BROKER_OK && reply->answer != BROKER_ABSENT &&
+	    reply->answer != BROKER_LOCKED)
+		holder_queue_stays(&admin->stays, admin->holder_due, reply);
 	admin->holder_due = 0;
 	work_on(engine, admin);
 }
@@ -497,25 +461,17 @@ on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const 
 
 /* ---- a sweep ---- */
 
-static int
-next_window(const struct admin *admin, int *ret_count)
-{
-	const struct step *step = step_of(admin);
-
-	return sweep_window(&admin->sweep, step->first, step->last, admin->order.most, ret_count);
-}
-
 static void
 on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct admin *admin = admin_find(engine, id);
 	struct lock_answer unknown;
-	int window, not_known;
+	int not_known;
 	char why[96];
 
 	assert(admin != NULL && admin->state == ADMIN_WORKING);
-	not_known = sweep_take(&admin->sweep, next_window(admin, &window), seen);
+	not_known = sweep_take(&admin->sweep, step_of(admin)->first, seen);
 	admin->unanswered--;
 	if (not_known == 0) {
 		work_on(engine, admin);
@@ -549,13 +505,13 @@ slot_queue(const struct lock_engine *engine, const struct admin *admin, int slot
 static void
 declare_slots(struct lock_engine *engine, struct admin *admin)
 {
-	int per_slot = queues_per_slot(engine, admin), place, slot;
+	int per_slot = plan_queues_per_slot(&admin->plan, admin->step), place, slot;
 	int all = plan_step_slots(step_of(admin)) * per_slot;
 	bool holder;
 
 	while ((place = admin->done + admin->unanswered) < all &&
 	       admin->unanswered < MUTEX_DECLARES_MOST) {
-		slot = slot_after(step_of(admin), place / per_slot);
+		slot = plan_step_slot(step_of(admin), place / per_slot);
 		/* On one channel, so that an A that exists has its B. */
 		holder = per_slot == 2 && place % 2 == 0;
 		FAULT(SLOT_BEFORE_HOLDER, holder = per_slot == 2 && place % 2 == 1);
@@ -571,7 +527,9 @@ declare_slots(struct lock_engine *engine, struct admin *admin)
 static bool
 sweep_on(struct lock_engine *engine, struct admin *admin)
 {
-	int window, first = next_window(admin, &window);
+	const struct step *step = step_of(admin);
+	int window, first = sweep_window(
+			&admin->sweep, step->first, step->last, admin->order.most, &window);
 	struct probe probe = {.count = 0};
 
 	if (first != 0) {
@@ -606,7 +564,7 @@ step_on(struct lock_engine *engine, struct admin *admin)
 	}
 	if (step->kind == STEP_SWEEP)
 		return sweep_on(engine, admin);
-	if (admin->done == plan_step_slots(step) * queues_per_slot(engine, admin))
+	if (admin->done == plan_step_slots(step) * plan_queues_per_slot(&admin->plan, admin->step))
 		return false;
 	switch (step->kind) {
 	case STEP_SWEEP:
@@ -638,7 +596,7 @@ step_on(struct lock_engine *engine, struct admin *admin)
 		FAULT_IF(MUTEX_DROPPED_EARLY, admin->done == abs(step->last - step->first),
 		    mutex_drop(engine, admin->op));
 		ask(engine, admin, broker_delete_slot,
-		    slot_queue(engine, admin, slot_after(step, admin->done)));
+		    slot_queue(engine, admin, plan_step_slot(step, admin->done)));
 		break;
 	}
 	return true;
@@ -667,8 +625,8 @@ work_on(struct lock_engine *engine, struct admin *admin)
 		return;
 	if (admin->plan.vain && !admin->removed)
 		admin_unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
-	else if (admin->stays > 0)
-		admin_unlock(engine, admin, admin->stays_reason, admin->stays_text);
+	else if (admin->stays.slot > 0)
+		admin_unlock(engine, admin, admin->stays.reason, admin->stays.text);
 	else
 		admin_unlock(engine, admin, REASON_NONE, NULL);
 }
@@ -727,11 +685,13 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		found.claim = full_scan_claim_of(full_scan->ways[0]);
 		admin->way_count = full_scan->slots;
 		admin->ways = mem_grow(NULL, (size_t)full_scan->slots, sizeof(*admin->ways));
-		memcpy(admin->ways, full_scan->ways,
-		    (size_t)full_scan->slots * sizeof(*admin->ways));
+		memcpy(
+		    admin->ways, full_scan->ways, (size_t)full_scan->slots * sizeof(*admin->ways));
 	}
 	admin->plan = plan_make(&admin->order, &found);
 	admin->target = admin->plan.target;
+	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)
+		admin->plan.claim = full_scan_claim_of(engine->settings.claim);
 	if (admin->plan.refusal != REASON_NONE) {
 		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
 		return;

@@ -342,6 +342,20 @@ plan_step_slots(const struct step *step)
 }
 
 int
+plan_step_slot(const struct step *step, int count)
+{
+	return step->first <= step->last ? step->first + count : step->first - count;
+}
+
+int
+plan_queues_per_slot(const struct plan *plan, size_t step)
+{
+	return plan->steps[step].kind == STEP_DECLARE_SLOTS && plan->claim == LOCK_CLAIM_BY_CONSUMER
+		   ? 2
+		   : 1;
+}
+
+int
 plan_slots(const struct plan *plan, enum step_kind kind)
 {
 	int slots = 0;

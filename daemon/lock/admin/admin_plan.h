@@ -50,7 +50,7 @@ enum step_kind {
 	STEP_DECLARE_UNLIMITED,
 	STEP_DELETE_UNLIMITED,
 	STEP_DECLARE_SLOTS, /* A[first] to A[last], ascending; by consumer each B before its A */
-	STEP_DELETE_SLOTS   /* A[first] to A[last], up or down, one by one; a durable B after its A */
+	STEP_DELETE_SLOTS /* A[first] to A[last], up or down, one by one; a durable B after its A */
 };
 
 struct step {
@@ -84,5 +84,9 @@ struct plan plan_make(const struct plan_order *order, const struct plan_found *f
 int plan_slots(const struct plan *plan, enum step_kind kind);
 /* The number of slots of a step; 1 for a step without slots. */
 int plan_step_slots(const struct step *step);
+/* The slot of a step after `count` others, upwards or downwards. */
+int plan_step_slot(const struct step *step, int count);
+/* Of a step: 2 if it declares a B with each A. */
+int plan_queues_per_slot(const struct plan *plan, size_t step);
 
 #endif

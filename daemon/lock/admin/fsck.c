@@ -7,7 +7,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/fsck_state.h"
+#include "daemon/lock/admin/fsck_repair.h"
 #include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/core/registry.h"
 #include "protocol/duration.h"
@@ -20,35 +20,6 @@
 #define REST_MOST (500 * NSEC_PER_MSEC)
 
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
-
-#define REPAIRING                                                                                  \
-	(1U << FSCK_CLEARING | 1U << FSCK_ASKING | 1U << FSCK_RENEWING | 1U << FSCK_OPENING |      \
-	    1U << FSCK_LISTING | 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING)
-
-/* From each state, those that may be next. */
-static const unsigned changes[] = {
-    [FSCK_QUEUED] = 1U << FSCK_LOCKING,
-    [FSCK_LOCKING] = 1U << FSCK_SCANNING,
-    [FSCK_SCANNING] = 1U << FSCK_READING | 1U << FSCK_CONVERTING | 1U << FSCK_UNLOCKING,
-    [FSCK_READING] = 1U << FSCK_DECLARING | 1U << FSCK_UNLOCKING,
-    [FSCK_DECLARING] = 1U << FSCK_DELETING | 1U << FSCK_CONVERTING | 1U << FSCK_UNLOCKING,
-    [FSCK_DELETING] = REPAIRING,
-    [FSCK_CLEARING] = REPAIRING,
-    [FSCK_ASKING] = REPAIRING,
-    [FSCK_RENEWING] = REPAIRING,
-    [FSCK_OPENING] = 1U << FSCK_LISTING | 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
-    [FSCK_LISTING] = 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
-    [FSCK_CONVERTING] = 1U << FSCK_UNLOCKING,
-    [FSCK_UNLOCKING] = 1U << FSCK_RESTING,
-    [FSCK_RESTING] = 1U << FSCK_LOCKING,
-};
-
-void
-fsck_set_state(struct fsck *fsck, enum fsck_state state)
-{
-	assert((changes[fsck->state] & 1U << state) != 0 && fsck->unanswered == 0);
-	fsck->state = state;
-}
 
 static void
 fsck_free(struct lock_engine *engine, struct fsck *fsck)
@@ -63,87 +34,8 @@ fsck_free(struct lock_engine *engine, struct fsck *fsck)
 	free(fsck);
 }
 
-/* ---- the end ---- */
-
-static void
-set_outcome(struct fsck *fsck, enum reason reason, const char *text)
-{
-	fsck->outcome = reason;
-	snprintf(fsck->text, sizeof(fsck->text), "%s", text != NULL ? text : "");
-}
-
-static void
-tell_outcome(struct lock_engine *engine, struct fsck *fsck)
-{
-	struct lock_answer answer = engine_refusal(fsck->outcome, NULL);
-	struct fsck_findings *findings = &fsck->findings;
-
-	if (fsck->text[0] != '\0')
-		answer.text = fsck->text;
-	answer.name = fsck->name;
-	if (fsck->outcome == REASON_NONE) {
-		if (fsck->left != NULL)
-			fsck_findings_converted(
-			    findings, &fsck->seen, fsck->left, fsck->left_count);
-		answer.slots = full_scan_size(&fsck->seen.full_scan);
-		answer.claim = full_scan_claim(&fsck->seen.full_scan);
-		answer.converted = fsck->converted;
-		answer.findings = findings->list;
-		answer.finding_count = findings->count;
-	}
-	engine_op_end(engine, fsck->op, &answer);
-}
-
-void
-fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
-{
-	if (!fsck->is_cancelled)
-		set_outcome(fsck, reason, text);
-	fsck->unanswered = 0; /* later answers have no effect */
-	fsck_set_state(fsck, FSCK_UNLOCKING);
-	/*
-	 * RabbitMQ does not read the delete before the alarm is over. The client need not wait for
-	 * that.
-	 */
-	if (reason == REASON_BROKER_BLOCKED)
-		tell_outcome(engine, fsck);
-	mutex_drop(engine, fsck->op);
-}
-
 static void scan(struct lock_engine *engine, struct fsck *fsck);
 static void declare_more(struct lock_engine *engine, struct fsck *fsck);
-
-bool
-fsck_link_has_died(const struct lock_engine *engine, enum broker_answer answer)
-{
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
-	return answer == BROKER_UNKNOWN && info.auxiliary != BROKER_UP;
-}
-
-bool
-fsck_take_reply(struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
-    const struct broker_reply *reply)
-{
-	if (fsck == NULL || fsck->state != state)
-		return false;
-	fsck->unanswered--;
-	if (fsck_link_has_died(engine, reply->answer))
-		return false;
-	fsck->channel_gone |= !reply->channel_open;
-	if (fsck->unanswered == 0 && fsck->channel_gone) {
-		mutex_channel_gone(engine, fsck->op);
-		fsck->channel_gone = false;
-	}
-	return true;
-}
-
-void
-fsck_progress(struct lock_engine *engine, const struct fsck *fsck)
-{
-	engine_op_progress(engine, engine_op_find(engine, fsck->op));
-}
 
 /* ---- a scan ---- */
 
@@ -174,12 +66,6 @@ report(struct lock_engine *engine, struct fsck *fsck)
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
 
-void
-fsck_converted(struct lock_engine *engine, struct fsck *fsck)
-{
-	report(engine, fsck);
-}
-
 static void
 scanned(struct lock_engine *engine, struct fsck *fsck)
 {
@@ -189,21 +75,21 @@ scanned(struct lock_engine *engine, struct fsck *fsck)
 	if (fsck->wanted == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
 		fsck->wanted = fsck_seen_claim(&fsck->seen, 1);
 	/* That the slots are not converted yet is no problem of the semaphore. */
-	fsck_findings_make(
-	    &now, &fsck->seen, fsck->convert == LOCK_CLAIM_UNKNOWN ? fsck->wanted : LOCK_CLAIM_UNKNOWN);
+	fsck_findings_make(&now, &fsck->seen,
+	    fsck->convert == LOCK_CLAIM_UNKNOWN ? fsck->wanted : LOCK_CLAIM_UNKNOWN);
 	if (fsck->scans == 2) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
-		fsck_convert_start(engine, fsck);
+		fsck_convert_start(engine, fsck, report);
 		return;
 	}
 	fsck->findings = now;
 	if (!fsck->repair)
 		report(engine, fsck);
 	else if (!fsck_findings_repairable(&fsck->findings))
-		fsck_convert_start(engine, fsck);
+		fsck_convert_start(engine, fsck, report);
 	else
-		fsck_repair_start(engine, fsck);
+		fsck_repair_start(engine, fsck, scan);
 }
 
 /* ---- how each queue was declared ---- */
@@ -381,7 +267,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	}
 	fsck_seen_take(&fsck->seen, found);
 	if (fsck->waiting) {
-		fsck_convert_start(engine, fsck);
+		fsck_convert_start(engine, fsck, report);
 		return;
 	}
 	fsck_set_state(fsck, FSCK_READING);
@@ -396,12 +282,6 @@ scan(struct lock_engine *engine, struct fsck *fsck)
 	fsck_set_state(fsck, FSCK_SCANNING);
 	full_scan_start(engine, fsck->name, fsck->waiting ? FULL_SCAN_BUSY : FULL_SCAN_ALL_SLOTS,
 	    on_scanned, fsck->op);
-}
-
-void
-fsck_repaired(struct lock_engine *engine, struct fsck *fsck)
-{
-	scan(engine, fsck);
 }
 
 /* Acquires behind it are scanned for, and other requests of its peer begin. */
@@ -473,28 +353,27 @@ rest(struct lock_engine *engine, struct fsck *fsck)
 	fsck_set_state(fsck, FSCK_RESTING);
 	fsck_progress(engine, fsck);
 	tell_left(engine, fsck);
-	fsck->rest = fsck->rest == 0                ? REST_FIRST
+	fsck->rest = fsck->rest == 0              ? REST_FIRST
 		     : fsck->rest > REST_MOST / 2 ? REST_MOST
 						  : 2 * fsck->rest;
 	ns = fsck->rest / 2 + jitter_below(&engine->jitter, fsck->rest);
 	if (fsck->awaited.freed)
 		ns = 0; /* this daemon freed one meanwhile */
 	fsck->awaited.freed = false;
-	timers_set(engine->timers, &fsck->awaited.rest,
-	    ns > fsck->until - now ? fsck->until : now + ns);
+	timers_set(
+	    engine->timers, &fsck->awaited.rest, ns > fsck->until - now ? fsck->until : now + ns);
 	return true;
 }
 
 /* Ends a wait. During a pass the answer comes at its end. */
 static void
-stop_waiting(
-    struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
+stop_waiting(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
 {
-	set_outcome(fsck, reason, text);
+	fsck_set_outcome(fsck, reason, text);
 	fsck->is_cancelled = true;
 	if (fsck->state != FSCK_RESTING)
 		return;
-	tell_outcome(engine, fsck);
+	fsck_tell_outcome(engine, fsck);
 	end(engine, fsck);
 }
 
@@ -560,14 +439,14 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 			return;
 		break;
 	case MUTEX_LOST:
-		set_outcome(
+		fsck_set_outcome(
 		    fsck, reason, "the connection to the broker was lost before all was done");
 		break;
 	case MUTEX_REFUSED:
-		set_outcome(fsck, reason, text);
+		fsck_set_outcome(fsck, reason, text);
 		break;
 	}
-	tell_outcome(engine, fsck);
+	fsck_tell_outcome(engine, fsck);
 	end(engine, fsck);
 }
 

@@ -171,8 +171,8 @@ add_claim(struct fsck_findings *findings, const struct fsck_seen *seen, int slot
 
 /* The holder queue of a slot. */
 static void
-add_holder(struct fsck_findings *findings, const struct fsck_seen *seen, int slot,
-    enum lock_claim wanted)
+add_holder(
+    struct fsck_findings *findings, const struct fsck_seen *seen, int slot, enum lock_claim wanted)
 {
 	bool there = fsck_seen_slot(seen, slot);
 	enum broker_answer b = seen->b[slot - 1];

@@ -58,8 +58,8 @@ struct fsck_findings {
 };
 
 /* wanted: how the slots are to be held; UNKNOWN: that is no matter. */
-void fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen,
-    enum lock_claim wanted);
+void fsck_findings_make(
+    struct fsck_findings *findings, const struct fsck_seen *seen, enum lock_claim wanted);
 void fsck_findings_done(struct fsck_findings *findings);
 /* Whether a finding can be repaired. */
 bool fsck_findings_repairable(const struct fsck_findings *findings);
@@ -69,7 +69,7 @@ bool fsck_findings_repairable(const struct fsck_findings *findings);
  */
 void fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after);
 /*
- * After a conversion: all slots but those `left`, ascending, are held as wanted. What is left is a
+ * After a conversion: all slots but those `left`, ascending, are held as wanted. Each of those is a
  * finding, also if it was none before.
  */
 void fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *seen,

@@ -1,4 +1,4 @@
-#include "daemon/lock/admin/fsck_state.h"
+#include "daemon/lock/admin/fsck_repair.h"
 
 #include <stdlib.h>
 
@@ -59,7 +59,7 @@ on_listed(struct lock_engine *engine, uint64_t id, enum reason reason, const cha
 		return;
 	}
 	engine_op_progress(engine, engine_op_find(engine, id));
-	fsck_repaired(engine, fsck);
+	fsck->next(engine, fsck);
 }
 
 static void
@@ -68,7 +68,7 @@ repaired(struct lock_engine *engine, struct fsck *fsck)
 	bool exists = full_scan_exists(&fsck->seen.full_scan); /* uncounted slots never counted */
 
 	if (exists == fsck->seen.listed) {
-		fsck_repaired(engine, fsck);
+		fsck->next(engine, fsck);
 		return;
 	}
 	fsck_set_state(fsck, FSCK_LISTING);
@@ -163,7 +163,8 @@ on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
 
-	if (fsck == NULL || fsck->state != FSCK_ASKING || fsck_link_has_died(engine, seen->answers[0]))
+	if (fsck == NULL || fsck->state != FSCK_ASKING ||
+	    fsck_link_has_died(engine, seen->answers[0]))
 		return;
 	if (seen->answers[0] == BROKER_ABSENT &&
 	    !registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
@@ -257,8 +258,9 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 }
 
 void
-fsck_repair_start(struct lock_engine *engine, struct fsck *fsck)
+fsck_repair_start(struct lock_engine *engine, struct fsck *fsck, fsck_next_fn *next)
 {
+	fsck->next = next;
 	fsck_set_state(fsck, FSCK_DELETING);
 	fsck->slot = fsck_seen_highest(&fsck->seen);
 	delete_next(engine, fsck);
@@ -278,7 +280,7 @@ on_cleared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;
 	}
-	/* What stays is found again. */
+	/* A B that stays is found again. */
 	if (reply->answer != BROKER_SKIPPED && reply->answer != BROKER_UNKNOWN) {
 		fsck_progress(engine, fsck);
 		fsck->slot++;
@@ -313,9 +315,9 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
  * - A durable queue with an exclusive consumer, which holds the slot. A claim of either way gets
  *   405 or 403. Our delete is refused: it has if-unused, and it is sent only after B's own node has
  *   said that there is no consumer (broker_delete_holder()). So a partition cannot hide one.
- * - Nothing, or a durable queue without a consumer. Nobody holds the slot. Of a claim and our
- *   request the broker performs one first: the other one finds one of the cases above, or, as a
- *   claim by consumer of a deleted B, gets 404 and claims by queue.
+ * - Nothing, or a durable queue without a consumer. Nobody holds the slot. If a claim and our
+ *   request come together, the broker performs one of them first. The other one then finds one of
+ *   the cases above. A claim by consumer that finds no B gets 404, and claims by queue.
  *
  * A stays as it is. A conversion that is cut leaves slots of both ways, which work, and which the
  * next fsck finds.
@@ -360,8 +362,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 		    to_consumer ? BROKER_BY_CONSUMER : BROKER_BY_QUEUE;
 		semaphore = engine_semaphore_find(engine, fsck->name, false);
 		if (semaphore != NULL)
-			semaphore_saw_way(
-			    semaphore, fsck->slot, fsck->seen.ways[fsck->slot - 1]);
+			semaphore_saw_way(semaphore, fsck->slot, fsck->seen.ways[fsck->slot - 1]);
 		break;
 	case BROKER_LOCKED:
 	case BROKER_UNREACHABLE:
@@ -397,7 +398,7 @@ convert_next(struct lock_engine *engine, struct fsck *fsck)
 		leave(fsck); /* busy, or its node cannot be reached */
 	}
 	if (fsck->slot > fsck->seen.full_scan.slots) {
-		fsck_converted(engine, fsck);
+		fsck->next(engine, fsck);
 		return;
 	}
 	fsck->unanswered++;
@@ -409,8 +410,9 @@ convert_next(struct lock_engine *engine, struct fsck *fsck)
 }
 
 void
-fsck_convert_start(struct lock_engine *engine, struct fsck *fsck)
+fsck_convert_start(struct lock_engine *engine, struct fsck *fsck, fsck_next_fn *next)
 {
+	fsck->next = next;
 	fsck_set_state(fsck, FSCK_CONVERTING);
 	free(fsck->left);
 	fsck->left = mem_grow(NULL, (size_t)fsck->seen.full_scan.slots + 1, sizeof(*fsck->left));

@@ -1,5 +1,5 @@
 /*
- * The state of an fsck, shared by fsck.c and fsck_repair.c.
+ * The state of an fsck, and the steps that fsck.c and fsck_repair.c share.
  */
 #ifndef LOCK_FSCK_STATE_H
 #define LOCK_FSCK_STATE_H
@@ -26,6 +26,9 @@ enum fsck_state {
 	FSCK_RESTING     /* without the mutex, until busy slots are looked at again */
 };
 
+struct fsck;
+typedef void fsck_next_fn(struct lock_engine *engine, struct fsck *fsck);
+
 struct fsck {
 	uint64_t op; /* the request; the key. The fsck goes when its deadline answers it */
 	struct peer_order peer_order;
@@ -38,15 +41,17 @@ struct fsck {
 	int slot;
 	int item; /* DECLARING: 2 * slot is its A, and the number after that its B */
 	int unanswered;
-	int window;        /* DECLARING: maximum of `unanswered` */
-	bool deleted;      /* RENEWING: the slot is gone, and its declare is owed */
-	bool channel_gone; /* an answer said so */
+	int window;         /* DECLARING: maximum of `unanswered` */
+	bool deleted;       /* RENEWING: the slot is gone, and its declare is owed */
+	bool channel_gone;  /* an answer said so */
+	fsck_next_fn *next; /* continues after a repair or a conversion */
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 
 	enum lock_claim convert; /* as requested */
-	enum lock_claim wanted;  /* the same, or as slot 1 is held; UNKNOWN: not known, or no slots */
-	int *left;               /* owned; the slots that are held otherwise, ascending */
+	enum lock_claim
+	    wanted; /* the same, or as slot 1 is held; UNKNOWN: not known, or no slots */
+	int *left;  /* owned; the slots that are held otherwise, ascending */
 	size_t left_count;
 	size_t left_told; /* `left_count` in the last notice */
 	int converted;
@@ -66,7 +71,10 @@ struct fsck {
 void fsck_set_state(struct fsck *fsck, enum fsck_state state);
 /* The request made progress. */
 void fsck_progress(struct lock_engine *engine, const struct fsck *fsck);
-/* Ends the work with this outcome. */
+void fsck_set_outcome(struct fsck *fsck, enum reason reason, const char *text);
+/* Answers the request. */
+void fsck_tell_outcome(struct lock_engine *engine, struct fsck *fsck);
+/* Ends the work with this outcome, and drops the mutex. */
 void fsck_unlock(
     struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text);
 /* The answer is unknown because the connection died: MUTEX_LOST follows, and ends the fsck. */
@@ -77,14 +85,5 @@ bool fsck_link_has_died(const struct lock_engine *engine, enum broker_answer ans
  */
 bool fsck_take_reply(struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
     const struct broker_reply *reply);
-/* The repair is done, but for the way that slots are held: scans again. */
-void fsck_repaired(struct lock_engine *engine, struct fsck *fsck);
-/* All slots that can be converted now are. The others are in `left`. */
-void fsck_converted(struct lock_engine *engine, struct fsck *fsck);
-
-/* Repairs all findings of the scan but the way that slots are held. fsck_repaired() ends it. */
-void fsck_repair_start(struct lock_engine *engine, struct fsck *fsck);
-/* Converts the slots that are held otherwise than wanted and are free. fsck_converted() ends it. */
-void fsck_convert_start(struct lock_engine *engine, struct fsck *fsck);
 
 #endif

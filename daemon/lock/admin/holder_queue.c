@@ -3,12 +3,18 @@
 #include <stdio.h>
 
 void
-holder_queue_stays(char *ret_text, size_t size, int slot, const struct broker_reply *reply)
+holder_queue_stays(struct holder_stays *stays, int slot, const struct broker_reply *reply)
 {
-	const char *why = reply->answer == BROKER_REFUSED       ? ""
-			  : reply->answer == BROKER_UNREACHABLE ? "its node cannot be reached: "
-								: "the broker did not answer: ";
+	bool refused = reply != NULL && reply->answer == BROKER_REFUSED;
+	bool unreachable = reply != NULL && reply->answer == BROKER_UNREACHABLE;
 
-	snprintf(
-	    ret_text, size, "the holder queue of slot %d stays: %s%s", slot, why, reply->text);
+	if (stays->slot > 0)
+		return;
+	stays->slot = slot;
+	stays->reason = refused ? REASON_BROKER_REFUSED : REASON_BROKER_UNAVAILABLE;
+	snprintf(stays->text, sizeof(stays->text), "the holder queue of slot %d stays: %s%s", slot,
+	    refused       ? ""
+	    : unreachable ? "its node cannot be reached: "
+			  : "the broker did not answer ",
+	    refused || unreachable ? reply->text : "about it");
 }

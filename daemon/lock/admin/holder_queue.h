@@ -1,14 +1,23 @@
 /*
- * Words about holder queues (B) for administrators.
+ * A holder queue (B) that an administrator could not delete, in words.
  */
 #ifndef LOCK_HOLDER_QUEUE_H
 #define LOCK_HOLDER_QUEUE_H
 
-#include <stddef.h>
-
 #include "daemon/broker/broker.h"
+#include "protocol/reason.h"
 
-/* Why the B of that slot stays, after a reply to broker_delete_holder() that is a failure. */
-void holder_queue_stays(char *ret_text, size_t size, int slot, const struct broker_reply *reply);
+/* The first one of a change. Zeroed: none. */
+struct holder_stays {
+	int slot;
+	enum reason reason;
+	char text[160];
+};
+
+/*
+ * The B of that slot stays. reply: of broker_delete_holder(), a failure; NULL: no answer came. Has
+ * no effect if there is one already.
+ */
+void holder_queue_stays(struct holder_stays *stays, int slot, const struct broker_reply *reply);
 
 #endif

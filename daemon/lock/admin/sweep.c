@@ -28,6 +28,8 @@ sweep_window(const struct sweep *sweep, int first, int last, int most, int *ret_
 int
 sweep_take(struct sweep *sweep, int first, const struct broker_seen *seen)
 {
+	if (sweep->looked > 0)
+		first = sweep->looked + 1;
 	sweep->clean = true;
 	sweep->slots = mem_grow(sweep->slots, sweep->count + seen->count, sizeof(*sweep->slots));
 	for (size_t i = 0; i < seen->count; i++) {

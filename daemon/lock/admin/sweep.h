@@ -23,7 +23,7 @@ struct sweep {
  * while any slot exists, at most up to `most`.
  */
 int sweep_window(const struct sweep *sweep, int first, int last, int most, int *ret_count);
-/* The answers for a window. Returns the slot whose answer is not known; 0: none. */
+/* The answers for that window; `first` as there. Returns the slot whose answer is not known; 0: none. */
 int sweep_take(struct sweep *sweep, int first, const struct broker_seen *seen);
 /* Zeroes it. */
 void sweep_done(struct sweep *sweep);
