@@ -456,7 +456,7 @@ static void
 channel_bury(
     struct amqp_channels *channels, struct channel *channel, const amqp_channel_close_t *close)
 {
-	char *text = amqp_frame_words(close->reply_text);
+	char *text = amqp_request_words(close);
 	int code = close->reply_code;
 	struct request *request, *refused = find_refused(channel, close);
 	uint64_t id = channel->id;
@@ -484,7 +484,7 @@ channel_bury(
 static void
 handler_closed(const struct amqp_raw_handler *handler, const amqp_channel_close_t *close)
 {
-	char *text = amqp_frame_words(close->reply_text);
+	char *text = amqp_request_words(close);
 
 	if (handler != NULL)
 		handler->closed(

@@ -1,6 +1,10 @@
 #include "daemon/broker/request.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "daemon/amqp/frame.h"
+#include "daemon/base/mem.h"
 
 /* The consumer of a claim. A channel has one at a time. */
 #define TAG "h"
@@ -175,6 +179,38 @@ static bool
 begins(const char *text, const char *words)
 {
 	return strncmp(text, words, strlen(words)) == 0;
+}
+
+/* The permission that the method of a channel.close needs. NULL: one of several, or none. */
+static const char *
+permission(const amqp_channel_close_t *close)
+{
+	switch ((amqp_method_number_t)close->class_id << 16 | close->method_id) {
+	case AMQP_QUEUE_DECLARE_METHOD:
+	case AMQP_QUEUE_DELETE_METHOD:
+	case AMQP_EXCHANGE_DECLARE_METHOD:
+		return "configure";
+	case AMQP_BASIC_PUBLISH_METHOD:
+		return "write";
+	case AMQP_BASIC_CONSUME_METHOD:
+	case AMQP_BASIC_GET_METHOD:
+		return "read";
+	default:
+		return NULL;
+	}
+}
+
+char *
+amqp_request_words(const amqp_channel_close_t *close)
+{
+	static const char refused[] = "ACCESS_REFUSED - ";
+	char *words = amqp_frame_words(close->reply_text), *complete;
+
+	if (!begins(words, "ACCESS_REFUSED - access to ") || permission(close) == NULL)
+		return words;
+	complete = mem_printf("%s%s %s", refused, permission(close), words + strlen(refused));
+	free(words);
+	return complete;
 }
 
 /* 406. The queue exists if the declaration of a durable queue is refused for its arguments. */

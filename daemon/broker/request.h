@@ -45,6 +45,11 @@ bool amqp_request_is_blamed(const amqp_channel_close_t *close);
  * before.
  */
 bool amqp_request_is_refused_by(amqp_method_number_t method, const amqp_channel_close_t *close);
+/*
+ * The broker's words for a channel.close; the caller frees them. Those of RabbitMQ 3.10 do not say
+ * which permission is missing, and are completed to the words of later versions.
+ */
+char *amqp_request_words(const amqp_channel_close_t *close);
 /* The meaning of that refusal. text: the broker's words. */
 enum broker_answer amqp_request_refusal(enum amqp_request what, int code, const char *text);
 

@@ -98,9 +98,7 @@ class Alarm(unittest.TestCase):
         states = dict(line.split("\t") for line in
                       RABBIT.ctl("list_connections", "pid", "state").splitlines())
         publishers = {channel[0] for channel in channels if channel[1] == "true"}
-        holders = {line.split("\t")[1] for line in
-                   RABBIT.ctl("list_queues", "name", "owner_pid").splitlines()
-                   if line.split("\t")[0].endswith("-B")}
+        holders = {pid for queue, pid in RABBIT.holders().items() if queue.endswith("-B")}
         self.assertTrue(holders)
         self.assertTrue(publishers)
         self.assertFalse(holders & publishers)
@@ -112,11 +110,8 @@ class Alarm(unittest.TestCase):
         """pid and packets that the broker has read, of the lock connection and of the auxiliary connection, if any."""
         rows = [line.split("\t") for line in
                 RABBIT.ctl("list_connections", "pid", "recv_cnt").splitlines()]
-        owners = {line.split("\t")[1] for line in
-                  RABBIT.ctl("list_queues", "name", "owner_pid").splitlines()
-                  if line.split("\t")[0] == self.name + "-1-B"}
+        hold = RABBIT.holders()[self.name + "-1-B"]
         read = {row[0]: int(row[1]) for row in rows if row[-1].isdigit()}
-        (hold,) = owners
         return (hold, read.pop(hold)), sorted(read.items())
 
     def test_who_waits_for_what_is_not_there_is_no_reason_to_claim_it_again_and_again(self):

@@ -12,14 +12,22 @@ from wire import wait_until
 class Chaos(unittest.TestCase):
     deadline = 180
 
-    def test_anything_in_any_order(self):
+    def chaos(self, *ways):
         rabbit = self.enterContext(Rabbit())
-        daemons = [Daemon(self, "--rescan-interval", "0.2", broker=rabbit.url) for _ in range(2)]
+        daemons = [Daemon(self, "--rescan-interval", "0.2", *(("--claim", way) if way else ()), broker=rabbit.url)
+                   for way in ways]
         for daemon in daemons:
             daemon.wait_broker()
-        chaos(self, daemons, SEED, 2500)
-        wait_until(lambda: not [queue for queue in rabbit.ctl("list_queues", "name").split()
-                                if queue.endswith(("-B", "-M"))], 20, "no B is left behind")
+        chaos(self, daemons, SEED, 1500)
+        wait_until(lambda: not [queue for queue in rabbit.holders() if queue.endswith(("-B", "-M"))], 20,
+                   "no slot is held")
+
+    def test_anything_in_any_order(self):
+        self.chaos(None, None)
+
+    def test_two_settings(self):
+        """Semaphores of both ways, made and destroyed by both daemons, and mutexes that change their way."""
+        self.chaos("exclusive-queue", "consumer")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""Two daemons on one RabbitMQ, twenty local peers each, all after three slots (tests/harness/hammer.py).
+"""Two daemons on one RabbitMQ, twenty local peers each, all after the same slots (tests/harness/hammer.py).
 
-HAMMER_SECONDS says how long (6); `make hammer` makes it 30.
+One daemon has the setting `claim = exclusive-queue`, and the other one `claim = consumer`. Both use the semaphores that
+each of them created, in the way of their slots, and the same mutex.
+
+HAMMER_SECONDS says how long in all (6); `make hammer` makes it 30.
 """
 
 import unittest
@@ -11,19 +14,44 @@ from hammer import SECONDS, hammer
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
+WAYS = ("exclusive-queue", "consumer")
+RABBIT = Rabbit()
+
+
+def setUpModule():
+    unittest.addModuleCleanup(RABBIT.close)
+    RABBIT.start()
+
 
 class Hammer(unittest.TestCase):
     deadline = SECONDS + 120
 
-    def test_never_two_holders_of_a_slot(self):
-        rabbit = self.enterContext(Rabbit())
-        daemons = [Daemon(self, "--rescan-interval", "0.1", broker=rabbit.url) for _ in range(2)]
-        for daemon in daemons:
+    def setUp(self):
+        self.daemons = [Daemon(self, "--rescan-interval", "0.1", "--claim", way, broker=RABBIT.url) for way in WAYS]
+        for daemon in self.daemons:
             daemon.wait_broker()
-        Wire(daemons[0]).call("create", name="hammer", slots=3)
-        hammer(self, daemons, "hammer", 3, 20, SECONDS)
-        wait_until(lambda: not [queue for queue in rabbit.ctl("list_queues", "name").split()
-                                if queue.endswith("-B")], 20, "no B is left behind")
+
+    def hammer(self, name, slots, **more):
+        hammer(self, self.daemons, name, slots, 20, SECONDS / 3, **more)
+        wait_until(lambda: not [queue for queue in RABBIT.holders() if queue.endswith(("-B", "-M"))], 20,
+                   "no slot is held")
+
+    def create(self, way):
+        """By the daemon whose setting it is; what the other one sees."""
+        here, there = sorted(self.daemons, key=lambda daemon: daemon is not self.daemons[WAYS.index(way)])
+        Wire(here).call("create", name=way, slots=3)
+        self.assertEqual(Wire(there).call("explain", name=way)["claim"], way)
+
+    def test_exclusive_queues(self):
+        self.create("exclusive-queue")
+        self.hammer("exclusive-queue", 3)
+
+    def test_consumers(self):
+        self.create("consumer")
+        self.hammer("consumer", 3)
+
+    def test_a_mutex_that_each_daemon_holds_in_its_way(self):
+        self.hammer("mutex", 1, kind="mutex")
 
 
 if __name__ == "__main__":

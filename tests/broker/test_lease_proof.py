@@ -11,9 +11,12 @@ Where the broker lives, another daemon waits for the slots and gets them when th
 must be after the child's last sign of life. A daemon that wakes then, three heartbeats late, has a peer
 that waits for the slot that `run` gave up: it must not get it while the other one has it.
 
-LEASE_ROUNDS says how many rounds of each (3); `make lease-proof` makes it 20.
+The slots of every other round are held by exclusive queues, and those of the rounds between by consumers.
+
+LEASE_ROUNDS says how many rounds of each (4); `make lease-proof` makes it 20.
 """
 
+import itertools
 import os
 import random
 import struct
@@ -30,10 +33,11 @@ from wait import wait_until
 from wire import Wire
 
 HEARTBEAT = 5
-ROUNDS = int(os.environ.get("LEASE_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("LEASE_ROUNDS", "4"))
 AT_ONCE = 4  # rounds of each kind; more would measure how busy the machine is
 SHORT = 3.0
 SEED = int(os.environ.get("LOCKBROKER_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
+WAYS = ("exclusive-queue", "consumer")
 TROUBLE = ("lock connection", "auxiliary connection", "lost", "lease", "broker")
 
 # The child of the shell, and the shell itself, are deaf to TERM: only KILL of the whole group ends both.
@@ -60,7 +64,8 @@ class Round:
 
     def __init__(self, test, number, url):
         self.test = test
-        self.name = f"{self.kind}-{number}"
+        self.claim = WAYS[number % 2]
+        self.name = f"{self.kind}-{self.claim}-{number}"
         self.daemon = Daemon(test, "--heartbeat", str(HEARTBEAT), "--rescan-interval", "0.5", broker=url,
                              expect=TROUBLE)
         self.beats = os.path.join(self.daemon.dir, "beats")
@@ -75,7 +80,7 @@ class Round:
     def hold(self):
         self.daemon.wait_broker()
         self.peer = Wire(self.daemon)
-        self.peer.call("create", name=self.name, slots=2)
+        self.peer.call("create", name=self.name, slots=2, claim=self.claim)
         grant = self.peer.call("acquire", name=self.name, timeout=5, lease=True)
         self.lock = grant["lock"]
         self.margin = grant["lease"]["margin"]
@@ -329,8 +334,8 @@ class LeaseProof(unittest.TestCase):
         wait_until(over, 5 * HEARTBEAT, "every child is gone, and what must be told is told")
 
     def report(self, rounds):
-        for kind in (FrozenBroker, CutNetwork, FrozenDaemon):
-            mine = [one for one in rounds if isinstance(one, kind)]
+        for kind, claim in itertools.product((FrozenBroker, CutNetwork, FrozenDaemon), WAYS):
+            mine = [one for one in rounds if isinstance(one, kind) and one.claim == claim]
             child = max(one.after_answer(max(one.last_beat(), one.ended_at)) for one in mine)
             words = f"the child gone after {child:.2f} s at worst"
             if kind.daemon_lives:
@@ -338,7 +343,7 @@ class LeaseProof(unittest.TestCase):
             if issubclass(kind, Rivalled):
                 words += (", the slot somebody else's after "
                           f"{min(one.after_answer(one.taken_at) for one in mine):.2f} s at least")
-            print(f"{kind.kind} silent, {len(mine)} rounds: {words}; {2 * HEARTBEAT} s allowed")
+            print(f"{kind.kind} silent, {claim}, {len(mine)} rounds: {words}; {2 * HEARTBEAT} s allowed")
 
 
 if __name__ == "__main__":

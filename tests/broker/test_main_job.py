@@ -2,6 +2,7 @@
 moment their peer, their daemon or their broker is gone; the broker's refusals are passed on in words.
 """
 
+import json
 import os
 import re
 import statistics
@@ -10,7 +11,7 @@ import time
 import unittest
 
 import tap
-from daemon import Daemon, clean_environment, program
+from daemon import CLAIM, Daemon, clean_environment, program
 from openrpc import SOURCE
 from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
@@ -18,6 +19,7 @@ from wire import Wire, WireError, wait_until
 # While the broker is away, both of these are said; nothing else may be.
 BROKER_TROUBLE = "broker|amqp|connection"
 RABBIT = Rabbit()
+WAYS = ("exclusive-queue", "consumer")
 # Three patterns after each other, on one line or several.
 RIGHTS = r"'(.+?)'[ \\\n]+'(.+?)'[ \\\n]+'(.+?)'"
 
@@ -27,14 +29,14 @@ def setUpModule():
     RABBIT.start()
 
 
-def slot_queues(name):
-    """The B queues of a name that exist now: {queue: the connection that owns it}."""
-    rows = [line.split("\t") for line in RABBIT.ctl("list_queues", "name", "owner_pid").splitlines()]
-    return {row[0]: row[1] for row in rows if row[0].startswith(name) and row[0].endswith("-B")}
+def held_queues(name):
+    """The holder queues of a name that are held now: {queue: the connection of its holder}."""
+    return {queue: pid for queue, pid in RABBIT.holders().items() if queue.startswith(name) and queue.endswith("-B")}
 
 
 class Main(unittest.TestCase):
     deadline = 120
+    claim = CLAIM  # how the slots are held
 
     def daemon(self, *options, url=RABBIT.url, **more):
         daemon = Daemon(self, *options, broker=url, **more)
@@ -43,8 +45,8 @@ class Main(unittest.TestCase):
 
     def create(self, daemon, slots=1):
         """A semaphore of a name that no other test uses."""
-        name = self.id().rpartition(".")[2]
-        Wire(daemon).call("create", name=name, slots=slots)
+        name = ".".join(self.id().split(".")[-2:])
+        Wire(daemon).call("create", name=name, slots=slots, claim=self.claim)
         return name
 
 
@@ -97,25 +99,29 @@ class Freed(Main):
         holder = Wire(here)
         for _ in range(3):
             holder.call("acquire", name=name, timeout=0)
-        self.assertEqual(len(slot_queues(name)), 3)
+        self.assertEqual(len(held_queues(name)), 3)
         here.stop()
-        self.assertEqual(slot_queues(name), {})
+        self.assertEqual(held_queues(name), {})
+
+
+class FreedByConsumers(Freed):
+    claim = "consumer"
 
 
 class Held(Main):
-    def test_a_grant_is_a_queue_of_the_lock_connection(self):
+    def test_a_grant_is_a_holder_queue_of_the_lock_connection(self):
         here = self.daemon()
         name = self.create(here, 2)
         peer = Wire(here)
         first = peer.call("acquire", name=name, timeout=0)
         second = peer.call("acquire", name=name, timeout=0)
         self.assertEqual({first["slot"], second["slot"]}, {1, 2})
-        self.assertEqual(set(slot_queues(name)), {f"{name}-1-B", f"{name}-2-B"})
+        self.assertEqual(set(held_queues(name)), {f"{name}-1-B", f"{name}-2-B"})
         self.assertEqual(peer.call("verify", lock=first["lock"])["slot"], first["slot"])
         refused = peer.error("acquire", name=name, timeout=0)
         self.assertEqual((refused.reason, refused.data["slots"]), ("would-block", 2))
         peer.call("release", lock=first["lock"])
-        self.assertEqual(set(slot_queues(name)), {f"{name}-{second['slot']}-B"})
+        self.assertEqual(set(held_queues(name)), {f"{name}-{second['slot']}-B"})
         self.assertEqual(peer.error("verify", lock=first["lock"]).reason, "not-held")
 
     def test_500_peers_one_link_a_channel_each(self):
@@ -129,8 +135,8 @@ class Held(Main):
         self.assertEqual(slots, set(range(1, count + 1)))
         print(f"RSS of the daemon: {before} KiB with none, {here.rss()} KiB with {count} holds")
 
-        owners = set(slot_queues(name).values())
-        self.assertEqual(len(owners), 1, "the Bs belong to one connection")
+        owners = set(held_queues(name).values())
+        self.assertEqual(len(owners), 1, "one connection holds all")
         channels = {}
         for line in RABBIT.ctl("list_channels", "connection", "pid").splitlines():
             owner = line.split("\t")[0]
@@ -143,7 +149,7 @@ class Held(Main):
 
         for peer in peers:
             peer.hang_up()
-        wait_until(lambda: not slot_queues(name), 30, "no B is left")
+        wait_until(lambda: not held_queues(name), 30, "no slot is held")
 
     def test_least_permissions(self):
         """What README.md says a daemon needs, for all of its work and for taking slots alone."""
@@ -152,41 +158,32 @@ class Held(Main):
         with open(os.path.join(SOURCE, "man/lockbrokerd.8.in"), encoding="utf-8") as file:
             self.assertEqual(re.findall(RIGHTS, file.read().replace(r"\e", "\\")), [everything])
         RABBIT.ctl("add_vhost", "locks")
-        RABBIT.ctl("add_user", "lockbroker", "secret")
-        RABBIT.ctl("set_permissions", "-p", "locks", "lockbroker", *everything)
-        admin = self.daemon(url=f"amqp://lockbroker:secret@127.0.0.1:{RABBIT.port}/locks")
-        name = self.create(admin, 2)
-        self.use(admin, name)
+        for user, permissions in ("lockbroker", everything), ("worker", taking):
+            RABBIT.ctl("add_user", user, "secret")
+            RABBIT.ctl("set_permissions", "-p", "locks", user, *permissions)
+        for way in WAYS:
+            with self.subTest(way=way):
+                self.work_with_least_permissions(way)
+
+    def work_with_least_permissions(self, way):
+        name = f"least-{way}"
+        admin = self.daemon("--claim", way, url=f"amqp://lockbroker:secret@127.0.0.1:{RABBIT.port}/locks")
         peer = Wire(admin)
-        by_consumer = name + "-consumer"
-        peer.call("create", name=by_consumer, slots=2, claim="consumer")
-        self.use(admin, by_consumer)
-        for convert in ("exclusive-queue", "consumer"):
-            self.assertEqual(peer.call("fsck", name=by_consumer, repair=True, convert=convert)["converted"], 2)
+        peer.call("create", name=name, slots=2)
+        self.use(admin, name)
         for slots in ("unlimited", 0, 3, 2):
             peer.call("resize", name=name, slots=slots)
-        self.assertEqual([row["name"] for row in peer.call("list")["semaphores"]], [name, by_consumer])
+        self.assertIn(name, [row["name"] for row in peer.call("list")["semaphores"]])
         self.assertTrue(peer.call("fsck", name=name, repair=True)["clean"])
+        for other in *WAYS, way:
+            self.assertEqual(peer.call("fsck", name=name, repair=True, convert=other)["claim"], other)
         peer.call("create", name=name + "-3", slots=1)
         peer.call("destroy", name=name + "-3")
 
-        # One with the permissions of before there were consumers: it cannot read holder queues.
-        RABBIT.ctl("add_user", "old", "secret")
-        RABBIT.ctl("set_permissions", "-p", "locks", "old", ".*", r"^amq\.default$|^lockbroker=",
-                   "^lockbroker=|.-(W|A(-[0-9]+)?)$")
-        old = self.daemon(url=f"amqp://old:secret@127.0.0.1:{RABBIT.port}/locks", expect=["ACCESS_REFUSED"])
-        self.use(old, name)
-        refused = Wire(old).error("acquire", name=by_consumer, timeout=5)
-        self.assertEqual(refused.reason, "broker-refused")
-        self.assertIn(f"'{by_consumer}-1-B'", refused.message)
-
         # One that only takes and gives back: no A, no administration.
-        RABBIT.ctl("add_user", "worker", "secret")
-        RABBIT.ctl("set_permissions", "-p", "locks", "worker", *taking)
-        worker = self.daemon("--claim", "consumer", url=f"amqp://worker:secret@127.0.0.1:{RABBIT.port}/locks",
+        worker = self.daemon("--claim", way, url=f"amqp://worker:secret@127.0.0.1:{RABBIT.port}/locks",
                              expect=["ACCESS_REFUSED"])
         self.use(worker, name)
-        self.use(worker, by_consumer)
         for method, params in (("create", {"name": name + "-2", "slots": 1}), ("list", {})):
             refused = Wire(worker).error(method, **params)
             self.assertEqual(refused.reason, "broker-refused")
@@ -199,6 +196,77 @@ class Held(Main):
             peer.call("verify", lock=held)
             peer.call("release", lock=held)
         self.assertEqual(peer.call("size", name=name)["slots"], 2)
+
+
+class OldPermissions(Main):
+    """Those of a daemon that held slots by exclusive queues alone, after it is told to hold them by consumers."""
+
+    EVERYTHING = (".*", r"^amq\.default$|^lockbroker=", "^lockbroker=|.-(W|A(-[0-9]+)?)$")
+
+    def setUp(self):
+        self.vhost = self.id().rpartition(".")[2]
+        everything, all_of_it = ", ".join(f"<<{json.dumps(one)}>>" for one in self.EVERYTHING), '<<".*">>'
+        RABBIT.ctl("eval", f"""
+            Vhost = <<"{self.vhost}">>, User = Vhost, By = <<"tests">>,
+            Permit = fun(Who, Configure, Write, Read) ->
+                ok = rabbit_auth_backend_internal:set_permissions(Who, Vhost, Configure, Write, Read, By) end,
+            ok = rabbit_vhost:add(Vhost, By),
+            ok = rabbit_auth_backend_internal:add_user(User, <<"secret">>, By),
+            Permit(<<"guest">>, {all_of_it}, {all_of_it}, {all_of_it}), Permit(User, {everything}).""")
+        self.peer = Wire(self.daemon("--claim", "consumer", expect=["ACCESS_REFUSED"],
+                                     url=f"amqp://{self.vhost}:secret@127.0.0.1:{RABBIT.port}/{self.vhost}"))
+
+    def permit(self, *patterns):
+        RABBIT.ctl("set_permissions", "-p", self.vhost, self.vhost, *patterns)
+
+    def refused(self, permission, queue, method="acquire", **params):
+        """The request is refused, in words that name the permission and the queue."""
+        error = self.peer.error(method, **params)
+        print(error.message)
+        self.assertEqual(error.reason, "broker-refused")
+        self.assertRegex(error.message, f"ACCESS_REFUSED - {permission} access to (queue|exchange) '{queue}' "
+                         f"in vhost '{self.vhost}' refused for user '{self.vhost}'")
+
+    def locks(self, **params):
+        held = self.peer.call("acquire", timeout=5, **params)["lock"]
+        self.peer.call("verify", lock=held)
+        self.peer.call("release", lock=held)
+
+    def test_no_read_permission(self):
+        """Slots held by exclusive queues go on as before."""
+        for name, claim in ("old", "exclusive-queue"), ("new", "consumer"):
+            self.peer.call("create", name=name, slots=1, claim=claim)
+        for timeout in (0, 30):
+            self.refused("read", "new-1-B", name="new", timeout=timeout)
+            self.refused("read", "m-M", name="m", kind="mutex", timeout=timeout)
+        self.locks(name="old")
+        # Whoever may, gets what was refused.
+        other = Wire(self.daemon("--claim", "consumer", url=f"{RABBIT.url}/{self.vhost}"))
+        for params in {"name": "new"}, {"name": "m", "kind": "mutex"}:
+            other.call("release", lock=other.call("acquire", timeout=0, **params)["lock"])
+        self.permit(".*", self.EVERYTHING[1], "^lockbroker=|.-([MW]|[AB](-[0-9]+)?)$")
+        self.locks(name="new")
+        self.locks(name="m", kind="mutex")
+
+    def test_no_configure_permission(self):
+        """To create a semaphore declares its holder queues; so does a mutex with its own."""
+        self.permit("^lockbroker=|^new$|.-([AW]|1-B)$", ".*", ".*")
+        self.refused("configure", "new-2-B", "create", name="new", slots=2)
+        self.assertEqual([row["exists"] for row in self.peer.call("list")["semaphores"]], [False])
+        self.refused("configure", "m-M", name="m", kind="mutex", timeout=0)
+        self.permit(".*", ".*", ".*")
+        self.peer.call("create", name="new", slots=2)
+        self.locks(name="new")
+        self.locks(name="m", kind="mutex")
+
+    def test_no_write_permission(self):
+        """Nothing can be probed; a slot is claimed unseen."""
+        admin = Wire(self.daemon(url=f"{RABBIT.url}/{self.vhost}"))
+        admin.call("create", name="new", slots=1, claim="consumer")
+        self.permit(".*", "^$", ".*")
+        self.refused("write", "amq.default", "size", name="new")
+        self.refused("write", "amq.default", "create", name="newer")
+        self.locks(name="new")
 
 
 class Broker(Main):

@@ -105,8 +105,8 @@ def chaos(test, daemons, seed, steps):
     print(f"LOCKBROKER_TEST_SEED={seed}")
     dice = random.Random(seed)
     watchers = [Wire(daemon) for daemon in daemons]
-    for name in NAMES:
-        watchers[0].call("create", name=name, slots=2)
+    for number, name in enumerate(NAMES):
+        watchers[number % len(watchers)].call("create", name=name, slots=2)
     peers = []
     for step in range(steps):
         if not peers or len(peers) < 25 and dice.random() < 0.1:

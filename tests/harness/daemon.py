@@ -7,6 +7,9 @@
 The daemon is up when the constructor returns. At the end of the test it is stopped with SIGTERM. The test fails if
 the exit status is not 0, or if the log has a failed assertion or a sanitizer's report. It also fails if the log has a
 warning or an error that the test did not announce with `expect`.
+
+CLAIM=consumer in the environment makes every daemon start with `--claim consumer`, if neither the options nor the
+configuration of the test say otherwise.
 """
 
 import os
@@ -23,6 +26,8 @@ import wire
 from wait import wait_until
 
 BUILD = os.environ.get("top_builddir", "build")
+# How slots are held if the test does not say it.
+CLAIM = os.environ.get("CLAIM") or "exclusive-queue"
 
 # Lines that no log may have, even if a test expects them.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")
@@ -76,6 +81,8 @@ class Daemon:
                 self.config_head = f"broker = {broker}\n"
             else:
                 self.command += ["--broker", broker]
+        if CLAIM != "exclusive-queue" and "--claim" not in options and not re.search(r"^claim\b", config, re.MULTILINE):
+            self.command += ["--claim", CLAIM]
         self.command += options
         self.write_config(config)
         test.addCleanup(self._teardown)

@@ -19,13 +19,13 @@ SEED = int(os.environ.get("HAMMER_SEED", "0")) or random.randrange(1, 1 << 32)
 class Hammerer(threading.Thread):
     """One peer: connects anew whenever it has hung up."""
 
-    def __init__(self, daemon, name, seed, until):
+    def __init__(self, daemon, name, seed, until, kind="semaphore"):
         super().__init__(daemon=True)
         self.path = daemon.socket
-        self.name_wanted = name
+        self.wanted = {"name": name, "kind": kind}
         self.random = random.Random(seed)
         self.until = until
-        self.spans = []  # (from, to, slot)
+        self.spans = []  # (from, to, slot); a mutex is slot 1
         self.refused = {}
         self.hung_up_holding = self.hung_up_asking = self.lost = 0
         self.failure = None
@@ -44,7 +44,7 @@ class Hammerer(threading.Thread):
 
     def round(self, peer):
         """One try; False when it ended by hanging up."""
-        asked = peer.request("acquire", name=self.name_wanted, timeout=self.random.choice((0, 0.1, 0.5, 2)))
+        asked = peer.request("acquire", **self.wanted, timeout=self.random.choice((0, 0.1, 0.5, 2)))
         if self.random.random() < 0.1:
             time.sleep(self.random.random() * 0.005)
             self.hung_up_asking += 1
@@ -69,7 +69,7 @@ class Hammerer(threading.Thread):
                for note in peer.notifications):
             self.lost += 1
             return True
-        self.spans.append((began, time.monotonic(), grant["slot"]))
+        self.spans.append((began, time.monotonic(), grant["slot"] or 1))
         if self.random.random() < 0.2:
             self.hung_up_holding += 1
             return False
@@ -93,11 +93,11 @@ def overlaps(spans):
     return [(a, b) for a, b in zip(ordered, ordered[1:]) if b[0] < a[1]]
 
 
-def hammer(test, daemons, name, slots, peers_each, seconds):
+def hammer(test, daemons, name, slots, peers_each, seconds, kind="semaphore"):
     """Lets them hammer, and fails the test when what they saw cannot be."""
     print(f"HAMMER_SEED={SEED}")
     until = time.monotonic() + seconds
-    peers = [Hammerer(daemon, name, SEED + i, until)
+    peers = [Hammerer(daemon, name, SEED + i, until, kind)
              for i in range(peers_each) for daemon in daemons]
     for peer in peers:
         peer.start()

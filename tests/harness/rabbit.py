@@ -344,6 +344,21 @@ class Rabbit:
             raise RabbitError(f"rabbitmqctl {' '.join(args)}: {done.stdout}{done.stderr}")
         return done.stdout
 
+    def holders(self, vhost="/"):
+        """The queues that a connection has declared as exclusive ones or consumes from, each with the process id of
+        that connection at the broker. They include the holder queues of all slots that are held, in either way."""
+        rows = self.ctl("eval", """
+            Connection = fun(Channel) -> [{_, Pid}] = rabbit_channel:info(Channel, [connection]), Pid end,
+            Holders = fun(Queue) -> case amqqueue:get_exclusive_owner(Queue) of
+                none -> [catch Connection(element(1, One)) || One <- rabbit_amqqueue:consumers(Queue)];
+                Owner -> [Owner] end end,
+            [io:format("~ts\t~s~n", [element(4, amqqueue:get_name(Queue)), rabbit_misc:pid_to_string(Pid)])
+             || Queue <- rabbit_amqqueue:list(<<"%s">>), Pid <- Holders(Queue), is_pid(Pid)],
+            done.""" % vhost).splitlines()
+        if rows[-1:] != ["done"]:
+            raise RabbitError(f"rabbitmqctl eval: {rows}")
+        return dict(row.split("\t") for row in rows[:-1])
+
     def __enter__(self):
         try:
             return self.start()
