@@ -1,6 +1,7 @@
 """Locks with a holder and a rival that ask different nodes; the times at which both are told something."""
 
 import os
+import select
 import time
 
 import cluster
@@ -31,16 +32,27 @@ def release():
 
 class Contest:
     """A holder behind one daemon, and a rival that waits behind another. home: the daemon whose node makes the slot
-    queue, and keeps it, as it is a classic queue. None: a true mutex, which has no slot queue."""
+    queue, and keeps it, as it is a classic queue. None: a true mutex, which has no slot queue.
 
-    def __init__(self, name, holder, rival, home=None):
+    claim="consumer": the slot is held by a consumer, and home's node keeps the holder queue as well. With kind="mutex"
+    a client of home, a daemon with the same setting, makes the holder queue. near: a daemon at the holder's side of a
+    partition, for one more rival."""
+
+    def __init__(self, name, holder, rival, home=None, near=None, kind=None, claim="exclusive-queue"):
         self.name = name
-        self.params = {"name": name, "kind": "semaphore" if home else "mutex"}
+        self.kind = kind or ("semaphore" if home else "mutex")
+        self.params = {"name": name, "kind": self.kind}
         if home is not None:
             admin = Wire(home)
-            admin.call("create", name=name, slots=1)
+            if self.kind == "mutex":
+                admin.call("release", lock=admin.call("acquire", timeout=10, **self.params)["lock"])
+            else:
+                admin.call("create", name=name, slots=1, claim=claim)
             admin.hang_up()
         self.holder, self.rival = Wire(holder), Wire(rival)
+        self.peers = {"holder": self.holder, "rival": self.rival}
+        if near is not None:
+            self.peers["near"] = Wire(near)
         grant = self.holder.call("acquire", lease=True, timeout=10, **self.params)
         self.lock = grant["lock"]
         # From the sending of a question that is answered to the end of the lease.
@@ -50,12 +62,15 @@ class Contest:
         self.verifies = {}  # (peer, id): "holder" or "rival"
         self.said = {}  # the same: an error word, or "held"
         self.times = {}  # event: its time
-        self.wait()
-        self.rival.notification("waiting")
+        self.why = None  # in the daemon's words, if the holder has lost it
+        for who, peer in self.peers.items():
+            if who != "holder":
+                self.wait(peer)
+                peer.notification("waiting")
 
-    def wait(self):
+    def wait(self, peer=None):
         """The rival asks for the lock, again too."""
-        self.rival.request("acquire", progress=True, **self.params)
+        (peer or self.rival).request("acquire", progress=True, **self.params)
 
     # ---- what is told ----
 
@@ -63,30 +78,36 @@ class Contest:
         self.times.setdefault(what, now())
 
     def read(self):
-        """Takes what both have been told by now."""
-        for peer, who in (self.holder, "holder"), (self.rival, "rival"):
+        """Takes what all have been told by now."""
+        for who, peer in self.peers.items():
             if peer.socket.fileno() < 0:
                 continue
-            peer.pump()
+            if peer.rest or select.select([peer.socket], [], [], 0)[0]:
+                peer.pump()
             while peer.notifications:
                 note = peer.notifications.popleft()
                 if note["method"] == "lease":
-                    self.safe_until = max(self.safe_until, note["params"]["safe_until"])
-                elif note["method"] in ("lost", "revoked"):
+                    if who == "holder":
+                        self.safe_until = max(self.safe_until, note["params"]["safe_until"])
+                elif note["method"] in ("lost", "revoked", "suspect"):
                     self.note(f"{who} {note['method']}")
+                    if (who, note["method"]) == ("holder", "lost"):
+                        self.why = note["params"]["why"]
             while peer.replies:
-                self.answer(peer, peer.replies.popleft())
+                self.answer(who, peer, peer.replies.popleft())
 
-    def answer(self, peer, reply):
-        """A reply to the rival's acquire, or to a verify."""
+    def answer(self, who, peer, reply):
+        """A reply to a rival's acquire, or to a verify."""
         said = reply["error"]["data"]["reason"] if "error" in reply else "held"
         if (peer, reply["id"]) in self.verifies:
             self.said[self.verifies.pop((peer, reply["id"]))] = said
-        elif said == "held":
+        elif said != "held":
+            self.note(f"{who} {said}")
+        elif who == "rival":
             self.note("granted")
             self.rival_lock = reply["result"]["lock"]
         else:
-            self.note("rival " + said)
+            self.note(f"{who} granted")
 
     def verify(self):
         """Both ask whether they hold it; `said` has the words when `verifies` is empty."""
@@ -96,8 +117,8 @@ class Contest:
                 self.verifies[peer, peer.request("verify", lock=lock)] = who
 
     def leave(self):
-        self.holder.hang_up()
-        self.rival.hang_up()
+        for peer in self.peers.values():
+            peer.hang_up()
 
     # ---- what it means ----
 
@@ -130,41 +151,44 @@ class Contest:
         return self.granted_at is not None and len({"holder lost", "rival lost"} & set(self.times)) == 1
 
     def overlap(self):
-        """For how many seconds both have believed that they hold it."""
-        if self.granted_at is None:
-            return 0
-        ended = min(self.times.get(f"{who} lost", now()) for who in ("holder", "rival"))
-        return max(0, ended - self.granted_at)
+        """For how many seconds two have believed that they hold it."""
+        began = {"holder": 0, "rival": self.granted_at, "near": self.times.get("near granted")}
+        spans = [(since, self.times.get(f"{who} lost", now())) for who, since in began.items() if since is not None]
+        return max([0] + [min(one[1], other[1]) - max(one[0], other[0]) for one in spans for other in spans
+                          if one is not other])
 
     def line(self, began):
-        return f"{self.name:<34}" + "  ".join(f"{what} {when - began:5.1f}" for what, when in
+        return f"{self.name:<40}" + "  ".join(f"{what} {when - began:5.1f}" for what, when in
                                             sorted(self.times.items(), key=lambda item: item[1]))
 
 
 def observe(contests, until, seconds, what):
     """Reads all contests until that is so."""
-    def over():
+    deadline = now() + seconds
+    while True:
         for contest in contests:
             contest.read()
-        return until()
-    try:
-        wait_until(over, seconds, what)
-    except AssertionError as error:
-        told = "\n".join(contest.line(now()) for contest in contests)
-        raise AssertionError(f"{error}; seconds before now:\n{told}") from None
+        if until():
+            return
+        if now() > deadline:
+            told = "\n".join(contest.line(now()) for contest in contests)
+            raise AssertionError(f"not within {seconds} s: {what}; seconds before now:\n{told}")
+        sockets = [peer.socket for contest in contests for peer in contest.peers.values() if peer.socket.fileno() >= 0]
+        select.select(sockets, [], [], 0.02)
 
 
 class ContestCase(cluster.TestCase):
     """A cluster of three, and daemons at n1, which may be cut off, and at the others."""
 
     deadline = 300
-    rounds = 0
+    net_ticktime = NET_TICKTIME
 
     def start(self, **more):
         self.hosts = self.enterContext(cluster.Network())
-        self.nodes = self.enterContext(cluster.Cluster(self.hosts, net_ticktime=NET_TICKTIME, **more))
+        self.nodes = self.enterContext(cluster.Cluster(self.hosts, net_ticktime=self.net_ticktime, **more))
         settings = ", ".join(f"{key} {value}" for key, value in more.items())
-        print(f"RabbitMQ {version()}, {settings or 'ignore'}, net_ticktime {NET_TICKTIME}: {self.id().split('.')[-1]}")
+        print(f"RabbitMQ {version()}, {settings or 'ignore'}, net_ticktime {self.net_ticktime}: "
+              f"{self.id().split('.')[-1]}")
 
     def daemon(self, host, *nodes, options=OPTIONS):
         daemon = self.nodes.daemon(self, host, *nodes, options=options, expect=TROUBLE)

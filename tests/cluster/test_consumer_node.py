@@ -1,0 +1,239 @@
+"""Slots that are held by consumers, and what happens to single nodes: links that are reset, nodes that are frozen,
+killed or restarted at once, and administrators at the other side of a partition. docs/SAFETY.md has the results.
+
+CLUSTER_ROUNDS: how often each test of resets resets."""
+
+import os
+
+import cluster
+from consumers import LEASE, ConsumerCase, ConsumerContest
+from contest import ALONE, LONG, OTHERS, SLACK, now, observe, release
+from wire import Wire, WireError
+
+ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "3" if LONG else "1"))
+EACH = 4
+AT_ONCE = 1.0
+
+
+class Resets(ConsumerCase):
+    """A firewall answers with resets. A node that hears one frees the slots of the other side at once, and waits for no
+    silence: the lease does not protect the holder."""
+
+    deadline = 120 + 60 * ROUNDS
+
+    def start(self, **more):
+        if release() >= (4, 3):
+            more["khepri"] = True
+        super().start(**more)
+
+    def rounds(self, reset, most):
+        """most: of the overlap, in seconds."""
+        overlaps = []
+        for number in range(ROUNDS):
+            contests = [ConsumerContest(self, holder, home, near=False, label=f"/{number}-{each}")
+                        for each in range(EACH) for holder, home in (("n1", "n2"), ("n2", "n1"))]
+            self.began = now()
+            reset()
+            self.wait_noticed(contests)
+            self.show("reset", contests)
+            overlaps += [contest.overlap() for contest in contests]
+            for contest in contests:
+                self.assertIsNotNone(contest.lost_at, contest.name)
+                self.assertLessEqual(contest.overlap(), most, contest.name)
+            self.hosts.heal()
+            for contest in contests:
+                contest.leave()
+            if number + 1 < ROUNDS:
+                self.restart_first()
+        print(f"  overlap in {sum(overlap > 0 for overlap in overlaps)} of {len(overlaps)}, at most {max(overlaps):.3f}")
+        return overlaps
+
+    def test_both_sides_hear_it(self):
+        """The holder is told at about the time at which the rival gets the slot."""
+        self.start()
+        self.rounds(lambda: self.hosts.break_off(ALONE, OTHERS), AT_ONCE)
+
+    def test_one_side_hears_it(self):
+        """n1 hears resets, the others hear nothing. n1 frees the slots of a holder at n2, which is told when its lease
+        ends. The test states the behaviour of today."""
+        self.start()
+
+        def reset():
+            for name in OTHERS:
+                self.hosts.reject("n1", name)
+        self.assertGreater(max(self.rounds(reset, LEASE)), AT_ONCE)
+
+
+class Nodes(ConsumerCase):
+    deadline = 400
+
+    def start(self, **more):
+        if release() >= (4, 3):
+            more["khepri"] = True
+        super().start(**more)
+
+    def test_frozen(self):
+        """The leases of both connection and hold end before the other nodes count the frozen node as dead."""
+        self.start()
+        contests = self.contests()
+        self.began = now()
+        self.nodes["n1"].freeze()
+        self.wait_noticed(contests)
+        self.show("frozen", contests)
+        self.judge(contests)
+        for contest in contests:
+            if contest.home == "n1":
+                self.assertIsNone(contest.granted_at, contest.name)
+                self.assertNotIn("near granted", contest.times, contest.name)
+            if "n1" in (contest.at, contest.home):
+                self.assertLessEqual(contest.lost_at - self.began, LEASE + AT_ONCE, contest.name)
+            else:
+                self.assertTrue(contest.is_held(), contest.name)
+        self.nodes["n1"].thaw()
+        print(f"  thawed {now() - self.began:.1f}")
+        self.heal(contests)
+
+    def reboot(self, silent):
+        """The node of the holder queues is back before the others could miss it."""
+        self.start()
+        contests = [ConsumerContest(self, holder, "n2", kind, label=f"/{each}") for kind in ("semaphore", "mutex")
+                    for holder in ("n1", "n2") for each in range(EACH)]
+        self.began = now()
+        if silent:
+            self.hosts.split(("n2",), ("n1", "n3"))
+        self.nodes["n2"].kill()
+        self.hosts.heal()
+        self.nodes["n2"].launch()
+        observe(contests, lambda: all(contest.lost_at for contest in contests), SLACK, "the holders are told")
+        self.nodes["n2"].wait_up()
+        print(f"  up again {now() - self.began:.1f}")
+        observe(contests, lambda: all({"granted", "near granted"} & set(contest.times) for contest in contests), 60,
+                "one rival has it")
+        self.show("rebooted", contests)
+        self.judge(contests)
+        for contest in contests:
+            self.assertLess(contest.lost_at - self.began, AT_ONCE, contest.name)
+
+    def test_fast_reboot(self):
+        self.reboot(silent=False)
+
+    def test_fast_reboot_without_a_word(self):
+        """As when the power fails: the other nodes hear nothing until the machine is back."""
+        self.reboot(silent=True)
+
+    def try_to_acquire(self, daemon, name, kind="semaphore"):
+        try:
+            peer = Wire(daemon)
+            grant = peer.call("acquire", within=SLACK, name=name, kind=kind, timeout=3)
+            peer.hang_up()
+            return grant and "held"
+        except WireError as error:
+            return error.reason
+
+    def test_home_is_down(self):
+        """A slot cannot be had while the node of its holder queue is down. It comes back with the node."""
+        self.start()
+        one, _, two, three = self.daemons
+        admin = Wire(one)
+        admin.call("create", name="free", slots=1, claim="consumer")
+        self.assertEqual(self.try_to_acquire(two, "free"), "held")
+        self.assertEqual(self.try_to_acquire(one, "free-mutex", "mutex"), "held")
+        contests = [ConsumerContest(self, "n2", "n1", kind) for kind in ("semaphore", "mutex")]
+        self.began = now()
+        self.nodes["n1"].kill()
+        observe(contests, lambda: all(contest.lost_at for contest in contests), AT_ONCE, "the broker tells the holders")
+        for daemon in two, three:
+            for name, kind in ("free", "semaphore"), ("free-mutex", "mutex"):
+                said = self.try_to_acquire(daemon, name, kind)
+                print(f"  {name}: {said}; {Wire(daemon).call('explain', name=name, kind=kind)}")
+                self.assertNotEqual(said, "held")
+        self.wait_noticed(contests)
+        self.show("down", contests)
+        for contest in contests:
+            self.assertFalse({"granted", "near granted"} & set(contest.times), contest.name)
+        self.nodes["n1"].start()
+        print(f"  up again {now() - self.began:.1f}")
+        self.daemons[0].wait_broker(60)
+        observe(contests, lambda: all({"granted", "near granted"} & set(contest.times) or
+                                      contest.rival_was_refused() for contest in contests), 60, "a rival has it")
+        self.show("back", contests)
+        self.judge(contests)
+        for daemon in two, three:
+            self.assertEqual(self.try_to_acquire(daemon, "free"), "held")
+
+    def test_forgotten_home(self):
+        """An operator gives up a node. Its slots are gone then, and can be made again."""
+        self.start()
+        one, _, two, _ = self.daemons
+        Wire(one).call("create", name="gone", slots=1, claim="consumer")
+        self.nodes["n1"].kill()
+        print(f"  down: {self.try_to_acquire(two, 'gone')}")
+        self.nodes["n2"].ctl("forget_cluster_node", self.nodes["n1"].node)
+        print(f"  forgotten: {self.try_to_acquire(two, 'gone')}")
+        said = Wire(two).call("fsck", within=SLACK, name="gone", repair=True)
+        print(f"  fsck: {said}")
+        Wire(two).call("create", within=SLACK, name="gone", slots=1, claim="consumer", exist_ok=True)
+        self.assertEqual(self.try_to_acquire(two, "gone"), "held")
+
+
+class Administration(ConsumerCase):
+    """An administrator at n2 removes slots whose holder queues are at n1, which is cut off. Nothing is granted twice."""
+
+    deadline = 300
+
+    def start(self, **more):
+        if release() >= (4, 3):
+            more["khepri"] = True
+        super().start(**more)
+
+    def ask(self, daemon, method, **params):
+        """The result, or the error in words."""
+        try:
+            return Wire(daemon).call(method, within=60, **params)
+        except WireError as error:
+            return f"{error.reason}: {error.message}"
+
+    def administrate(self, when):
+        destroyed = ConsumerContest(self, "n1", "n1", label=f"/destroyed-{when}")
+        shrunk = ConsumerContest(self, "n1", "n1", label=f"/shrunk-{when}")
+        contests = [destroyed, shrunk]
+        two = self.daemons[2]
+        self.began = now()
+        self.hosts.split(ALONE, OTHERS)
+        if when == "noticed":
+            self.wait_noticed(contests)
+        for contest, method, params in (destroyed, "destroy", {}), (shrunk, "resize", {"slots": 0}):
+            said = self.ask(two, method, name=contest.name, **params)
+            print(f"  {method} {now() - self.began:.1f}: {said}")
+            if when == "noticed":
+                self.assertIn("slot 1", said)
+        for contest, method, params in ((destroyed, "create", {"slots": 1, "claim": "consumer"}),
+                                        (shrunk, "resize", {"slots": 1}), (shrunk, "fsck", {"repair": True})):
+            print(f"  {method} {now() - self.began:.1f}: {self.ask(two, method, name=contest.name, **params)}")
+        for contest in contests:
+            contest.wait()
+        self.wait_noticed(contests)
+        self.show("cut", contests)
+        self.judge(contests)
+        for contest in contests:
+            self.assertIsNone(contest.lost_at)
+        self.heal(contests)
+        for contest in contests:
+            said = self.ask(two, "fsck", name=contest.name, repair=True)
+            print(f"  fsck after healing: {said}")
+        observe(contests, lambda: True, 1, "nothing")
+        self.judge(contests)
+        for contest in contests:
+            contest.leave()
+
+    def test_when_noticed(self):
+        self.start()
+        self.administrate("noticed")
+
+    def test_at_once(self):
+        self.start()
+        self.administrate("at-once")
+
+
+if __name__ == "__main__":
+    cluster.main()
