@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/lock/lock.h"
 #include "protocol/lockname.h"
 
 #define REQUESTS_MAX 48
@@ -36,6 +37,7 @@ struct order {
 	int name;
 	enum { ORDER_TO, ORDER_ADD, ORDER_REMOVE } by; /* resize */
 	int slots;                                     /* create, resize; or LOCK_UNLIMITED */
+	enum lock_claim claim;                         /* create, resize; fsck: to convert */
 	bool exist_ok;                                 /* create */
 	bool ascending;                                /* resize, destroy */
 	int overshoot;                                 /* resize, destroy */

@@ -452,8 +452,10 @@ may_be_invalid(const struct sim *sim, const struct ask *ask)
 {
 	const struct truth_name *of = &sim->truth.names[ask->name];
 
-	return ask->what == ASK_RESIZE && ask->order.by != ORDER_TO &&
-	       (of->unlimited || of->unlimited_until > ask->since);
+	/* Or it is to hold new slots otherwise than the first. */
+	return ask->what == ASK_RESIZE &&
+	       (ask->order.claim != LOCK_CLAIM_UNKNOWN || ask->order.by != ORDER_TO) &&
+	       (ask->order.claim != LOCK_CLAIM_UNKNOWN || of->unlimited || of->unlimited_until > ask->since);
 }
 
 static bool

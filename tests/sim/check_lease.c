@@ -83,7 +83,7 @@ may_be_unanswered(
 	const struct home_way *way = &sim->homes[daemon->node];
 	int64_t long_ago = sim->now - LEASE;
 
-	return of->by_consumer &&
+	return of->deeds[daemon->number].by_consumer &&
 	       (way->reach != MEMORY_REACHED || way->changed_at >= long_ago ||
 		   daemon->blocked != 0 || daemon->disturbed >= long_ago ||
 		   of->deeds[daemon->number].b_read_at <= long_ago + LOOK_SLACK(sim));

@@ -32,7 +32,7 @@ check_grant_is_the_only_one(struct sim *sim, const struct ask *ask, int slot)
 	    .name = name,
 	    .slot = slot,
 	    .heeds = ask->lease,
-	    .by_consumer = sim->truth.names[name].slots[slot].by_consumer,
+	    .by_consumer = truth_deeds(sim, daemon, name, slot)->by_consumer,
 	    .connection = truth_hold_connection(sim, daemon)};
 	bool is_deceived = check_is_excepted(sim, &its);
 

@@ -204,7 +204,7 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 		check_fail(
 		    sim, 17, "%s was handed on, its slot unseen since it was claimed", queue);
 	else if (looked < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
-		check_is_fresh(sim, answer, queue, of->by_consumer);
+		check_is_fresh(sim, answer, queue, deeds->by_consumer);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */
 	if (answer->slot == 0 || of->a || seen->unheard != 0)
 		return;

@@ -212,6 +212,7 @@ slot_deed(struct sim *sim, const struct done *done)
 			deeds->looked_at = sim->now;
 			deeds->claimed = moment;
 			deeds->claimed_channel = what->channel;
+			deeds->by_consumer = slot->by_consumer;
 			deeds->b_read_at = sim->now;
 		}
 	} else if (done->deed == DEED_DROP && done->answer == BROKER_OK) {
@@ -230,7 +231,8 @@ slot_deed(struct sim *sim, const struct done *done)
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
 			deeds->looked_at = sim->now; /* or its channel is closed now */
 		if (id.part == QUEUE_B && done->answer == BROKER_OK &&
-		    truth_holder(sim, id.name, id.slot) == what->connection) {
+		    (!deeds->by_consumer ||
+			truth_holder(sim, id.name, id.slot) == what->connection)) {
 			deeds->b_seen = moment;
 			deeds->b_read_at = sim->now;
 		}
@@ -464,7 +466,10 @@ perform(struct sim *sim, const struct done *done)
 	NOTE(sim, .text = answer_text(done->answer), .daemon = done->daemon,
 	    .n = (int64_t)what->connection, .m = (int64_t)what->channel,
 	    .word = deed_word(what, done->deed), .queue = queue_text(done->id));
-	if (done->answer == BROKER_REFUSED)
+	/* An administrator cannot make the durable B of a slot that is held by an exclusive queue. */
+	if (done->answer == BROKER_REFUSED ||
+	    (done->deed == DEED_MAKE_HOLDER && what->link == BROKER_AUXILIARY &&
+		done->answer != BROKER_OK))
 		sim->truth.refusals++;
 	if (part == QUEUE_DIRECTORY)
 		directory_deed(sim, done);
@@ -688,10 +693,10 @@ truth_lease(const struct sim *sim, int daemon)
 int64_t
 truth_lease_of(const struct sim *sim, int daemon, int name, int slot)
 {
-	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
-	int64_t lease = truth_lease(sim, daemon), own = of->deeds[daemon].b_read_at + LEASE;
+	const struct truth_deeds *deeds = truth_deeds(sim, daemon, name, slot);
+	int64_t lease = truth_lease(sim, daemon), own = deeds->b_read_at + LEASE;
 
-	return of->by_consumer && own < lease ? own : lease;
+	return deeds->by_consumer && own < lease ? own : lease;
 }
 
 const struct truth_deeds *
