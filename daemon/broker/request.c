@@ -223,8 +223,8 @@ amqp_request_refusal(enum amqp_request what, int code, const char *text)
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_ACCESS_REFUSED:
-		FAULT_IF(EXCLUSIVE_USE_IS_LOST, says(text, "in exclusive use"),
-			 return BROKER_UNKNOWN);
+		FAULT_IF(
+		    EXCLUSIVE_USE_IS_LOST, says(text, "in exclusive use"), return BROKER_UNKNOWN);
 		FAULT(EXCLUSIVE_USE_IS_REFUSED, return BROKER_REFUSED);
 		FAULT(PERMISSION_IS_LOCKED, return BROKER_LOCKED);
 		/* Other words: a permission is missing. */

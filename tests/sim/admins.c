@@ -175,9 +175,8 @@ tell_order(struct sim_daemon *daemon, uint64_t peer, uint64_t request, const str
 		break;
 	case ASK_FSCK:
 		lock_fsck(daemon->engine, peer, request,
-		    &(struct lock_check){.name = change.name,
-			.repair = order->repair,
-			.convert = order->claim});
+		    &(struct lock_check){
+			.name = change.name, .repair = order->repair, .convert = order->claim});
 		break;
 	default:
 		abort();

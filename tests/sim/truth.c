@@ -115,8 +115,7 @@ deed_word(const struct memory_performed *what, enum deed deed)
 
 /* A slot or marker that is there, but declared otherwise, is used as it is. */
 static enum broker_answer
-answer_of(
-    const struct sim *sim, const struct memory_performed *what, enum deed deed, bool refused)
+answer_of(const struct sim *sim, const struct memory_performed *what, enum deed deed, bool refused)
 {
 	switch (what->code) {
 	case 0:
@@ -254,8 +253,7 @@ holder_deed(struct sim *sim, const struct done *done)
 	struct wait_slot *waits = &sim->waits.names[done->id.name].slots[done->id.slot];
 
 	/* The first half of a claim. */
-	if (done->deed == DEED_MAKE_HOLDER && done->what->link == BROKER_LOCKS &&
-	    done->daemon >= 0)
+	if (done->deed == DEED_MAKE_HOLDER && done->what->link == BROKER_LOCKS && done->daemon >= 0)
 		waits->seen[done->daemon].claim_answer = done->answer;
 	switch (done->deed) {
 	case DEED_MAKE_HOLDER: /* the B of a true mutex may be at home anywhere */
@@ -265,8 +263,7 @@ holder_deed(struct sim *sim, const struct done *done)
 			memory_world_set_home(sim->world, done->what->queue, HOME);
 		break;
 	case DEED_CHECK:
-		if (done->answer == BROKER_OK &&
-		    !truth_is_held(sim, done->id.name, done->id.slot))
+		if (done->answer == BROKER_OK && !truth_is_held(sim, done->id.name, done->id.slot))
 			slot->asked[slot->last_asked++ % TRUTH_ASKED] = done->what->channel;
 		break;
 	case DEED_REMOVE_HOLDER:
@@ -475,8 +472,8 @@ perform(struct sim *sim, const struct done *done)
 		directory_deed(sim, done);
 	else if (part == QUEUE_WAIT)
 		line_deed(sim, done);
-	else if (part == QUEUE_B && (what->link == BROKER_AUXILIARY ||
-					done->deed == DEED_MAKE_HOLDER))
+	else if (part == QUEUE_B &&
+		 (what->link == BROKER_AUXILIARY || done->deed == DEED_MAKE_HOLDER))
 		holder_deed(sim, done);
 	else if (is_administration(done->deed, part))
 		admin_deed(sim, done);
@@ -655,9 +652,8 @@ truth_holder(const struct sim *sim, int name, int slot)
 	const char *queue = queue_b(name, slot);
 	uint64_t owner = memory_world_owner(sim->world, queue);
 
-	return owner != 0 || !sim->plan.consumers
-		   ? owner
-		   : memory_world_holder(sim->world, queue, NULL);
+	return owner != 0 || !sim->plan.consumers ? owner
+						  : memory_world_holder(sim->world, queue, NULL);
 }
 
 bool

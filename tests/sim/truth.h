@@ -19,7 +19,7 @@
 struct truth_deeds {
 	uint64_t connection;
 	uint64_t claimed, claimed_channel; /* the last declare or consume that gave it B */
-	bool by_consumer; /* that claim */
+	bool by_consumer;                  /* that claim */
 	uint64_t dropped;
 	uint64_t b_seen; /* the last passive declare that was OK; by consumer: and found its hold */
 	/* By consumer: last time that the process of B answered a claim or a passive declare. */
