@@ -61,6 +61,19 @@
 	X(HOLD_LEASE_END_NOT_TOLD, "the end of one hold's lease not told")                         \
 	X(SERVER_CANCEL_IGNORED, "the server's cancel ignored")                                    \
 	X(CONSUMER_ON_NEW_CHANNEL, "a consumer's hold moved to a new channel")                     \
+	X(EXCLUSIVE_USE_IS_REFUSED, "a 403 \"in exclusive use\" taken as refused")                 \
+	X(EXCLUSIVE_USE_IS_LOST, "a 403 \"in exclusive use\" taken as a lost connection")          \
+	X(PERMISSION_IS_LOCKED, "a 403 for a missing permission taken as taken")                   \
+	X(UNREACHABLE_IS_ABSENT, "a 404 of an unreachable node taken for a missing queue")         \
+	X(NO_CONSUMER_IGNORED, "consumer_count 0 ignored")                                         \
+	X(OWN_CANCEL_IS_LOSS, "our own cancel taken as a loss")                                    \
+	X(FREED_BEFORE_CANCEL, "a hint, and \"released\", before cancel-ok")                       \
+	X(CONSUMER_CHANNEL_PUT_EARLY, "a channel reused while its cancel is open")                 \
+	X(CONSUMER_IS_DELETED, "a durable holder queue deleted by the release of its slot")        \
+	X(MUTEX_MADE_BY_RACE, "a true mutex made durable by a lost race")                          \
+	X(HOLDER_NOT_ASKED_FOR, "a holder queue deleted without having been asked")                \
+	X(HOLDER_IN_USE_DELETED, "a holder queue deleted without if-unused")                       \
+	X(HOLDER_LEFT_BEHIND, "the holder queue of a removed slot left behind by its last holder") \
 	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
 
@@ -71,6 +72,10 @@ amqp_deletions_ask(struct amqp_deletions *deletions, const char *queue, struct b
 	deletion->queue = mem_strdup(queue);
 	deletion->done = done;
 	TAILQ_INSERT_TAIL(&deletions->all, deletion, entry);
+	FAULT(HOLDER_NOT_ASKED_FOR, amqp_channels_request(deletions->channels, deletion->channel,
+					AMQP_REQUEST_DELETE_UNUSED, queue,
+					(struct broker_done){.fn = on_deleted, .ctx = deletion});
+	      return;);
 	amqp_channels_request(deletions->channels, deletion->channel, AMQP_REQUEST_CHECK_CONSUMER,
 	    queue, (struct broker_done){.fn = on_checked, .ctx = deletion});
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/amqp/frame.h"
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
 /* The consumer of a claim. A channel has one at a time. */
@@ -120,6 +121,7 @@ send_delete(struct amqp_link *link, uint16_t channel, enum amqp_request what, co
 	    .if_unused = what == AMQP_REQUEST_DELETE_UNUSED,
 	};
 
+	FAULT(HOLDER_IN_USE_DELETED, delete.if_unused = 0);
 	amqp_link_send(link, channel, AMQP_QUEUE_DELETE_METHOD, &delete);
 }
 
@@ -146,6 +148,7 @@ amqp_request_success(enum amqp_request what, const struct amqp_frame *ok)
 {
 	const amqp_queue_declare_ok_t *declared = ok->fields;
 
+	FAULT(NO_CONSUMER_IGNORED, return BROKER_OK);
 	if (what == AMQP_REQUEST_CHECK_CONSUMER && declared->consumer_count == 0)
 		return BROKER_ABSENT;
 	return BROKER_OK;
@@ -250,10 +253,15 @@ amqp_request_refusal(enum amqp_request what, int code, const char *text)
 {
 	switch (code) {
 	case AMQP_NOT_FOUND:
+		FAULT(UNREACHABLE_IS_ABSENT, return BROKER_ABSENT);
 		return begins(text, "NOT_FOUND - no queue '") ? BROKER_ABSENT : BROKER_UNREACHABLE;
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_ACCESS_REFUSED:
+		FAULT_IF(
+		    EXCLUSIVE_USE_IS_LOST, says(text, "in exclusive use"), return BROKER_UNKNOWN);
+		FAULT(EXCLUSIVE_USE_IS_REFUSED, return BROKER_REFUSED);
+		FAULT(PERMISSION_IS_LOCKED, return BROKER_LOCKED);
 		/* Other words: a permission is missing. */
 		return begins(text, "ACCESS_REFUSED - queue '") ? BROKER_LOCKED : BROKER_REFUSED;
 	case AMQP_PRECONDITION_FAILED:

@@ -77,6 +77,16 @@ any_relative(struct sim *sim, struct order *order)
 	order->slots = 1 + (int)dice_below(&sim->dice, 3);
 }
 
+/* How new slots are held, or all after a repair. */
+static enum lock_claim
+any_claim(struct sim *sim)
+{
+	static const enum lock_claim claims[] = {
+	    LOCK_CLAIM_UNKNOWN, LOCK_CLAIM_BY_QUEUE, LOCK_CLAIM_BY_CONSUMER};
+
+	return sim->plan.consumers ? claims[dice_below(&sim->dice, 3)] : LOCK_CLAIM_UNKNOWN;
+}
+
 static struct order
 any_order(struct sim *sim)
 {
@@ -92,9 +102,11 @@ any_order(struct sim *sim)
 	order.slots = any_slots(sim);
 	if (roll < 40) {
 		order.what = ASK_CREATE;
+		order.claim = any_claim(sim);
 		order.exist_ok = dice_percent(&sim->dice, 50);
 	} else if (roll < 75) {
 		order.what = ASK_RESIZE;
+		order.claim = any_claim(sim);
 		if (dice_percent(&sim->dice, 35))
 			any_relative(sim, &order);
 		any_manner(sim, &order);
@@ -106,6 +118,7 @@ any_order(struct sim *sim)
 		order.what = ASK_FSCK;
 		order.slots = 0;
 		order.repair = dice_percent(&sim->dice, 60);
+		order.claim = order.repair ? any_claim(sim) : LOCK_CLAIM_UNKNOWN;
 	}
 	return order;
 }
@@ -142,6 +155,7 @@ tell_order(struct sim_daemon *daemon, uint64_t peer, uint64_t request, const str
 		  : order->by == ORDER_ADD ? LOCK_SLOTS_ADD
 					   : LOCK_SLOTS_REMOVE,
 	    .slots = order->slots,
+	    .claim = order->claim,
 	    .exist_ok = order->exist_ok,
 	    .ascending = order->ascending,
 	    .overshoot = order->overshoot,
@@ -161,7 +175,8 @@ tell_order(struct sim_daemon *daemon, uint64_t peer, uint64_t request, const str
 		break;
 	case ASK_FSCK:
 		lock_fsck(daemon->engine, peer, request,
-		    &(struct lock_check){.name = change.name, .repair = order->repair});
+		    &(struct lock_check){
+			.name = change.name, .repair = order->repair, .convert = order->claim});
 		break;
 	default:
 		abort();

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/lock/lock.h"
 #include "protocol/lockname.h"
 
 #define REQUESTS_MAX 48
@@ -36,6 +37,7 @@ struct order {
 	int name;
 	enum { ORDER_TO, ORDER_ADD, ORDER_REMOVE } by; /* resize */
 	int slots;                                     /* create, resize; or LOCK_UNLIMITED */
+	enum lock_claim claim;                         /* create, resize; fsck: to convert */
 	bool exist_ok;                                 /* create */
 	bool ascending;                                /* resize, destroy */
 	int overshoot;                                 /* resize, destroy */
@@ -103,7 +105,7 @@ struct belief {
 	int64_t looked_at; /* time of the last check of B */
 	/* By consumer: time at which B was first seen to be freed by the world; 0: it is held. */
 	int64_t freed_at;
-	int most;          /* most locks of its daemon since then */
+	int most; /* most locks of its daemon since then */
 };
 
 struct book {

@@ -71,10 +71,17 @@ repair(struct sim *sim, int name)
 		administer(sim, &repair);
 	if (!is_over(sim) && dice_percent(&sim->dice, 5))
 		administer(sim, &look);
+	/* A waiter that was to create it was refused meanwhile, and left its entry. */
+	if (!is_over(sim) && sim->plan.consumers && !check_is_clean(sim, name))
+		administer(sim, &repair);
 	of->meddled = of->ascending = false;
 	if (!is_over(sim))
 		check_repaired(sim, name);
 	/* A waiter at a gate would wait for ever. */
+	if (!is_over(sim) && of->gate && truth_size(&sim->truth, name) == 0)
+		administer(sim, &open);
+	/* The holder of a slot that was removed has an exclusive queue: no durable one can be made. */
+	open.claim = LOCK_CLAIM_BY_QUEUE;
 	if (!is_over(sim) && of->gate && truth_size(&sim->truth, name) == 0)
 		administer(sim, &open);
 }

@@ -215,8 +215,7 @@ check_holders_gone(struct sim *sim, const struct ask *ask, const struct lock_ans
 
 		removed[slot] = its->a_gone > locked && its->a_gone_by == ask->daemon;
 		any |= removed[slot];
-		if (its->b_came < locked &&
-		    truth_is_held(sim, ask->name, slot))
+		if (its->b_came < locked && truth_is_held(sim, ask->name, slot))
 			check_fail(sim, 13, "%s was waited for, and is still held",
 			    queue_b(ask->name, slot));
 	}
@@ -452,8 +451,11 @@ may_be_invalid(const struct sim *sim, const struct ask *ask)
 {
 	const struct truth_name *of = &sim->truth.names[ask->name];
 
-	return ask->what == ASK_RESIZE && ask->order.by != ORDER_TO &&
-	       (of->unlimited || of->unlimited_until > ask->since);
+	/* Or it is to hold new slots otherwise than the first. */
+	return ask->what == ASK_RESIZE &&
+	       (ask->order.claim != LOCK_CLAIM_UNKNOWN || ask->order.by != ORDER_TO) &&
+	       (ask->order.claim != LOCK_CLAIM_UNKNOWN || of->unlimited ||
+		   of->unlimited_until > ask->since);
 }
 
 static bool

@@ -34,15 +34,14 @@ may_be_silent(const struct sim *sim)
  * when it is over.
  */
 void
-check_safe_until(
-    struct sim *sim, struct sim_daemon *daemon, int name, int slot, int64_t safe_until)
+check_safe_until(struct sim *sim, struct sim_daemon *daemon, int name, int slot, int64_t safe_until)
 {
 	int64_t lease = truth_lease_of(sim, daemon->number, name, slot);
 
 	if (safe_until > lease)
 		check_fail(sim, 7, "daemon %d says safe for %.1f ms, and %s is for %.1f ms",
-		    daemon->number + 1, (double)(safe_until - sim->now) / 1e6,
-		    queue_b(name, slot), (double)(lease - sim->now) / 1e6);
+		    daemon->number + 1, (double)(safe_until - sim->now) / 1e6, queue_b(name, slot),
+		    (double)(lease - sim->now) / 1e6);
 	else if (safe_until <= sim->now)
 		check_fail(sim, 7, "daemon %d says safe %.1f ms after the lease's end",
 		    daemon->number + 1, (double)(sim->now - safe_until) / 1e6);
@@ -76,22 +75,20 @@ check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *
 
 /* Whether questions about the B may have been unanswered for the time of a lease. */
 static bool
-may_be_unanswered(
-    const struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
+may_be_unanswered(const struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
 {
 	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
 	const struct home_way *way = &sim->homes[daemon->node];
 	int64_t long_ago = sim->now - LEASE;
 
-	return of->by_consumer &&
+	return of->deeds[daemon->number].by_consumer &&
 	       (way->reach != MEMORY_REACHED || way->changed_at >= long_ago ||
 		   daemon->blocked != 0 || daemon->disturbed >= long_ago ||
 		   of->deeds[daemon->number].b_read_at <= long_ago + LOOK_SLACK(sim));
 }
 
 bool
-check_lease_is_over(
-    const struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
+check_lease_is_over(const struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
 {
 	return sim->now >= daemon->safe_until || may_be_silent(sim) ||
 	       may_be_unanswered(sim, daemon, name, slot);
@@ -104,8 +101,7 @@ check_lease_is_over(
 static void
 check_lost_in_time(struct sim *sim, const struct belief *belief)
 {
-	int64_t late =
-	    sim->now - truth_lease_of(sim, belief->daemon, belief->name, belief->slot);
+	int64_t late = sim->now - truth_lease_of(sim, belief->daemon, belief->name, belief->slot);
 
 	if (late > 0)
 		check_fail(sim, 7, "lock %d of daemon %d outlived its lease by %.1f ms",

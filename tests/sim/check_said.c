@@ -32,7 +32,7 @@ check_grant_is_the_only_one(struct sim *sim, const struct ask *ask, int slot)
 	    .name = name,
 	    .slot = slot,
 	    .heeds = ask->lease,
-	    .by_consumer = sim->truth.names[name].slots[slot].by_consumer,
+	    .by_consumer = truth_deeds(sim, daemon, name, slot)->by_consumer,
 	    .connection = truth_hold_connection(sim, daemon)};
 	bool is_deceived = check_is_excepted(sim, &its);
 
@@ -274,9 +274,10 @@ check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 		right = !ask->held;
 		break;
 	case REASON_LOST:
-		right = ask->held && !ask->slotless && !is_dropped(sim, ask) &&
-			(!truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
-			    check_lease_is_over(sim, &sim->daemons[ask->daemon], ask->name, ask->slot));
+		right =
+		    ask->held && !ask->slotless && !is_dropped(sim, ask) &&
+		    (!truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
+			check_lease_is_over(sim, &sim->daemons[ask->daemon], ask->name, ask->slot));
 		break;
 	case REASON_BROKER_REFUSED:
 		right = sim->truth.refusals > 0 && !ask->slotless;

@@ -110,9 +110,8 @@ check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int 
 	 * seen.
 	 */
 	if (deeds->claimed > deeds->dropped && seen->granted > deeds->claimed &&
-	    truth_is_ours(sim, daemon->number, name, slot) &&
-	    of->removed < deeds->claimed && seen->revoked == 0 && deeds->a_absent == 0 &&
-	    !is_held(sim, daemon->number, name, slot))
+	    truth_is_ours(sim, daemon->number, name, slot) && of->removed < deeds->claimed &&
+	    seen->revoked == 0 && deeds->a_absent == 0 && !is_held(sim, daemon->number, name, slot))
 		check_fail(sim, 15, "daemon %d tells others of %s, which it has",
 		    daemon->number + 1, queue_b(name, slot));
 	/*
@@ -204,7 +203,7 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 		check_fail(
 		    sim, 17, "%s was handed on, its slot unseen since it was claimed", queue);
 	else if (looked < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
-		check_is_fresh(sim, answer, queue, of->by_consumer);
+		check_is_fresh(sim, answer, queue, deeds->by_consumer);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */
 	if (answer->slot == 0 || of->a || seen->unheard != 0)
 		return;
@@ -547,8 +546,7 @@ known_slots(const struct sim *sim, int name)
 		if (ask->name == name && ask->kind == LOCK_KIND_PERSISTENT_MUTEX)
 			return SLOTS_KNOWN;
 	}
-	while (slot > 0 && !sim->truth.names[name].slots[slot].a &&
-	       !truth_is_held(sim, name, slot))
+	while (slot > 0 && !sim->truth.names[name].slots[slot].a && !truth_is_held(sim, name, slot))
 		slot--;
 	return slot;
 }

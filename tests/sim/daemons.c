@@ -38,7 +38,7 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 
 	belief.heeds &= !belief.slotless;
 	belief.by_consumer = !belief.slotless &&
-			     sim->truth.names[ask->name].slots[belief.slot].by_consumer;
+			     truth_deeds(sim, daemon->number, ask->name, belief.slot)->by_consumer;
 	for (int i = 0; i < PEERS_MAX; i++) {
 		struct sim_peer *peer = &daemon->peers[i];
 

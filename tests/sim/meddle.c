@@ -99,8 +99,8 @@ meddle_lose_b(struct sim *sim)
 	name = belief->name;
 	slot = belief->slot;
 	if (belief->slotless || !truth_is_ours(sim, belief->daemon, name, slot) ||
-	    is_foreign(sim, name, slot) ||
-	    sim_is_cut_off(sim, FOREIGN_NODE, queue_b(name, slot)) || !truth_remove_b(sim, name, slot, false))
+	    is_foreign(sim, name, slot) || sim_is_cut_off(sim, FOREIGN_NODE, queue_b(name, slot)) ||
+	    !truth_remove_b(sim, name, slot, false))
 		return;
 	NOTE(sim, .text = "{q} is deleted behind its holder's back", .queue = queue_b(name, slot));
 	if (dice_percent(&sim->dice, 30))

@@ -70,9 +70,9 @@ enum trouble {
 	TROUBLE_DRAIN,   /* a daemon is stopped in order and started again */
 	TROUBLE_FEW_CHANNELS, /* the broker allows few channels */
 	TROUBLE_LINES,        /* hints are lost or invalid; wait queues are deleted */
-	TROUBLE_HOMES,   /* the home of holder queues is silent, parted or down */
+	TROUBLE_HOMES,        /* the home of holder queues is silent, parted or down */
 	TROUBLE_CONVERT, /* slots change between the two ways to hold them, by a foreign hand */
-	TROUBLE_FUSE,    /* a daemon or its auxiliary connection ends after a step of administration */
+	TROUBLE_FUSE, /* a daemon or its auxiliary connection ends after a step of administration */
 	TROUBLES
 };
 

@@ -78,8 +78,7 @@ static struct broker_done
 listen_to_claim(struct sim_daemon *daemon, struct queue_id id, struct broker_done done)
 {
 	struct tap_claim *claim = mem_alloc(sizeof(*claim));
-	struct wait_seen *seen =
-	    &running->waits.names[id.name].slots[id.slot].seen[daemon->number];
+	struct wait_seen *seen = &running->waits.names[id.name].slots[id.slot].seen[daemon->number];
 
 	seen->claim_connection = truth_hold_connection(running, daemon->number);
 	seen->claim_answer = BROKER_UNKNOWN;

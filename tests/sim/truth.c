@@ -115,8 +115,7 @@ deed_word(const struct memory_performed *what, enum deed deed)
 
 /* A slot or marker that is there, but declared otherwise, is used as it is. */
 static enum broker_answer
-answer_of(
-    const struct sim *sim, const struct memory_performed *what, enum deed deed, bool refused)
+answer_of(const struct sim *sim, const struct memory_performed *what, enum deed deed, bool refused)
 {
 	switch (what->code) {
 	case 0:
@@ -212,6 +211,7 @@ slot_deed(struct sim *sim, const struct done *done)
 			deeds->looked_at = sim->now;
 			deeds->claimed = moment;
 			deeds->claimed_channel = what->channel;
+			deeds->by_consumer = slot->by_consumer;
 			deeds->b_read_at = sim->now;
 		}
 	} else if (done->deed == DEED_DROP && done->answer == BROKER_OK) {
@@ -230,7 +230,8 @@ slot_deed(struct sim *sim, const struct done *done)
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
 			deeds->looked_at = sim->now; /* or its channel is closed now */
 		if (id.part == QUEUE_B && done->answer == BROKER_OK &&
-		    truth_holder(sim, id.name, id.slot) == what->connection) {
+		    (!deeds->by_consumer ||
+			truth_holder(sim, id.name, id.slot) == what->connection)) {
 			deeds->b_seen = moment;
 			deeds->b_read_at = sim->now;
 		}
@@ -252,8 +253,7 @@ holder_deed(struct sim *sim, const struct done *done)
 	struct wait_slot *waits = &sim->waits.names[done->id.name].slots[done->id.slot];
 
 	/* The first half of a claim. */
-	if (done->deed == DEED_MAKE_HOLDER && done->what->link == BROKER_LOCKS &&
-	    done->daemon >= 0)
+	if (done->deed == DEED_MAKE_HOLDER && done->what->link == BROKER_LOCKS && done->daemon >= 0)
 		waits->seen[done->daemon].claim_answer = done->answer;
 	switch (done->deed) {
 	case DEED_MAKE_HOLDER: /* the B of a true mutex may be at home anywhere */
@@ -263,8 +263,7 @@ holder_deed(struct sim *sim, const struct done *done)
 			memory_world_set_home(sim->world, done->what->queue, HOME);
 		break;
 	case DEED_CHECK:
-		if (done->answer == BROKER_OK &&
-		    !truth_is_held(sim, done->id.name, done->id.slot))
+		if (done->answer == BROKER_OK && !truth_is_held(sim, done->id.name, done->id.slot))
 			slot->asked[slot->last_asked++ % TRUTH_ASKED] = done->what->channel;
 		break;
 	case DEED_REMOVE_HOLDER:
@@ -464,14 +463,17 @@ perform(struct sim *sim, const struct done *done)
 	NOTE(sim, .text = answer_text(done->answer), .daemon = done->daemon,
 	    .n = (int64_t)what->connection, .m = (int64_t)what->channel,
 	    .word = deed_word(what, done->deed), .queue = queue_text(done->id));
-	if (done->answer == BROKER_REFUSED)
+	/* An administrator cannot make the durable B of a slot that is held by an exclusive queue. */
+	if (done->answer == BROKER_REFUSED ||
+	    (done->deed == DEED_MAKE_HOLDER && what->link == BROKER_AUXILIARY &&
+		done->answer != BROKER_OK))
 		sim->truth.refusals++;
 	if (part == QUEUE_DIRECTORY)
 		directory_deed(sim, done);
 	else if (part == QUEUE_WAIT)
 		line_deed(sim, done);
-	else if (part == QUEUE_B && (what->link == BROKER_AUXILIARY ||
-					done->deed == DEED_MAKE_HOLDER))
+	else if (part == QUEUE_B &&
+		 (what->link == BROKER_AUXILIARY || done->deed == DEED_MAKE_HOLDER))
 		holder_deed(sim, done);
 	else if (is_administration(done->deed, part))
 		admin_deed(sim, done);
@@ -650,9 +652,8 @@ truth_holder(const struct sim *sim, int name, int slot)
 	const char *queue = queue_b(name, slot);
 	uint64_t owner = memory_world_owner(sim->world, queue);
 
-	return owner != 0 || !sim->plan.consumers
-		   ? owner
-		   : memory_world_holder(sim->world, queue, NULL);
+	return owner != 0 || !sim->plan.consumers ? owner
+						  : memory_world_holder(sim->world, queue, NULL);
 }
 
 bool
@@ -688,10 +689,10 @@ truth_lease(const struct sim *sim, int daemon)
 int64_t
 truth_lease_of(const struct sim *sim, int daemon, int name, int slot)
 {
-	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
-	int64_t lease = truth_lease(sim, daemon), own = of->deeds[daemon].b_read_at + LEASE;
+	const struct truth_deeds *deeds = truth_deeds(sim, daemon, name, slot);
+	int64_t lease = truth_lease(sim, daemon), own = deeds->b_read_at + LEASE;
 
-	return of->by_consumer && own < lease ? own : lease;
+	return deeds->by_consumer && own < lease ? own : lease;
 }
 
 const struct truth_deeds *

@@ -19,8 +19,9 @@
 struct truth_deeds {
 	uint64_t connection;
 	uint64_t claimed, claimed_channel; /* the last declare or consume that gave it B */
+	bool by_consumer;                  /* that claim */
 	uint64_t dropped;
-	uint64_t b_seen; /* the last passive declare that was OK, and found that it holds B */
+	uint64_t b_seen; /* the last passive declare that was OK; by consumer: and found its hold */
 	/* By consumer: last time that the process of B answered a claim or a passive declare. */
 	int64_t b_read_at;
 	int64_t looked_at; /* last time that B was checked, or could not be */

@@ -421,7 +421,9 @@ on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct admin *admin = admin_find(engine, id);
 	struct broker_info info;
 
-	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
+	if (admin == NULL)
+		return; /* as for a sweep */
+	assert(admin->state == ADMIN_WORKING && admin->unanswered > 0);
 	broker_get_info(engine->broker, &info);
 	admin->unanswered--;
 	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN) {
@@ -470,7 +472,10 @@ on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 	int not_known;
 	char why[96];
 
-	assert(admin != NULL && admin->state == ADMIN_WORKING);
+	/* The probe was sent while the link died: the mutex is lost, and the command has ended. */
+	if (admin == NULL)
+		return;
+	assert(admin->state == ADMIN_WORKING);
 	not_known = sweep_take(&admin->sweep, step_of(admin)->first, seen);
 	admin->unanswered--;
 	if (not_known == 0) {

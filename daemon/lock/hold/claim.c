@@ -390,6 +390,8 @@ way_of(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 			return BROKER_BY_MUTEX_CONSUMER;
 	}
 	(void)semaphore_way(waiter->semaphore, slot, &way);
+	FAULT_IF(MUTEX_MADE_BY_RACE, waiter->kind == LOCK_KIND_MUTEX && way != BROKER_BY_QUEUE,
+	    return BROKER_BY_MUTEX_CONSUMER);
 	return way;
 }
 

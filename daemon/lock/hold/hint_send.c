@@ -106,6 +106,7 @@ hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker
 	struct hint_question *question = question_new(engine, name, slot, slot);
 
 	question->by_consumer = way != BROKER_BY_QUEUE;
+	FAULT(HOLDER_LEFT_BEHIND, question->by_consumer = false);
 	probe_one(engine, queue_name_a(engine->settings.naming, name, slot), BROKER_ASK_EXISTENCE,
 	    on_a_probed, question->id);
 }

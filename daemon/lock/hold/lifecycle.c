@@ -310,6 +310,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		 */
 		if (!reply->channel_open)
 			hold->channel = 0;
+		FAULT(OWN_CANCEL_IS_LOSS, end_drop(engine, hold); lose(engine, hold, ""); return );
 		freed(engine, hold);
 		return;
 	}
@@ -353,6 +354,10 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	}
 	hold->asked = engine_now(engine);
 	timer_in(engine, hold, engine->settings.request_timeout);
+	FAULT(CONSUMER_IS_DELETED,
+	      broker_drop(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text,
+		  (struct broker_done){on_dropped, engine, hold->id});
+	      return;);
 	broker_drop(engine->broker, hold->channel, hold->way, hold->b.text,
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
@@ -416,6 +421,10 @@ lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
 	start_drop(engine, hold);
 	FAULT(HINT_EARLY, hint_freed(engine, hold));
 	FAULT(RELEASED_EARLY, answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
+	FAULT_IF(FREED_BEFORE_CANCEL, hold->way != BROKER_BY_QUEUE, hint_freed(engine, hold);
+		 answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
+	FAULT_IF(CONSUMER_CHANNEL_PUT_EARLY, hold->way != BROKER_BY_QUEUE,
+	    broker_channel_put(engine->broker, hold->channel));
 	FAULT(CHANNEL_PUT_EARLY, broker_channel_put(engine->broker, hold->channel));
 }
 
