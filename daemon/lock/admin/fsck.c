@@ -254,7 +254,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	struct fsck *fsck = fsck_find(engine, id);
 	char what[64];
 
-	if (fsck == NULL || fsck->state != FSCK_SCANNING)
+	if (fsck == NULL || fsck->state != FSCK_SCANNING || !mutex_is_held(engine))
 		return;
 	if (found->unknown > 0) {
 		snprintf(what, sizeof(what), "slot %d exists, or is held", found->unknown);

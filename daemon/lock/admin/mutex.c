@@ -429,6 +429,15 @@ mutex_overdue(struct lock_engine *engine, uint64_t id)
 	timers_set(engine->timers, &taker->mutex->late, engine_now(engine));
 }
 
+bool
+mutex_is_held(const struct lock_engine *engine)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return info.auxiliary == BROKER_UP;
+}
+
 uint64_t
 mutex_channel(struct lock_engine *engine, uint64_t id)
 {
