@@ -125,7 +125,7 @@ class Contention(unittest.TestCase):
         name, seconds = "line", min(SECONDS, 6)
         daemon = Daemon(self, "--rescan-interval", "0.1", broker=RABBIT.url)
         daemon.wait_broker()
-        Wire(daemon).call("create", name=name)
+        Wire(daemon).call("create", name=name, claim="exclusive-queue")
         others = [Hammering(self, RABBIT.url, "amqp-locks", name, seconds, SEED + i) for i in range(2)]
         peers, waits, grants = [Wire(daemon) for _ in range(4)], {}, 0
         for peer in peers:
