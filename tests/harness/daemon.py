@@ -28,7 +28,7 @@ from wait import wait_until
 BUILD = os.environ.get("top_builddir", "build")
 # How slots are held if the test does not say it.
 CLAIM = os.environ.get("CLAIM") or "exclusive-queue"
-# What a test takes that is about both ways.
+# The ways of a test of both.
 WAYS = (CLAIM,) if os.environ.get("CLAIM") else ("exclusive-queue", "consumer")
 
 # Lines that no log may have, even if a test expects them.

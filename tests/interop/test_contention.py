@@ -32,7 +32,7 @@ class Contention(unittest.TestCase):
     deadline = SECONDS + UNTIL_TOLD
 
     def start(self, naming, claim, bold=False, at_most=SECONDS, peers=PEERS):
-        """Two daemons and a semaphore, and all who hammer it from now on."""
+        """Two daemons and a semaphore, and all clients, which hammer it from now on."""
         self.name = f"{self.id().rpartition('.')[2]}/{naming}"
         self.daemons = [Daemon(self, "--rescan-interval", "0.1", "--naming", naming, broker=RABBIT.url)
                         for _ in range(2)]
