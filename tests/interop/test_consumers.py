@@ -1,6 +1,6 @@
 """Other users of the vhost publish to the holder queues of slots that are held by consumers, and delete them.
 
-FLOOD_MESSAGES says how many messages of 1 MiB are published in each test (500); `make flood` makes it 100,000.
+FLOOD_MESSAGES says how many messages of 1 MiB are published in each test (300); `make flood` makes it 100,000.
 """
 
 import os
@@ -15,7 +15,7 @@ from foreign import Foreign
 from rabbit import Rabbit
 from wire import Wire
 
-MESSAGES = int(os.environ.get("FLOOD_MESSAGES", "500"))
+MESSAGES = int(os.environ.get("FLOOD_MESSAGES", "300"))
 SIZE = 1 << 20
 SLOTS = 3
 RABBIT = Rabbit()
