@@ -11,7 +11,8 @@ Where the broker lives, another daemon waits for the slots and gets them when th
 must be after the child's last sign of life. A daemon that wakes then, three heartbeats late, has a peer
 that waits for the slot that `run` gave up: it must not get it while the other one has it.
 
-The slots of every other round are held by exclusive queues, and those of the rounds between by consumers.
+The slots of every other round are held by exclusive queues, and those of the rounds between by consumers. If CLAIM is
+set, all are held in that way.
 
 LEASE_ROUNDS says how many rounds of each (4); `make lease-proof` makes it 20.
 """
@@ -26,7 +27,7 @@ import time
 import unittest
 
 import tap
-from daemon import Daemon, clean_environment, program
+from daemon import WAYS, Daemon, clean_environment, program
 from proxy import Proxy
 from rabbit import Rabbit
 from wait import wait_until
@@ -37,7 +38,6 @@ ROUNDS = int(os.environ.get("LEASE_ROUNDS", "4"))
 AT_ONCE = 4  # rounds of each kind; more would measure how busy the machine is
 SHORT = 3.0
 SEED = int(os.environ.get("LOCKBROKER_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
-WAYS = ("exclusive-queue", "consumer")
 TROUBLE = ("lock connection", "auxiliary connection", "lost", "lease", "broker")
 
 # The child of the shell, and the shell itself, are deaf to TERM: only KILL of the whole group ends both.
@@ -64,7 +64,7 @@ class Round:
 
     def __init__(self, test, number, url):
         self.test = test
-        self.claim = WAYS[number % 2]
+        self.claim = WAYS[number % len(WAYS)]
         self.name = f"{self.kind}-{self.claim}-{number}"
         self.daemon = Daemon(test, "--heartbeat", str(HEARTBEAT), "--rescan-interval", "0.5", broker=url,
                              expect=TROUBLE)

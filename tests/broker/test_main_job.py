@@ -240,7 +240,7 @@ class OldPermissions(Main):
             self.refused("read", "new-1-B", name="new", timeout=timeout)
             self.refused("read", "m-M", name="m", kind="mutex", timeout=timeout)
         self.locks(name="old")
-        # Whoever may, gets what was refused.
+        # Another user has the permission, and gets the locks.
         other = Wire(self.daemon("--claim", "consumer", url=f"{RABBIT.url}/{self.vhost}"))
         for params in {"name": "new"}, {"name": "m", "kind": "mutex"}:
             other.call("release", lock=other.call("acquire", timeout=0, **params)["lock"])

@@ -9,7 +9,7 @@ the exit status is not 0, or if the log has a failed assertion or a sanitizer's 
 warning or an error that the test did not announce with `expect`.
 
 CLAIM=consumer in the environment makes every daemon start with `--claim consumer`, if neither the options nor the
-configuration of the test say otherwise.
+configuration of the test say otherwise. Tests of both ways take that one alone then.
 """
 
 import os
@@ -28,6 +28,8 @@ from wait import wait_until
 BUILD = os.environ.get("top_builddir", "build")
 # How slots are held if the test does not say it.
 CLAIM = os.environ.get("CLAIM") or "exclusive-queue"
+# The ways of a test of both.
+WAYS = (CLAIM,) if os.environ.get("CLAIM") else ("exclusive-queue", "consumer")
 
 # Lines that no log may have, even if a test expects them.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")

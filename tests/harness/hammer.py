@@ -15,6 +15,9 @@ from wire import Wire, WireError
 SECONDS = float(os.environ.get("HAMMER_SECONDS", "6"))
 SEED = int(os.environ.get("HAMMER_SEED", "0")) or random.randrange(1, 1 << 32)
 
+# Refusals of an acquire that say no more than that others have the slots.
+USUAL = ("would-block", "timeout", "contended")
+
 
 class Hammerer(threading.Thread):
     """One peer: connects anew whenever it has hung up."""
@@ -52,7 +55,8 @@ class Hammerer(threading.Thread):
         try:
             grant = peer.answer(asked)
         except WireError as error:
-            self.refused[error.reason] = self.refused.get(error.reason, 0) + 1
+            what = error.reason if error.reason in USUAL else str(error)
+            self.refused[what] = self.refused.get(what, 0) + 1
             return True
         began = time.monotonic()
         time.sleep(self.random.random() * 0.004)

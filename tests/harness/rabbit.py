@@ -350,7 +350,8 @@ class Rabbit:
         rows = self.ctl("eval", """
             Connection = fun(Channel) -> [{_, Pid}] = rabbit_channel:info(Channel, [connection]), Pid end,
             Holders = fun(Queue) -> case amqqueue:get_exclusive_owner(Queue) of
-                none -> [catch Connection(element(1, One)) || One <- rabbit_amqqueue:consumers(Queue)];
+                none -> try [catch Connection(element(1, One)) || One <- rabbit_amqqueue:consumers(Queue)]
+                        catch _:_ -> [] end;
                 Owner -> [Owner] end end,
             [io:format("~ts\t~s~n", [element(4, amqqueue:get_name(Queue)), rabbit_misc:pid_to_string(Pid)])
              || Queue <- rabbit_amqqueue:list(<<"%s">>), Pid <- Holders(Queue), is_pid(Pid)],

@@ -66,18 +66,19 @@ class Foreign:
 
 
 class Hammering:
-    """One client that hammers (tests/harness/hammer.py) as soon as go() says so."""
+    """One client that hammers (tests/harness/hammer.py) from start() on. bold: it never looks before it tries."""
 
-    def __init__(self, test, url, naming, name, seconds, seed):
-        self.client = launch(test, url, naming, "hammer", name, seconds, seed)
+    def __init__(self, test, url, naming, name, seconds, seed, bold=False):
+        self.client = launch(test, url, naming, "hammer", name, seconds, seed, int(bold))
         assert self.client.stdout.readline() == "ready\n", "the client could not connect"
 
-    def go(self):
+    def start(self):
         self.client.stdin.write("go\n")
         self.client.stdin.flush()
 
     def result(self):
-        """What it saw: spans, refused, hung_up, revoked."""
+        """Ends it; what it saw: spans, refused, hung_up, revoked."""
+        self.client.stdin.close()
         text = self.client.stdout.read()
         status = self.client.wait()
         assert status == 0, f"the client ended with {status}"

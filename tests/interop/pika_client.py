@@ -3,7 +3,7 @@ written, with another AMQP library and in one thread. It shares no code with loc
 it does is what the daemon has to get along with.
 
 	pika_client.py URL NAMING	# one object a line in, one a line out: {"do": "acquire", "name": "n"}
-	pika_client.py URL NAMING hammer NAME SECONDS SEED	# prints what it held, as JSON
+	pika_client.py URL NAMING hammer NAME SECONDS SEED BOLD	# prints what it held, as JSON
 
 NAMING is amqp-locks ({name}-{slot}-A) or amqp-locks-python ({name}-A-{slot}). Runs under /usr/bin/python3,
 which has Debian's pika.
@@ -11,6 +11,7 @@ which has Debian's pika.
 
 import json
 import random
+import select
 import sys
 import time
 
@@ -93,6 +94,24 @@ class Client:
         """Something that nobody asked for."""
         self.channel.basic_publish("", queue, text.encode(), mandatory=True)
 
+    def flood(self, queues, count, size):
+        """So many messages in all, one queue after the other; how many of them the queues have rejected."""
+        body, rejected = b"x" * size, 0
+        for number in range(count):
+            try:
+                self.channel.basic_publish("", queues[number % len(queues)], body, mandatory=True)
+            except NackError:
+                rejected += 1
+        return rejected
+
+    def declare(self, queue):
+        """As somebody does who knows nothing of arguments."""
+        self.channel.queue_declare(queue, durable=True)
+
+    def delete(self, queue):
+        """By hand, as an administrator might."""
+        self.channel.queue_delete(queue)
+
     # ---- Determining the Maximum Number of Slots ----
 
     def size(self, name):
@@ -130,6 +149,15 @@ class Client:
         self.resize(name, 0)
 
     # ---- Lock Clients ----
+
+    def acquire_boldly(self, name, slot):
+        """As if its probe had been too early to see a holder queue: it declares at once."""
+        if not self.declare_exclusive(self.naming.b(name, slot)):
+            return None
+        if self.verify(name, slot):
+            return slot
+        self.release(name, slot)
+        return None
 
     def acquire(self, name):
         """The slot; None: lock-acquire failure."""
@@ -173,13 +201,13 @@ class Client:
         self.connection.close()
         self.connect()
 
-    def hammer(self, name, seconds, seed):
-        """Takes and gives back until the time is over; what it held, as (from, to, slot)."""
+    def hammer(self, name, seconds, seed, bold):
+        """Takes and gives back until the time is over, or its input ends; what it held, as (from, to, slot)."""
         dice = random.Random(seed)
         until = time.monotonic() + seconds
         spans, refused, hung_up, revoked = [], 0, 0, 0
-        while time.monotonic() < until:
-            slot = self.acquire(name)
+        while time.monotonic() < until and not select.select([sys.stdin], [], [], 0)[0]:
+            slot = self.acquire_boldly(name, dice.randint(1, 3)) if bold else self.acquire(name)
             if slot is None:
                 refused += 1
                 time.sleep(dice.random() * 0.005)
@@ -219,10 +247,10 @@ def main():
     if len(sys.argv) == 3:
         serve(client)
     else:
-        name, seconds, seed = sys.argv[4:]
+        name, seconds, seed, bold = sys.argv[4:]
         print("ready", flush=True)
         sys.stdin.readline()
-        print(json.dumps(client.hammer(name, float(seconds), int(seed))))
+        print(json.dumps(client.hammer(name, float(seconds), int(seed), bold == "1")))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Two daemons with some peers each, and some clients of another make, all after the slots of one
-semaphore, in both presets: never more holders than slots, never two of one slot (tests/harness/hammer.py).
+semaphore, in both presets: never more holders than slots, never two of one slot (tests/harness/hammer.py). The
+clients of another make know exclusive queues alone. Slots are held in either way, or converted meanwhile.
 
-INTEROP_SECONDS says how long in each preset (4); `make interop` makes it 30.
+INTEROP_SECONDS says how long in each preset (4), and twice as long as the other tests; `make interop` makes it 30.
 """
 
 import os
@@ -17,6 +18,8 @@ from wire import Wire, wait_until
 
 SECONDS = float(os.environ.get("INTEROP_SECONDS", "4"))
 SLOTS, PEERS, FOREIGNERS = 3, 6, 4
+TURNS = 30  # holds between two conversions
+UNTIL_TOLD = 300
 RABBIT = Rabbit()
 
 
@@ -26,38 +29,38 @@ def setUpModule():
 
 
 class Contention(unittest.TestCase):
-    deadline = SECONDS + 120
+    deadline = SECONDS + UNTIL_TOLD
 
-    def contend(self, naming):
-        name = f"hammer/{naming}"
-        daemons = [Daemon(self, "--rescan-interval", "0.1", "--naming", naming, broker=RABBIT.url)
-                   for _ in range(2)]
-        for daemon in daemons:
+    def start(self, naming, claim, bold=False, at_most=SECONDS, peers=PEERS):
+        """Two daemons and a semaphore, and all clients, which hammer it from now on."""
+        self.name = f"{self.id().rpartition('.')[2]}/{naming}"
+        self.daemons = [Daemon(self, "--rescan-interval", "0.1", "--naming", naming, broker=RABBIT.url)
+                        for _ in range(2)]
+        for daemon in self.daemons:
             daemon.wait_broker()
-        Wire(daemons[0]).call("create", name=name, slots=SLOTS)
+        self.admin = Wire(self.daemons[0])
+        self.admin.call("create", name=self.name, slots=SLOTS, claim=claim)
         print(f"HAMMER_SEED={SEED}")
-        others = [Hammering(self, RABBIT.url, naming, name, SECONDS, SEED + i)
-                  for i in range(FOREIGNERS)]
-        until = time.monotonic() + SECONDS
-        peers = [Hammerer(daemon, name, SEED + FOREIGNERS + i, until)
-                 for i in range(PEERS) for daemon in daemons]
-        for one in others:
-            one.go()
-        for peer in peers:
-            peer.start()
-        for peer in peers:
+        self.others = [Hammering(self, RABBIT.url, naming, self.name, at_most, SEED + i, bold and i % 2)
+                       for i in range(FOREIGNERS)]
+        self.peers = [Hammerer(daemon, self.name, SEED + FOREIGNERS + i, time.monotonic() + at_most)
+                      for i in range(peers) for daemon in self.daemons]
+        self.began = time.monotonic()
+        for one in self.others + self.peers:
+            one.start()
+
+    def finish(self):
+        """Waits for all, and judges the holds of both kinds: ours, theirs."""
+        for peer in self.peers:
             peer.join(SECONDS + 60)
             self.assertFalse(peer.is_alive(), "a peer hangs")
-        self.assertEqual([peer.failure for peer in peers if peer.failure], [])
-        self.judge(daemons, peers, [one.result() for one in others])
-        wait_until(lambda: not self.holders(name), 20, "no B is left behind")
-
-    def judge(self, daemons, peers, others):
-        ours = [span for peer in peers for span in peer.spans]
+        self.assertEqual([peer.failure for peer in self.peers if peer.failure], [])
+        others = [one.result() for one in self.others]
+        ours = [span for peer in self.peers for span in peer.spans]
         theirs = [span for one in others for span in one["spans"]]
         spans = ours + theirs
-        vanished = sum(Wire(daemon).call("info")["counts"]["holder_queues_lost"] for daemon in daemons)
-        report(peers, ours, vanished, SECONDS)
+        vanished = sum(Wire(daemon).call("info")["counts"]["holder_queues_lost"] for daemon in self.daemons)
+        report(self.peers, ours, vanished, round(time.monotonic() - self.began, 1))
         print(f"the other clients: {[len(one['spans']) for one in others]} holds; refused "
               f"{[one['refused'] for one in others]}, hung up {[one['hung_up'] for one in others]}")
         print(f"{len(spans)} holds in all, at most {most_at_once(spans)} at once")
@@ -67,24 +70,63 @@ class Contention(unittest.TestCase):
         self.assertLessEqual(most_at_once(spans), SLOTS)
         self.assertEqual({span[2] for span in spans}, set(range(1, SLOTS + 1)))
         self.assertEqual([one["revoked"] for one in others], [0] * len(others))
-        # Nobody took part without a grant: neither a daemon, nor a client.
-        for i in range(len(daemons)):
-            self.assertTrue(any(peer.spans for peer in peers[i::len(daemons)]), f"daemon {i}")
+        for i in range(len(self.daemons)):
+            self.assertTrue(any(peer.spans for peer in self.peers[i::len(self.daemons)]), f"daemon {i}")
+        wait_until(lambda: not [queue for queue in RABBIT.holders() if queue.startswith(self.name) and "-B" in queue],
+                   20, "no slot is held")
+        return ours, theirs, others
+
+    def contend(self, naming):
+        """Everybody uses exclusive queues."""
+        self.start(naming, "exclusive-queue")
+        ours, theirs, others = self.finish()
+        # Nobody took part without a grant.
         for i, one in enumerate(others):
             self.assertTrue(one["spans"], f"client {i}")
         # And they met: somebody's hold was between two of somebody else's kind, again and again.
         foreign = set(theirs)
-        order = [span in foreign for span in sorted(spans)]
+        order = [span in foreign for span in sorted(ours + theirs)]
         turns = sum(a != b for a, b in zip(order, order[1:]))
         print(f"{turns} times the one kind came after the other")
         self.assertGreater(turns, 10)
 
+    def keep_out(self, naming):
+        """Slots are held by consumers: to the other clients each is taken, whether they look or only try."""
+        self.start(naming, "consumer", bold=True, at_most=SECONDS / 2)
+        _, theirs, others = self.finish()
+        self.assertEqual(theirs, [])
+        for i, one in enumerate(others):
+            self.assertGreater(one["refused"], 0, f"client {i}")
+
+    def convert(self, naming, began, way):
+        """To the other way and back, until the time is over, and once at least; all have some turns in each."""
+        # A slot is converted when it is free, and a daemon hands it off as long as somebody waits there.
+        self.start(naming, began, bold=True, at_most=UNTIL_TOLD, peers=SLOTS)
+        took = {}
+        until = time.monotonic() + SECONDS / 2
+        while time.monotonic() < until or len(took) < 2:
+            asked = time.monotonic()
+            report = self.admin.call("fsck", within=UNTIL_TOLD, name=self.name, repair=True, convert=way, wait=120)
+            took.setdefault(way, []).append(time.monotonic() - asked)
+            self.assertEqual((report["claim"], report["converted"]), (way, SLOTS), report)
+            before = self.holds()
+            wait_until(lambda: self.holds() > before + TURNS, 30, "the slots are used")
+            way, began = began, way
+        for way, seconds in took.items():
+            print(f"{len(seconds)} conversions to {way}, the longest took {max(seconds):.3f} s")
+        for peer in self.peers:
+            peer.until = 0
+        self.finish()
+
+    def holds(self):
+        return sum(len(peer.spans) for peer in self.peers)
+
     def test_who_polls_gets_a_turn_beside_a_line(self):
         """One slot, and a daemon at which somebody waits at all times: it could be handed on for ever."""
-        name, seconds = "line", min(SECONDS, 6)
+        name, seconds = "line", min(SECONDS / 2, 6)
         daemon = Daemon(self, "--rescan-interval", "0.1", broker=RABBIT.url)
         daemon.wait_broker()
-        Wire(daemon).call("create", name=name)
+        Wire(daemon).call("create", name=name, claim="exclusive-queue")
         others = [Hammering(self, RABBIT.url, "amqp-locks", name, seconds, SEED + i) for i in range(2)]
         peers, waits, grants = [Wire(daemon) for _ in range(4)], {}, 0
         for peer in peers:
@@ -92,7 +134,7 @@ class Contention(unittest.TestCase):
             peer.call("ping")
         until = time.monotonic() + seconds
         for one in others:
-            one.go()
+            one.start()
         while time.monotonic() < until:
             for peer in peers:
                 peer.pump()
@@ -104,16 +146,17 @@ class Contention(unittest.TestCase):
         print(f"{grants} grants at the daemon, {turns} to those who poll, in {seconds} s")
         self.assertTrue(all(turns) and grants)
 
-    @staticmethod
-    def holders(name):
-        return [queue for queue in RABBIT.ctl("list_queues", "name", "exclusive").splitlines()
-                if queue.startswith(name) and queue.endswith("true")]
-
     def test_amqp_locks(self):
         self.contend("amqp-locks")
 
     def test_amqp_locks_python(self):
         self.contend("amqp-locks-python")
+
+    def test_slots_held_by_consumers(self):
+        self.keep_out("amqp-locks")
+
+    def test_conversion(self):
+        self.convert("amqp-locks-python", "consumer", "exclusive-queue")
 
 
 if __name__ == "__main__":

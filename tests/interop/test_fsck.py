@@ -53,7 +53,7 @@ class Fsck(unittest.TestCase):
         self.assertEqual(self.peer.call("size", name=self.name)["slots"], 3)
 
     def test_a_holder_of_a_slot_that_is_no_more(self):
-        self.peer.call("create", name=self.name, slots=2)
+        self.peer.call("create", name=self.name, slots=2, claim="exclusive-queue")
         self.assertEqual(self.foreign.acquire(name=self.name), 1)
         self.assertEqual(self.foreign.acquire(name=self.name), 2)
         self.peer.call("resize", name=self.name, slots=1)
