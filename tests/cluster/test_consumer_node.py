@@ -1,5 +1,5 @@
-"""Slots that are held by consumers, and what happens to single nodes: links that are reset, nodes that are frozen,
-killed or restarted at once, and administrators at the other side of a partition. docs/SAFETY.md has the results.
+"""Slots that are held by consumers, and trouble of single nodes. Links are reset, and nodes are frozen, killed or
+restarted at once. Administrators work at the other side of a partition. docs/SAFETY.md has the results.
 
 CLUSTER_ROUNDS: how often each test of resets resets."""
 
@@ -16,8 +16,8 @@ AT_ONCE = 1.0
 
 
 class Resets(ConsumerCase):
-    """A firewall answers with resets. A node that hears one frees the slots of the other side at once, and waits for no
-    silence: the lease does not protect the holder."""
+    """A firewall answers with resets. A node that hears one frees the slots of the other side at once. The lease does
+    not protect the holder, because the node waits for no silence."""
 
     deadline = 120 + 60 * ROUNDS
 
@@ -90,8 +90,7 @@ class Nodes(ConsumerCase):
             else:
                 self.assertTrue(contest.is_held(), contest.name)
         self.nodes["n1"].thaw()
-        print(f"  thawed {now() - self.began:.1f}")
-        self.heal(contests)
+        self.heal(contests, meet=())
 
     def reboot(self, silent):
         """The node of the holder queues is back before the others could miss it."""
