@@ -49,11 +49,12 @@ class ConsumerCase(ContestCase):
         for contest in contests:
             self.assertLessEqual(contest.overlap(), overlap, contest.name)
 
-    def heal(self, contests, overlap=0):
-        """Nothing is granted twice after the network has healed, and all daemons have a broker again."""
+    def heal(self, contests, overlap=0, meet=OTHERS):
+        """Nothing is granted twice after the network has healed, and all daemons have a broker again. meet: nodes that
+        n1 calls."""
         print(f"  healed {now() - self.began:.1f}")
         self.hosts.heal()
-        for name in OTHERS:
+        for name in meet:
             wait_until(lambda: self.restart_ended() or self.nodes.meets("n1", name), 90, f"n1 sees {name}")
         for daemon in self.daemons:
             daemon.wait_broker(90)

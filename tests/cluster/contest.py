@@ -14,7 +14,8 @@ NET_TICKTIME = 5
 # A node that has noticed may still wait for an answer of a node that is away: 7 s each time (net_setuptime).
 SLACK = 20
 HEARTBEAT = 3
-OPTIONS = ("--heartbeat", str(HEARTBEAT), "--rescan-interval", "0.5", "--request-timeout", "6", "--probe-timeout", "2")
+OPTIONS = ("--heartbeat", str(HEARTBEAT), "--rescan-interval", "0.5", "--request-timeout", "6", "--probe-timeout", "2",
+           "--claim", "exclusive-queue")
 # How a daemon may complain while it has no broker, or its broker has no majority.
 TROUBLE = ("lock connection", "auxiliary connection", "lost", "lease", "broker", "this host", "waiter", "claim", "slot")
 LONG = bool(os.environ.get("CLUSTER_LONG"))

@@ -80,6 +80,19 @@ class Partitions(ConsumerCase):
         self.start(khepri=True)
         self.rounds(whole=True, kept=True)
 
+    def test_mirrored(self):
+        """A policy mirrors the queues, and the other side promotes a mirror of the holder queue: the slot is granted
+        twice. The daemon cannot see policies. The test states the behaviour of today."""
+        if release() >= (4, 0):
+            self.skipTest(f"RabbitMQ {version()} has no mirrored queues")
+        self.start()
+        self.nodes["n1"].ctl("set_policy", "mirrors", ".*", '{"ha-mode":"all","ha-sync-mode":"automatic"}')
+        contests = self.contests("/mirrored")
+        self.cut("both")
+        self.wait_noticed(contests)
+        self.show("cut", contests)
+        self.assertTrue(any(contest.is_granted_twice() for contest in contests))
+
     def test_unused_mutex(self):
         """Nothing is left of a mutex that no client used for a minute, so each side can make its holder queue. The test
         states the behaviour of today. Under Khepri the minority can make nothing."""
