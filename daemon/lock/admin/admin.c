@@ -434,10 +434,7 @@ on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 			return;
 		}
 	}
-	/* LOCKED: its holder deletes it after the release. */
-	if (reply->answer != BROKER_OK && reply->answer != BROKER_ABSENT &&
-	    reply->answer != BROKER_LOCKED)
-		holder_queue_stays(&admin->stays, admin->holder_due, reply);
+	holder_queue_stays(&admin->stays, admin->holder_due, reply);
 	admin->holder_due = 0;
 	work_on(engine, admin);
 }
@@ -472,9 +469,8 @@ on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 	int not_known;
 	char why[96];
 
-	/* The probe was sent while the link died: the mutex is lost, and the command has ended. */
 	if (admin == NULL)
-		return;
+		return; /* the mutex was lost after the probe was sent, and the command has ended */
 	assert(admin->state == ADMIN_WORKING);
 	not_known = sweep_take(&admin->sweep, step_of(admin)->first, seen);
 	admin->unanswered--;

@@ -8,7 +8,9 @@ holder_queue_stays(struct holder_stays *stays, int slot, const struct broker_rep
 	bool refused = reply != NULL && reply->answer == BROKER_REFUSED;
 	bool unreachable = reply != NULL && reply->answer == BROKER_UNREACHABLE;
 
-	if (stays->slot > 0)
+	if (stays->slot > 0 ||
+	    (reply != NULL && (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT ||
+				  reply->answer == BROKER_LOCKED)))
 		return;
 	stays->slot = slot;
 	stays->reason = refused ? REASON_BROKER_REFUSED : REASON_BROKER_UNAVAILABLE;

@@ -15,8 +15,9 @@ struct holder_stays {
 };
 
 /*
- * The B of that slot stays. reply: of broker_delete_holder(), a failure; NULL: no answer came. Has
- * no effect if there is one already.
+ * Takes the reply of broker_delete_holder() for the B of that slot; NULL: no answer came. Has no
+ * effect if B is gone, or if there is one already. A held B is no failure: its holder deletes it
+ * after the release.
  */
 void holder_queue_stays(struct holder_stays *stays, int slot, const struct broker_reply *reply);
 
