@@ -263,7 +263,9 @@ holder_deed(struct sim *sim, const struct done *done)
 			memory_world_set_home(sim->world, done->what->queue, HOME);
 		break;
 	case DEED_CHECK:
-		if (done->answer == BROKER_OK && !truth_is_held(sim, done->id.name, done->id.slot))
+		if (done->answer == BROKER_OK &&
+		    !truth_is_held(sim, done->id.name, done->id.slot) &&
+		    !truth_was_asked(slot, done->what->channel))
 			slot->asked[slot->last_asked++ % TRUTH_ASKED] = done->what->channel;
 		break;
 	case DEED_REMOVE_HOLDER:

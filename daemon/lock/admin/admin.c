@@ -416,7 +416,10 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct admin *admin = admin_find(engine, id);
 	int per_slot;
 
-	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
+	/* The request was sent while the link died: the mutex is lost, and the command has ended. */
+	if (admin == NULL)
+		return;
+	assert(admin->state == ADMIN_WORKING && admin->unanswered > 0);
 	per_slot = queues_per_slot(engine, admin);
 	admin->unanswered--;
 	admin->channel_gone |= !reply->channel_open;
@@ -444,7 +447,7 @@ on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct broker_info info;
 
 	if (admin == NULL)
-		return; /* as for a sweep */
+		return; /* as in on_answer() */
 	assert(admin->state == ADMIN_WORKING && admin->unanswered > 0);
 	broker_get_info(engine->broker, &info);
 	admin->unanswered--;
@@ -516,9 +519,8 @@ on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 	int window, not_known;
 	char why[96];
 
-	/* The probe was sent while the link died: the mutex is lost, and the command has ended. */
 	if (admin == NULL)
-		return;
+		return; /* as in on_answer() */
 	assert(admin->state == ADMIN_WORKING);
 	not_known = sweep_take(&admin->sweep, next_window(admin, &window), seen);
 	admin->unanswered--;
