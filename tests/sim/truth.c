@@ -225,6 +225,9 @@ slot_deed(struct sim *sim, const struct done *done)
 			slot->left_at = sim->now;
 		if (deeds != NULL)
 			deeds->dropped = moment;
+		/* A holder by queue whose B was deleted, and made durable, deletes another's. */
+		if (what->method == AMQP_QUEUE_DELETE_METHOD)
+			truth_find_freed(sim, true);
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
 		check_look(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
