@@ -225,6 +225,9 @@ slot_deed(struct sim *sim, const struct done *done)
 			slot->left_at = sim->now;
 		if (deeds != NULL)
 			deeds->dropped = moment;
+		/* A holder by queue whose B was deleted, and made durable, deletes another's. */
+		if (what->method == AMQP_QUEUE_DELETE_METHOD)
+			truth_find_freed(sim, true);
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
 		check_look(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
@@ -263,7 +266,9 @@ holder_deed(struct sim *sim, const struct done *done)
 			memory_world_set_home(sim->world, done->what->queue, HOME);
 		break;
 	case DEED_CHECK:
-		if (done->answer == BROKER_OK && !truth_is_held(sim, done->id.name, done->id.slot))
+		if (done->answer == BROKER_OK &&
+		    !truth_is_held(sim, done->id.name, done->id.slot) &&
+		    !truth_was_asked(slot, done->what->channel))
 			slot->asked[slot->last_asked++ % TRUTH_ASKED] = done->what->channel;
 		break;
 	case DEED_REMOVE_HOLDER:

@@ -394,7 +394,9 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct admin *admin = admin_find(engine, id);
 	int per_slot;
 
-	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
+	if (admin == NULL)
+		return; /* the mutex was lost after it was sent, and the command has ended */
+	assert(admin->state == ADMIN_WORKING && admin->unanswered > 0);
 	per_slot = plan_queues_per_slot(&admin->plan, admin->step);
 	admin->unanswered--;
 	admin->channel_gone |= !reply->channel_open;
@@ -422,7 +424,7 @@ on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct broker_info info;
 
 	if (admin == NULL)
-		return; /* as for a sweep */
+		return; /* as in on_answer() */
 	assert(admin->state == ADMIN_WORKING && admin->unanswered > 0);
 	broker_get_info(engine->broker, &info);
 	admin->unanswered--;
@@ -470,7 +472,7 @@ on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 	char why[96];
 
 	if (admin == NULL)
-		return; /* the mutex was lost after the probe was sent, and the command has ended */
+		return; /* as in on_answer() */
 	assert(admin->state == ADMIN_WORKING);
 	not_known = sweep_take(&admin->sweep, step_of(admin)->first, seen);
 	admin->unanswered--;
