@@ -238,7 +238,7 @@ class Administration(ConsumerCase):
 
     def remove_and_make(self, contest, daemon, method, noticed):
         """An error names the slot, and the holder queue stays. To a probe of 3.10, a queue of a node that is down is
-        missing: the slot queue is removed without a word about the holder queue."""
+        missing. The slot queue is removed without a word about the holder queue."""
         said = self.ask(daemon, method, name=contest.name, **({"slots": 0} if method == "resize" else {}))
         print(f"  {contest.name}: {now() - self.began:.1f} {said}")
         if noticed and release() >= (3, 11):
