@@ -4,6 +4,7 @@ restarted at once. Administrators work at the other side of a partition. docs/SA
 CLUSTER_ROUNDS: how often each test of resets resets."""
 
 import os
+import signal
 
 import cluster
 from consumers import LEASE, ConsumerCase, ConsumerContest
@@ -92,6 +93,18 @@ class Nodes(ConsumerCase):
         self.nodes["n1"].thaw()
         self.heal(contests, meet=())
 
+    def test_stopped(self):
+        """A node that stops in order tells its clients, and then frees their slots."""
+        self.start()
+        contests = self.contests()
+        self.began = now()
+        os.kill(self.nodes["n2"].pid, signal.SIGTERM)
+        observe(contests, lambda: all(contest.lost_at for contest in contests if "n2" in (contest.at, contest.home)),
+                SLACK, "the holders are told")
+        self.wait_noticed(contests)
+        self.show("stopped", contests)
+        self.judge(contests, AT_ONCE)
+
     def reboot(self, silent):
         """The node of the holder queues is back before the others could miss it."""
         self.start()
@@ -166,12 +179,10 @@ class Nodes(ConsumerCase):
         one, _, two, _ = self.daemons
         Wire(one).call("create", name="gone", slots=1, claim="consumer")
         self.nodes["n1"].kill()
-        print(f"  down: {self.try_to_acquire(two, 'gone')}")
+        self.assertNotEqual(self.try_to_acquire(two, "gone"), "held")
         self.nodes["n2"].ctl("forget_cluster_node", self.nodes["n1"].node)
-        print(f"  forgotten: {self.try_to_acquire(two, 'gone')}")
-        said = Wire(two).call("fsck", within=SLACK, name="gone", repair=True)
-        print(f"  fsck: {said}")
-        Wire(two).call("create", within=SLACK, name="gone", slots=1, claim="consumer", exist_ok=True)
+        self.assertEqual(self.try_to_acquire(two, "gone"), "no-such-lock")
+        Wire(two).call("create", within=SLACK, name="gone", slots=1, claim="consumer")
         self.assertEqual(self.try_to_acquire(two, "gone"), "held")
 
 
@@ -226,11 +237,11 @@ class Administration(ConsumerCase):
         self.judge(contests)
 
     def remove_and_make(self, contest, daemon, method, noticed):
-        """No request succeeds that needs the holder queue."""
+        """An error names the slot, and the holder queue stays. To a probe of 3.10, a queue of a node that is down is
+        missing. The slot queue is removed without a word about the holder queue."""
         said = self.ask(daemon, method, name=contest.name, **({"slots": 0} if method == "resize" else {}))
         print(f"  {contest.name}: {now() - self.began:.1f} {said}")
-        self.assertIsInstance(said, str)
-        if noticed and contest.name.endswith("slot-n2"):
+        if noticed and release() >= (3, 11):
             self.assertIn("slot 1", said)
         for again, more in ("create", {"slots": 1, "claim": "consumer"}), ("fsck", {"repair": True}):
             print(f"    {again} {self.ask(daemon, again, name=contest.name, **more)}")

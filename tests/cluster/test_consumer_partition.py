@@ -7,7 +7,7 @@ rounds; by default these are all, with CLUSTER_LONG, and otherwise the first."""
 import os
 
 import cluster
-from consumers import ConsumerCase
+from consumers import LEASE, ConsumerCase
 from contest import ALONE, LONG, OTHERS, SLACK, now, observe, release
 from rabbit import version
 from wire import Wire
@@ -38,18 +38,21 @@ class Partitions(ConsumerCase):
             elif how == "is-not-heard":
                 self.hosts.cut("n1", name)
 
-    def rounds(self, whole, kept):
-        """whole: RabbitMQ ends the partition by itself. kept: so does a holder its lock, if its holder queue is at its
-        own node."""
+    def rounds(self, whole, kept, one_link=AT_ONCE):
+        """whole: RabbitMQ ends the partition by itself. kept: a holder keeps its lock if its holder queue is at its own
+        node. one_link: seconds for which a lock may be held twice while one link alone is cut. The third node hears
+        both sides then. It notices, and leaves one side at once, as after a reset."""
         for number, how in enumerate(ROUNDS):
-            contests = self.contests(f"/{how}")
+            contests = self.contests(f"/{how}-{number}")
             self.cut(how)
             self.wait_noticed(contests)
+            if how == "one-link":
+                end = now() + 2 * LEASE
+                observe(contests, lambda: now() > end, 60, "every lease that was not good has ended")
             self.show(how, contests)
             for why in {contest.why for contest in contests if contest.why}:
                 print(f"  lost: {why}")
-            # The third node hears both sides. It notices, and leaves one side at once, as after a reset.
-            overlap = AT_ONCE if how == "one-link" else 0
+            overlap = one_link if how == "one-link" else 0
             self.judge(contests, overlap)
             for contest in contests:
                 if contest.at != contest.home:
@@ -67,9 +70,10 @@ class Partitions(ConsumerCase):
         self.rounds(whole=False, kept=True)
 
     def test_pause_minority(self):
-        """The minority stops, and its holders lose their locks."""
+        """The minority stops, and its holders lose their locks. If one link alone is cut, one of both nodes stops. A
+        node that stops can free slots for rivals at the third node before its connections end."""
         self.start(partition_handling="pause_minority")
-        self.rounds(whole=True, kept=False)
+        self.rounds(whole=True, kept=False, one_link=LEASE)
 
     def test_autoheal(self):
         """One side is restarted when the network has healed, and its holders lose their locks."""
