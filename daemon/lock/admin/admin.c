@@ -425,7 +425,6 @@ on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	if (admin == NULL)
 		return; /* as in on_answer() */
-	assert(admin->state == ADMIN_WORKING && admin->unanswered > 0);
 	broker_get_info(engine->broker, &info);
 	admin->unanswered--;
 	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN) {
@@ -473,7 +472,6 @@ on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 
 	if (admin == NULL)
 		return; /* as in on_answer() */
-	assert(admin->state == ADMIN_WORKING);
 	not_known = sweep_take(&admin->sweep, step_of(admin)->first, seen);
 	admin->unanswered--;
 	if (not_known == 0) {
