@@ -22,8 +22,8 @@ class OldB(unittest.TestCase):
         rabbit = self.enterContext(Rabbit())
         proxy = Proxy(self, rabbit.port)
         # Its probes may go into the stranded connection: a wait that none has answered is no timeout.
-        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--margin", "0.1", "--rescan-interval", "0.2", "--probe-timeout", "1",
-                        expect=TROUBLE, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--margin", "0.1", "--rescan-interval", "0.2",
+                        "--probe-timeout", "1", expect=TROUBLE, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
         daemon.wait_broker()
         peer = Wire(daemon)
         peer.call("create", name="old", slots=1)

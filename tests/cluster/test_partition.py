@@ -38,6 +38,15 @@ class Strategies(PartitionCase):
         for number in range(ROUNDS):
             self.pause(number, ("n2",))
 
+    def heal_all(self, contests):
+        """Both daemons have a broker again, and their holders ask what they still hold."""
+        self.heal(contests)
+        self.wait_whole()
+        for daemon in self.alone, self.others:
+            daemon.wait_broker(60)
+        self.verify(contests)
+        self.show("healed", contests)
+
     def pause(self, number, right):
         contests = minority, majority = self.mutexes(number)
         self.split(ALONE, right)
@@ -49,12 +58,7 @@ class Strategies(PartitionCase):
             print(f"  {contest.name}: overlap {contest.overlap():.2f}")
         if right == OTHERS:
             self.assertIsNone(majority.lost_at)
-        self.heal(contests)
-        self.wait_whole()
-        for daemon in self.alone, self.others:
-            daemon.wait_broker(60)
-        self.verify(contests)
-        self.show("healed", contests)
+        self.heal_all(contests)
         for contest in contests:
             self.assertLessEqual(list(contest.said.values()).count("held"), 1, contest.name)
             contest.leave()
@@ -101,12 +105,7 @@ class Strategies(PartitionCase):
             self.verify(contests)
             print(f"  {minority.name}: {minority.said}; {majority.name}: {majority.said}")
         self.assertIsNone(majority.granted_at)
-        self.heal(contests)
-        self.wait_whole()
-        for daemon in self.alone, self.others:
-            daemon.wait_broker(60)
-        self.verify(contests)
-        self.show("healed", contests)
+        self.heal_all(contests)
         print(f"  {minority.name}: {minority.said}; {majority.name}: {majority.said}")
 
 

@@ -81,6 +81,7 @@ def main():
     options = parser.parse_args()
     if unknown := set(options.names) - set(ROWS):
         parser.error(f"no row {' '.join(unknown)}")
+    roots.hear_term()
     fresh = set()
     results = [run_row(name, options.folder, fresh) for name in options.names]
     for cells in (HEAD, ["---"] * len(HEAD), *[cells for _, cells in results]):

@@ -15,11 +15,12 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
 FOLDER = os.environ.get("LOCKBROKER_ROOTS") or "/var/cache/lockbroker/roots"
-# Mounts end with the namespace, and processes with its first one: nothing stays of a run that was killed.
+# Mounts end with the namespace, and processes with its first one, which ends with unshare.
 NAMESPACE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 # The root is mounted on itself, so that "/" is a mount point inside: tests that make namespaces change its propagation.
 ENTER = """
@@ -39,6 +40,8 @@ class RootError(Exception):
 
 
 def run(*command, **options):
+    if shutil.which(command[0]) is None:
+        raise RootError(f"no {command[0]} here: apt-get install {command[0]}")
     done = subprocess.run(command, check=False, text=True, **options)
     if done.returncode != 0:
         raise RootError(f"{' '.join(command)}: exit status {done.returncode}")
@@ -80,6 +83,11 @@ def mirror():
     return uri, None, False
 
 
+def hear_term():
+    """SIGTERM ends this program as an exception does, so that subprocess.run() kills the namespace first."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
 def enter(root, command, folders=(), **options):
     """Runs a command inside; folders: pairs of one out here and where it is inside. Its exit status."""
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8",
@@ -101,7 +109,7 @@ def write(path, text, mode=0o644):
 
 
 def debootstrap(suite, root):
-    if shutil.which("debootstrap") is None:
+    if shutil.which("debootstrap") is None:  # run() sees only the command that calls it
         raise RootError("no debootstrap here: apt-get install debootstrap")
     uri, keyring, trusted = mirror()
     # A key may stand in the sources themselves instead of its file's name.
@@ -148,6 +156,7 @@ def main():
     parser.add_argument("suite")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="PACKAGE... | COMMAND...")
     options = parser.parse_args()
+    hear_term()
     if options.verb == "run":
         return enter(make(options.folder, options.suite), options.words or ["bash"])
     print(make(options.folder, options.suite, options.words))

@@ -128,6 +128,7 @@ def glossary(document):
 
 class Terms(unittest.TestCase):
     deadline = 120  # all files, word by word
+
     def test_each_of_the_glossary_is_used(self):
         """In code or a text, apart from the glossary itself. Code has _ for a space."""
         known = list(glossary(text("docs/ARCHITECTURE.md")))
