@@ -51,7 +51,7 @@ static const struct option_row rows[] = {
     {OPTION_HOLDER_WAIT, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
 	"wait until removed slots are free, at most DUR", 0},
     {OPTION_HOLDER_WAIT, "wait", "[DUR]", FOR_FSCK,
-	"with --repair: wait for busy slots that are held otherwise, at most DUR", 0},
+	"with --repair: wait for busy slots that are not converted yet, at most DUR", 0},
     {'E', "conflict-exit-code", "N", FOR_RUN, "exit status if the wait ends without the lock (75)",
 	0},
     {OPTION_CREATE, "create", "[SLOTS]", FOR_RUN | FOR_ACQUIRE,

@@ -81,9 +81,9 @@ const struct config_key config_keys[] = {
 	    "The name of this host in the output of show, watch and top. Empty: the machine's "
 	    "host name."},
 	{"rescan-interval", KEY_DURATION, AT(rescan_interval), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
-	    "How often, on average, the daemon scans for free slots while clients wait. A rescan "
-	    "finds slots that became free without a hint, such as those of a host that crashed. A "
-	    "hint is a message between daemons: a slot may be free."},
+	    "The longest time between two scans for free slots while clients wait. A rescan finds "
+	    "slots that became free without a hint, such as those of a host that crashed. A hint "
+	    "is a message between daemons: a slot may be free."},
 	{"hint-grace", KEY_DURATION, AT(hint_grace), "0.005", "SECONDS", 0, SECOND, NULL, true,
 	    "How long the daemon leaves a freed slot to others: to the waiters of other daemons "
 	    "that got a hint, or to programs that poll. Use more if the daemons are further from "
@@ -101,8 +101,9 @@ const struct config_key config_keys[] = {
 	{"claim", KEY_WORD, AT(claim), "exclusive-queue", "WAY", 0, 0, claim_words, true,
 	    "How create makes slots, and how a free mutex is taken. exclusive-queue: the holder "
 	    "declares a queue, as other programs of the amqp-locks scheme do. consumer: the holder "
-	    "consumes from a queue that stays. That is faster, and safer in a cluster. Existing "
-	    "slots are held as they were made; see fsck in lockbroker(1)."},
+	    "consumes from a queue that stays. That is faster. In a cluster it is safer under the "
+	    "conditions in SAFETY.md. Existing slots are held as they were made; see fsck in "
+	    "lockbroker(1)."},
 	{"naming", KEY_WORD, AT(naming), "amqp-locks", "NAMING", 0, 0, naming_words, false,
 	    "How queues are named: see QUEUE NAMES in lockbrokerd.conf(5). All programs that share "
 	    "locks must use the same names."},

@@ -230,7 +230,7 @@ struct lock_answer {
 	size_t held_count;
 	const struct lock_finding *findings; /* fsck */
 	size_t finding_count;
-	int converted;                  /* fsck: number of slots that are held otherwise now */
+	int converted;                  /* fsck: number of slots that this request converted */
 	enum lock_claim claim;          /* fsck, busy: how the slots are held */
 	const struct lock_listed *rows; /* list */
 	size_t row_count;
