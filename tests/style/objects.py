@@ -19,17 +19,24 @@ def object_file(build, source):
     return None
 
 
-def symbols(path):
-    """(defined, used): two sets."""
-    listed = subprocess.run(["nm", "--format=posix", path], check=True, text=True, stdout=subprocess.PIPE).stdout
-    words = [line.split() for line in listed.splitlines()]
-    return ({word[0] for word in words if word[1] in GLOBAL},
-            {word[0] for word in words if word[1] == "U"})
+def symbols(objects):
+    """objects: {name: path}. {name: (defined, used)}, two sets each. One nm for all: each takes long to start."""
+    listed = subprocess.run(["nm", "--format=posix", "--print-file-name", *objects.values()],
+                            check=True, text=True, stdout=subprocess.PIPE).stdout
+    read = {path: (set(), set()) for path in objects.values()}
+    for line in listed.splitlines():
+        path, words = line.split(": ", 1)
+        symbol, letter = words.split()[:2]
+        if letter in GLOBAL:
+            read[path][0].add(symbol)
+        elif letter == "U":
+            read[path][1].add(symbol)
+    return {name: read[path] for name, path in objects.items()}
 
 
 def uses(objects):
     """objects: {name: path}. {name: {name of another: the symbols of it that are used}}."""
-    read = {name: symbols(path) for name, path in objects.items()}
+    read = symbols(objects)
     homes = {}
     for name, (defined, _) in read.items():
         for symbol in defined:
