@@ -177,7 +177,7 @@ class Limits(unittest.TestCase):
                     pass
         except (BrokenPipeError, ConnectionResetError):
             pass
-        daemon.wait_log(r"peer \d+ \(uid \d+, pid \d+\) is closed: it does not read")
+        daemon.wait_log(r"client \d+ \(uid \d+, pid \d+\) is closed: it does not read")
         Wire(daemon).call("acquire", name="m", kind="mutex", timeout=SOON)
         self.assertLess(daemon.rss(), 512 * 1024)
 
@@ -274,9 +274,9 @@ class Limits(unittest.TestCase):
         daemon = Daemon(self, "--max-scans-per-uid", "16")
         daemon.wait_broker()
         self.scan(daemon).hang_up()
-        daemon.wait_log(r"refused fsck of db15: peer \d+, .* cancelled: its connection has ended")
+        daemon.wait_log(r"refused fsck of db15: client \d+, .* cancelled: its connection has ended")
         # But for the one that had begun.
-        daemon.wait_log(r"refused fsck of db1: peer \d+, .* no-such-lock")
+        daemon.wait_log(r"refused fsck of db1: client \d+, .* no-such-lock")
 
     def test_scans_of_who_has_only_said_all_are_answered(self):
         daemon = Daemon(self, "--max-scans-per-uid", "16")

@@ -12,14 +12,14 @@
 #define MEETINGS 4
 /* A crowd gathers about few slots. */
 #define CROWD_SLOTS 3
-/* So often somebody leaves the line just as somebody else lets go. */
+/* So often somebody leaves the wait queue just as somebody else lets go. */
 #define WAVERS 20
 /* So many wait at each daemon; and at one where nobody else waits. */
 #define WAITERS 2
 #define WAITERS_ALONE 6
 /* If one daemon alone hands a slot on for so long, it frees the slot for clients that poll. */
 #define ALONE_MOST (250 * NSEC_PER_MSEC)
-/* A place in the line is kept for so long. */
+/* A place in the wait queue is kept for so long. */
 #define LINGER (200 * NSEC_PER_MSEC)
 
 static bool
@@ -176,7 +176,7 @@ crowd_meets(struct sim *sim)
 		sim_pass(sim, (int64_t)dice_below(&sim->dice, 4 * NSEC_PER_MSEC));
 		while (sim->book.belief_count > 0)
 			client_release(sim, &sim->book.beliefs[0]);
-		/* Nobody has a place in the line after this. */
+		/* Nobody has a place in the wait queue after this. */
 		sim_pass(sim, NSEC_PER_SEC);
 		while (sim->book.belief_count > 0)
 			client_release(sim, &sim->book.beliefs[0]);

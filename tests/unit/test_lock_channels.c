@@ -307,7 +307,7 @@ START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
 END_TEST
 
 /*
- * Without a place in a line nothing keeps the auxiliary connection up: that it is down says
+ * Without a place in a wait queue nothing keeps the auxiliary connection up: that it is down says
  * nothing.
  */
 START_TEST(a_starving_waiter_sees_that_the_limit_is_gone)

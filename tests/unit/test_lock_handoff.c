@@ -377,7 +377,7 @@ START_TEST(after_so_many_somebody_elsewhere_has_a_turn)
 	queue_up(0, 100);
 	wait_for(1, 2, 1);
 	world_pass(world, SECOND);
-	/* The first hint comes back: this daemon joined the line first. */
+	/* The first hint comes back: this daemon joined the wait queue first. */
 	passes = count_passes(0, 1, 100);
 	ck_assert_int_eq(passes, most + 1 + most);
 	ck_assert(world_b(world, "db", 1, 1));

@@ -354,7 +354,7 @@ START_TEST(the_deadline_says_who_is_at_work)
 	take_with(1, 0, engine_op_new(engine(0), 8, 1)->id);
 	ck_assert_int_eq(world_await(world, 0, 8, 1)->reason, REASON_TIMEOUT);
 	ck_assert_str_eq(world_answer(world, 0, 8, 1)->text,
-	    "another administrator changes it: test, for peer 7 of this daemon");
+	    "another administrator changes it: test, for client 7 of this daemon");
 	ck_assert_int_eq(world_await(world, 0, 7, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	leave(0);
 	leave(1);

@@ -176,7 +176,7 @@ START_TEST(a_waiter_elsewhere_is_told_at_once)
 	queue_up(_i);
 	lock_acquire(engine(1), 1, 1, &wanted);
 	world_pass(world, SECOND);
-	/* The first hint comes back: this daemon joined the line first. */
+	/* The first hint comes back: this daemon joined the wait queue first. */
 	until_let_go();
 	until_taken_again();
 	world_pass(world, HELD);

@@ -376,7 +376,7 @@ START_TEST(who_is_at_work_is_said)
 	said = world_await(world, 0, 8, 1);
 	expect(said, REASON_TIMEOUT, -1, 3);
 	ck_assert_str_eq(said->text,
-	    "another administrator changes it: a resize to 1, for peer 7 of this daemon");
+	    "another administrator changes it: a resize to 1, for client 7 of this daemon");
 	ck_assert_int_eq(world_await(world, 0, 7, 1)->reason, REASON_NONE);
 	ck_assert_str_eq(admin_state(world, "db"), "1 listed");
 	admin_create_missing(engine(0), "x", 600);

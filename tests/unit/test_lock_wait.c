@@ -111,7 +111,7 @@ START_TEST(a_hint_to_who_wants_nothing_any_more_is_passed_on)
 }
 END_TEST
 
-/* To and fro, so that each has a place in the line from its last wait. */
+/* To and fro, so that each has a place in the wait queue from its last wait. */
 START_TEST(the_daemon_that_frees_a_slot_is_not_told_of_it)
 {
 	const struct said *answer;
@@ -146,7 +146,7 @@ START_TEST(a_daemon_that_leaves_the_wait_queue_passes_every_hint_on)
 	for (uint64_t i = 1; i <= 6; i++) {
 		int from = i % 2 == 1 ? 0 : 2, to = 2 - from;
 
-		/* It is first in the line. */
+		/* It is first in the wait queue. */
 		wait_for(1, 1, i);
 		world_pass(world, 5 * MS);
 		wait_for(to, 1, 10 + i);

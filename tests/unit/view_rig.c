@@ -355,7 +355,7 @@ add_member(char *text, const struct cJSON *result, const char *name)
 	add(text, part);
 }
 
-/* "[A@host0/1]": in slot 1; "[B@host1#2]": second in the line. */
+/* "[A@host0/1]": in slot 1; "[B@host1#2]": second in the wait queue. */
 static void
 add_rows(char *text, const struct cJSON *rows)
 {
