@@ -53,7 +53,7 @@ START_TEST(acquire_verify_release)
 }
 END_TEST
 
-START_TEST(what_is_missing_is_created)
+START_TEST(create_is_sent_with_the_acquire)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
 	struct lb_lock *lock = NULL;
@@ -576,7 +576,7 @@ calls_suite(void)
 	tcase_set_timeout(tcase, 20);
 	tcase_add_checked_fixture(tcase, client_rig_up, client_rig_down);
 	tcase_add_test(tcase, acquire_verify_release);
-	tcase_add_test(tcase, what_is_missing_is_created);
+	tcase_add_test(tcase, create_is_sent_with_the_acquire);
 	tcase_add_test(tcase, options_of_an_earlier_header);
 	tcase_add_test(tcase, each_code_has_a_word_of_its_own);
 	tcase_add_loop_test(

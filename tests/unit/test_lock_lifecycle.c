@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Peer 1 of daemon 0 holds db's only slot. */
+/* Client 1 of daemon 0 holds db's only slot. */
 static uint64_t
 held(void)
 {
@@ -31,7 +31,7 @@ START_TEST(verify_says_held_and_to_whom)
 	ck_assert_int_eq(verify(lock, 2), REASON_NONE);
 	ck_assert_int_eq(world_answer(world, 0, 1, 2)->slot, 1);
 	ck_assert_int_eq(verify(lock + 1, 3), REASON_NOT_HELD);
-	lock_verify(engine(0), 2, 1, lock, 1000); /* another peer of the uid */
+	lock_verify(engine(0), 2, 1, lock, 1000); /* another client of the uid */
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
 	lock_verify(engine(0), 2, 2, lock, 1001);
 	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_NOT_HELD);

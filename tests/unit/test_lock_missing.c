@@ -30,7 +30,7 @@ has(const char *queue)
 	return memory_world_has(world->memory, queue, NULL);
 }
 
-START_TEST(what_is_missing_is_made_once_for_all_who_want_it)
+START_TEST(a_missing_semaphore_is_made_once_for_all_waiters)
 {
 	ask(0, 1, 1, 2, TRY);
 	ask(0, 2, 1, 5, TRY);
@@ -64,7 +64,6 @@ START_TEST(a_newcomer_waits_while_it_is_made)
 }
 END_TEST
 
-/* The look began before it was made, and its answers are on their way. */
 /*
  * A client creates a semaphore, and after so many steps another one tries to acquire it. The scan
  * of the try is performed soon and answered late. False: the semaphore existed before.
@@ -92,7 +91,7 @@ try_after(int steps, int *ret_told_first)
 	return true;
 }
 
-START_TEST(what_a_look_saw_before_it_was_made_is_not_told)
+START_TEST(a_scan_from_before_it_was_made_is_not_reported)
 {
 	int told_first = 0;
 
@@ -236,9 +235,9 @@ suite_lock_missing(void)
 	TCase *tc = tcase_create("missing");
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
-	tcase_add_test(tc, what_is_missing_is_made_once_for_all_who_want_it);
+	tcase_add_test(tc, a_missing_semaphore_is_made_once_for_all_waiters);
 	tcase_add_test(tc, a_newcomer_waits_while_it_is_made);
-	tcase_add_test(tc, what_a_look_saw_before_it_was_made_is_not_told);
+	tcase_add_test(tc, a_scan_from_before_it_was_made_is_not_reported);
 	tcase_add_test(tc, a_persistent_mutex_is_made_with_one_slot);
 	tcase_add_test(tc, a_gate_is_not_missing);
 	tcase_add_test(tc, two_daemons_make_one);

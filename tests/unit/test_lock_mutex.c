@@ -149,7 +149,7 @@ START_TEST(a_request_that_leaves_lets_the_next_on)
 }
 END_TEST
 
-START_TEST(what_nobody_wants_any_more_is_not_kept)
+START_TEST(an_unwanted_mutex_is_not_kept)
 {
 	take(0, 0);
 	leave(0);
@@ -217,7 +217,7 @@ START_TEST(the_death_of_its_channel_does_not)
 }
 END_TEST
 
-START_TEST(what_was_all_but_dropped_is_free_when_the_link_dies)
+START_TEST(a_mutex_whose_drop_was_lost_is_free_when_the_link_dies)
 {
 	take(0, 0);
 	world_pass(world, SECOND);
@@ -236,7 +236,7 @@ START_TEST(what_was_all_but_dropped_is_free_when_the_link_dies)
 }
 END_TEST
 
-START_TEST(what_the_broker_refuses_is_told)
+START_TEST(a_refusal_of_the_broker_is_reported)
 {
 	world->refuses = true;
 	take(0, 0);
@@ -250,7 +250,7 @@ START_TEST(what_the_broker_refuses_is_told)
 END_TEST
 
 /* Something may keep the link up for ever: then nobody else could ever have it. */
-START_TEST(what_cannot_be_dropped_goes_with_its_link)
+START_TEST(a_mutex_that_cannot_be_dropped_ends_with_its_link)
 {
 	uint64_t before;
 
@@ -275,7 +275,7 @@ START_TEST(what_cannot_be_dropped_goes_with_its_link)
 END_TEST
 
 /* It was performed, and the server closed the channel before it was answered. */
-START_TEST(what_was_not_heard_is_asked_again)
+START_TEST(an_unanswered_request_is_repeated)
 {
 	world->silent = true;
 	take(0, 0);
@@ -378,13 +378,13 @@ suite_lock_mutex(void)
 	tcase_add_test(tc, takers_of_one_daemon_go_in_their_order);
 	tcase_add_test(tc, takers_of_two_daemons_exclude_each_other);
 	tcase_add_test(tc, a_request_that_leaves_lets_the_next_on);
-	tcase_add_test(tc, what_nobody_wants_any_more_is_not_kept);
+	tcase_add_test(tc, an_unwanted_mutex_is_not_kept);
 	tcase_add_test(tc, the_death_of_the_link_ends_it);
 	tcase_add_test(tc, the_death_of_its_channel_does_not);
-	tcase_add_test(tc, what_was_all_but_dropped_is_free_when_the_link_dies);
-	tcase_add_test(tc, what_the_broker_refuses_is_told);
-	tcase_add_test(tc, what_cannot_be_dropped_goes_with_its_link);
-	tcase_add_test(tc, what_was_not_heard_is_asked_again);
+	tcase_add_test(tc, a_mutex_whose_drop_was_lost_is_free_when_the_link_dies);
+	tcase_add_test(tc, a_refusal_of_the_broker_is_reported);
+	tcase_add_test(tc, a_mutex_that_cannot_be_dropped_ends_with_its_link);
+	tcase_add_test(tc, an_unanswered_request_is_repeated);
 	tcase_add_test(tc, a_claim_that_is_not_answered_ends_with_its_link);
 	tcase_add_test(tc, a_drop_that_is_not_answered_ends_with_its_link);
 	tcase_add_test(tc, the_deadline_says_who_is_at_work);

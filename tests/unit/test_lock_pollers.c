@@ -57,7 +57,7 @@ goes_on(void)
 	return true;
 }
 
-/* From peer to peer, until it is let go: just now. */
+/* Hand-offs from client to client, until the daemon has just withheld the slot. */
 static void
 until_let_go(void)
 {
@@ -86,7 +86,7 @@ START_TEST(it_is_left_alone_for_a_moment_and_then_the_next_one_s_here)
 	ck_assert_int_ge(until_taken_again() - let_go, world_settings.hint_grace);
 	ck_assert_int_le(world->now - let_go, world_settings.hint_grace + 4 * world->delay);
 	ck_assert_int_eq(now(0, holder, 1)->reason, REASON_NONE);
-	/* Handed on as before. */
+	/* Hand-offs go on as before. */
 	world_pass(world, HELD);
 	ck_assert(goes_on());
 	ck_assert(is_there());

@@ -32,7 +32,7 @@ notices(uint64_t peer)
 	return world_notices(world, 0, peer, LOCK_NOTICE_WAITING);
 }
 
-/* The place that a peer was told last; 0: none. */
+/* The place that a client was told last; 0: none. */
 static int
 position(uint64_t peer)
 {
@@ -80,7 +80,7 @@ START_TEST(it_is_told_while_the_broker_is_away)
 }
 END_TEST
 
-START_TEST(of_a_long_line_the_rest_hear_it_once_a_second)
+START_TEST(waiters_far_behind_are_notified_once_a_second)
 {
 	for (uint64_t peer = 2; peer <= 41; peer++)
 		stand(peer, 0);
@@ -108,7 +108,7 @@ notices_of_all(void)
 }
 
 /* With a clock that runs: others are served in between. Changes meanwhile are told in the end. */
-START_TEST(the_rest_of_a_long_line_hear_it_in_slices)
+START_TEST(waiters_far_behind_are_notified_in_slices)
 {
 	int before, slices = 0;
 
@@ -156,8 +156,8 @@ suite_lock_progress(void)
 	tcase_add_checked_fixture(tcase, setup, world_end);
 	tcase_add_test(tcase, a_place_that_changes_is_told);
 	tcase_add_test(tcase, it_is_told_while_the_broker_is_away);
-	tcase_add_test(tcase, of_a_long_line_the_rest_hear_it_once_a_second);
-	tcase_add_test(tcase, the_rest_of_a_long_line_hear_it_in_slices);
+	tcase_add_test(tcase, waiters_far_behind_are_notified_once_a_second);
+	tcase_add_test(tcase, waiters_far_behind_are_notified_in_slices);
 	tcase_add_test(tcase, a_waiter_that_did_not_ask_is_told_nothing);
 	suite_add_tcase(suite, tcase);
 	return suite;

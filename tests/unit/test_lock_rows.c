@@ -7,10 +7,10 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes a millisecond, a look one; a rescan follows within five seconds. */
+/* An answer takes a millisecond, and a scan one. A rescan follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
 
-/* Asks as the peer of that number, whose word is a character: A for peer 1. */
+/* Asks as the client of that number, whose word is a character: A for client 1. */
 static void
 ask(uint64_t peer, enum lock_kind kind, int priority)
 {
@@ -375,7 +375,7 @@ START_TEST(only_waiters_can_be_granted_or_denied)
 }
 END_TEST
 
-START_TEST(a_peer_with_all_the_locks_it_may_have_is_not_granted_another)
+START_TEST(a_client_with_all_the_locks_it_may_have_is_not_granted_another)
 {
 	struct lock_settings few = world_settings;
 
@@ -394,7 +394,7 @@ START_TEST(a_peer_with_all_the_locks_it_may_have_is_not_granted_another)
 }
 END_TEST
 
-START_TEST(a_granted_hold_ends_with_its_peer)
+START_TEST(a_granted_hold_ends_with_its_client)
 {
 	struct lock_counts counts;
 
@@ -449,7 +449,7 @@ START_TEST(a_denied_waiter_fails_and_the_others_wait_on)
 }
 END_TEST
 
-START_TEST(a_cancel_by_the_peer_is_no_denial)
+START_TEST(a_cancel_by_the_client_is_no_denial)
 {
 	world_make(world, "db", 1);
 	ask_semaphore(1);
@@ -485,12 +485,12 @@ suite_lock_rows(void)
 	tcase_add_test(tcase, a_granted_waiter_starts_at_once_and_takes_no_slot);
 	tcase_add_test(tcase, a_claim_in_flight_is_given_back_when_its_acquire_is_granted);
 	tcase_add_test(tcase, only_waiters_can_be_granted_or_denied);
-	tcase_add_test(tcase, a_peer_with_all_the_locks_it_may_have_is_not_granted_another);
-	tcase_add_test(tcase, a_granted_hold_ends_with_its_peer);
+	tcase_add_test(tcase, a_client_with_all_the_locks_it_may_have_is_not_granted_another);
+	tcase_add_test(tcase, a_granted_hold_ends_with_its_client);
 	tcase_add_test(tcase, one_that_waits_at_a_gate_is_granted_too);
 	tcase_add_test(tcase, one_that_waits_for_a_broker_is_granted_too);
 	tcase_add_test(tcase, a_denied_waiter_fails_and_the_others_wait_on);
-	tcase_add_test(tcase, a_cancel_by_the_peer_is_no_denial);
+	tcase_add_test(tcase, a_cancel_by_the_client_is_no_denial);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

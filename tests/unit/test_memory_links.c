@@ -93,7 +93,7 @@ START_TEST(a_cut_noticed_late_keeps_the_queues_till_then)
 }
 END_TEST
 
-START_TEST(what_was_sent_before_the_cut_may_still_be_performed)
+START_TEST(requests_sent_before_the_cut_may_still_be_performed)
 {
 	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
@@ -472,7 +472,7 @@ suite_memory_links(void)
 	tcase_add_test(tcase, a_cut_answers_unknown_in_order_then_tells);
 	tcase_add_test(tcase, a_cut_sets_the_state_first);
 	tcase_add_test(tcase, a_cut_noticed_late_keeps_the_queues_till_then);
-	tcase_add_test(tcase, what_was_sent_before_the_cut_may_still_be_performed);
+	tcase_add_test(tcase, requests_sent_before_the_cut_may_still_be_performed);
 	tcase_add_test(tcase, a_killed_daemon_leaves_its_queues_until_noticed);
 	tcase_add_test(tcase, a_cut_link_stays_down_until_restored);
 	tcase_add_test(tcase, stop_is_the_end_of_all_answers);

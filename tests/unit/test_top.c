@@ -270,7 +270,7 @@ START_TEST(semaphores_are_sorted_and_selected_by_name)
 }
 END_TEST
 
-START_TEST(what_is_no_answer_changes_nothing)
+START_TEST(invalid_answers_change_nothing)
 {
 	const char *answers[] = {"", "{", "[]", "{}", "{\"semaphores\":7}", "null", "{\"more\":\""};
 
@@ -326,7 +326,7 @@ START_TEST(unknown_holders_are_told_apart_by_their_slots)
 }
 END_TEST
 
-START_TEST(what_was_denied_is_shown_for_a_while)
+START_TEST(a_denied_waiter_is_shown_for_a_while)
 {
 	static const char before[] =
 	    SHOW("", ROW("waiting", "1", "x") "," ROW("waiting", "2", "y"));
@@ -472,7 +472,7 @@ type(const char *keys)
 #define TEN "nnnnnnnnnn"
 #define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
 
-START_TEST(what_is_asked_is_seen_however_long_names_are)
+START_TEST(a_question_fits_the_screen_with_the_longest_names)
 {
 	ck_assert(top_model_list(&model, LIST(SEMAPHORE(HUNDRED, "1", "1", "2"))));
 	ck_assert_ptr_nonnull(strstr(question(ASK_DENY_ALL), "n~ to 2 waiters? [y/N]"));
@@ -574,14 +574,14 @@ top_suite(void)
 	tcase_add_test(tcase, params_are_escaped);
 	tcase_add_test(tcase, columns_share_what_is_left);
 	tcase_add_test(tcase, semaphores_are_sorted_and_selected_by_name);
-	tcase_add_test(tcase, what_is_no_answer_changes_nothing);
+	tcase_add_test(tcase, invalid_answers_change_nothing);
 	tcase_add_test(tcase, rows_are_those_of_the_selected_one);
 	tcase_add_test(tcase, unknown_holders_are_told_apart_by_their_slots);
-	tcase_add_test(tcase, what_was_denied_is_shown_for_a_while);
+	tcase_add_test(tcase, a_denied_waiter_is_shown_for_a_while);
 	tcase_add_test(tcase, a_filter_keeps_the_selection_if_it_can);
 	tcase_add_test(tcase, moving_and_scrolling_stay_within);
 	tcase_add_test(tcase, questions_are_about_whom_was_selected);
-	tcase_add_test(tcase, what_is_asked_is_seen_however_long_names_are);
+	tcase_add_test(tcase, a_question_fits_the_screen_with_the_longest_names);
 	tcase_add_test(tcase, only_y_is_a_yes);
 	tcase_add_test(tcase, slots_are_typed);
 	tcase_add_test(tcase, a_filter_is_typed_in_whole_characters);

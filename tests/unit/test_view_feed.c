@@ -153,7 +153,7 @@ START_TEST(one_that_does_not_answer_any_more_is_gone_in_the_end)
 }
 END_TEST
 
-START_TEST(a_watch_ends_by_cancel_by_its_peer_and_by_the_stop)
+START_TEST(a_watch_ends_by_cancel_by_its_client_and_by_the_stop)
 {
 	watch(1, NULL);
 	watch(2, NULL);
@@ -224,7 +224,7 @@ START_TEST(a_slow_reader_begins_anew_when_it_has_read)
 END_TEST
 
 /* 3,000 rows of 1.9 kB: a megabyte of them is told, and how many are left out. */
-START_TEST(what_there_is_has_a_limit)
+START_TEST(the_first_rows_have_a_limit)
 {
 	char words[257];
 	struct lock_acquire wanted = {.name = "db", .timeout = DURATION_FOREVER, .why = words};
@@ -280,7 +280,7 @@ acquire_many(uint64_t count)
 }
 
 /* With a clock that goes on: a part at a time, so that holders are served between them. */
-START_TEST(what_there_is_is_told_in_slices)
+START_TEST(the_first_rows_are_sent_in_slices)
 {
 	size_t slices = 0, before;
 
@@ -401,7 +401,7 @@ START_TEST(watches_of_two_users_begin_in_turn)
 END_TEST
 
 /* The rows of other daemons are forgotten in slices, while there is a watch again. */
-START_TEST(a_watch_begins_while_what_others_said_is_forgotten)
+START_TEST(a_watch_begins_while_rows_of_other_daemons_are_forgotten)
 {
 	for (uint64_t peer = 1; peer <= 20; peer++)
 		rig_acquire(rig, 1, peer);
@@ -433,19 +433,19 @@ suite_view_feed(void)
 	tcase_add_test(tcase, a_watch_of_one_name_hears_of_no_other);
 	tcase_add_test(tcase, a_watch_of_all_hears_of_no_forbidden_name);
 	tcase_add_test(tcase, one_that_does_not_answer_any_more_is_gone_in_the_end);
-	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_peer_and_by_the_stop);
+	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_client_and_by_the_stop);
 	tcase_add_test(tcase, a_daemon_that_stops_lets_nobody_watch);
 	tcase_add_test(tcase, nobody_is_asked_when_nobody_watches);
 	tcase_add_test(tcase, a_slow_reader_begins_anew_when_it_has_read);
-	tcase_add_test(tcase, what_there_is_has_a_limit);
+	tcase_add_test(tcase, the_first_rows_have_a_limit);
 	tcase_add_test(tcase, changes_that_follow_each_other_are_told_once);
-	tcase_add_test(tcase, what_there_is_is_told_in_slices);
+	tcase_add_test(tcase, the_first_rows_are_sent_in_slices);
 	tcase_add_test(tcase, after_too_many_changes_a_watch_begins_anew);
 	tcase_add_test(tcase, a_watch_of_a_user_without_room_begins_anew_when_there_is_some);
 	tcase_add_test(tcase, watches_of_one_user_that_come_and_go_ask_the_others_once_a_second);
 	tcase_add_test(tcase, watches_of_one_user_do_not_delay_the_first_round_of_another);
 	tcase_add_test(tcase, watches_of_two_users_begin_in_turn);
-	tcase_add_test(tcase, a_watch_begins_while_what_others_said_is_forgotten);
+	tcase_add_test(tcase, a_watch_begins_while_rows_of_other_daemons_are_forgotten);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -13,7 +13,7 @@
  * ---- events of the views ----
  */
 
-/* Results as a peer reads them: views have rows as text. Takes value. */
+/* Results as a client reads them: views have rows as text. Takes value. */
 static struct cJSON *
 as_read(struct cJSON *value)
 {
