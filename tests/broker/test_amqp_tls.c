@@ -204,7 +204,7 @@ START_TEST(test_files)
 	settings.tls_cert = ca;
 	settings.tls_key = key;
 	unusable(&settings, "private key ");
-	/* Not looked at when no host wants TLS. */
+	/* The key is not read if no host wants TLS. */
 	host.tls = false;
 	{
 		struct amqp_dialer dialer;

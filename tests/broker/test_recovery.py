@@ -1,5 +1,5 @@
-"""After the connection to the broker was lost: what this daemon held looks busy until the broker notices,
-waiting requests go on, and with more than one host the next one of the cluster serves."""
+"""Recovery after the loss of the connection to the broker. The daemon's old slots look busy until the broker notices
+the loss. Waiting requests go on. If several hosts are configured, the daemon connects to the next one."""
 
 import unittest
 

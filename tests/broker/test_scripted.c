@@ -116,7 +116,7 @@ START_TEST(test_auxiliary_channel_waits)
 }
 END_TEST
 
-/* A channel closed for a reason of the broker's own: the request in line was not performed. */
+/* A channel closed for a reason of the broker's own: the next request was not performed. */
 START_TEST(test_close_without_cause)
 {
 	struct rig_broker *one = evil_open_up();
