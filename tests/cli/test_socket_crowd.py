@@ -84,7 +84,7 @@ def connect(path):
 
 
 def pour(peers, data):
-    """Sends data again and again to all peers, as fast as they take it, and reads nothing."""
+    """Sends data again and again to all clients, as fast as they take it, and reads nothing."""
     for peer in peers:
         peer.setblocking(False)
     left = {peer.fileno(): (peer, memoryview(data)) for peer in peers}

@@ -1,4 +1,4 @@
-"""The wire as a peer with nothing but a socket sees it: what is taken, what is refused, and how."""
+"""The wire as a client with nothing but a socket sees it: requests that are accepted, and errors of others."""
 
 import grp
 import json
@@ -219,7 +219,7 @@ class Requests(WireCase):
                 self.assertEqual(self.peer.error("release", lock=wrong).reason, "not-held")
         self.assertEqual(self.peer.call("verify", lock=lock)["lock"], lock)
 
-    def test_another_peer_may_verify_but_not_release(self):
+    def test_another_client_may_verify_but_not_release(self):
         lock = self.peer.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
         other = Wire(self.daemon)
         self.assertEqual(other.call("verify", lock=lock)["name"], "m")
@@ -276,7 +276,7 @@ class Looking(WireCase):
 
 
 class Users(unittest.TestCase):
-    """Peers of another uid; only root can be one."""
+    """Clients of another uid; only root can be one."""
 
     NOBODY = 65534
 
@@ -304,7 +304,7 @@ class Users(unittest.TestCase):
         return reply
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
-    def test_who_may_do_what(self):
+    def test_administration_needs_the_admin_group(self):
         group = grp.getgrgid(0).gr_name
         daemon = Daemon(self, "--socket-mode", "0666", "--admin-group", group)
         os.chmod(daemon.dir, 0o711)
@@ -359,7 +359,7 @@ class Journal(unittest.TestCase):
         self.assertEqual(peer.error("destroy", name="db").reason, "no-such-lock")
         daemon.wait_log(f"info: refused destroy of db: {who}, no-such-lock$")
 
-    def test_what_is_asked_of_a_change_is_said(self):
+    def test_the_parameters_of_a_change_are_logged(self):
         daemon = Daemon(self, "--log-level", "debug")
         peer = Wire(daemon)
         peer.call("create", name="db", slots="unlimited", exist_ok=True)
@@ -378,7 +378,7 @@ class Journal(unittest.TestCase):
         daemon.wait_log(r"debug: requested size of db: client \d+, uid \d+, pid \d+$")
         daemon.wait_log(r"debug: done size of db: client \d+, uid \d+, pid \d+, 2 slots$")
 
-    def test_a_change_is_told_to_its_end_though_its_peer_is_gone(self):
+    def test_a_change_is_logged_to_its_end_though_its_client_is_gone(self):
         daemon = Daemon(self)
         peer, other = Wire(daemon), Wire(daemon)
         peer.call("create", name="db", slots=1)
