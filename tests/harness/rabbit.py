@@ -79,9 +79,9 @@ def in_root(root, argv):
 
 
 def free_ports(count):
-    """Ports that nobody uses now, below the range from which the kernel takes those of outgoing
-    connections: a client that tries to connect while the node is down could get the node's own
-    port there, connect to itself, and keep the node from coming back."""
+    """Unused ports below the range for outgoing connections. From that range the kernel could give the port of a node
+    that is down to a client that tries to connect. The client would connect to itself, and the node could not
+    start again."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
         low = int(f.read().split()[0])
     held = []
@@ -172,11 +172,13 @@ LOCALHOST = Host("localhost", "127.0.0.1")
 
 
 class Rabbit:
-    """One node. directory: where it lives (made when missing, kept); None: a temporary one that is
-    removed by close(). config: more lines of rabbitmq.conf; plugins: what to enable; tls: listen for
-    TLS too, with a certificate for the names in san; env: more of the node's environment; join: a node
-    whose cluster it joins at its first start, and which must run then and, on the same host, end after
-    it; host: where it lives; erl_args: more arguments of the Erlang VM."""
+    """One node.
+
+    directory: of the node. It is made if it is missing, and kept. None: a temporary one, which close() removes.
+    config: more lines of rabbitmq.conf. plugins: to enable. env: more of the node's environment. host: of the node.
+    tls: listen for TLS too, with a certificate for the names in san. erl_args: more arguments of the Erlang VM.
+    join: a running node whose cluster this one joins at its first start. On the same host it must end after this one.
+    """
 
     def __init__(self, directory=None, config="", plugins=(), tls=False,
                  san="DNS:localhost,IP:127.0.0.1", env=None, join=None, host=LOCALHOST, erl_args=""):
@@ -235,7 +237,7 @@ class Rabbit:
         return f"amqps://guest:guest@localhost:{self.tls_port}"
 
     def variables(self):
-        """What `run` puts into the environment."""
+        """The variables that `run` adds to the environment."""
         env = {"LOCKBROKER_AMQP_URL": self.url, "LOCKBROKER_RABBIT_DIR": self.directory,
                "LOCKBROKER_RABBIT_NODE": self.node,
                "LOCKBROKER_RABBIT_PY": os.path.abspath(__file__)}
