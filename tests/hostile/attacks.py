@@ -1,7 +1,7 @@
-"""The hostile user: what an unprivileged peer can do within every configured limit.
+"""The hostile user: attacks of an unprivileged client within every configured limit.
 
-Each attack is a function of a Hostile. It says `ready` when it has what it wanted, or as much as it is given,
-and then goes on until it is killed.
+Each attack is a function of a Hostile. It says `ready` when it has all that it wanted, or all that the daemon gives
+it. Then it goes on until it is killed.
 """
 
 import json
@@ -74,7 +74,7 @@ class Hostile:
         return made
 
     def want(self, peer):
-        """What its connection is to be watched for."""
+        """Tells epoll the events that the connection waits for."""
         if peer.socket.fileno() in self.peers:
             self.poll.modify(peer.socket, (select.EPOLLIN if peer.reads else 0)
                              | (select.EPOLLOUT if peer.out else 0))
@@ -123,7 +123,7 @@ class Hostile:
         self.user.set_ready()
 
     def keep_busy(self, peers, asks, per_peer):
-        """Keeps per_peer requests of each peer unanswered: asks(peer) makes one."""
+        """Keeps per_peer requests of each client unanswered: asks(peer) makes one."""
         for peer in peers:
             for _ in range(per_peer):
                 asks(peer)
