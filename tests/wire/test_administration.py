@@ -1,4 +1,4 @@
-"""Lock administration over the wire, and the broker in memory: what is taken, what is refused, and how."""
+"""Lock administration over the wire and the broker in memory: accepted requests, and the errors of others."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from wire import Wire, WireError
 LONGEST = "n" * 200
 BAD_NAMES = ["", "n" * 201, "a b", "a\n", "ä", "a*", "amq.x", "x-1-A", "x-B-1", "x-A", "x-G", "x-U",
              "x-W", "x-M", 7, None, ["x"]]
-# Method, and what it needs besides the name.
+# Methods, and the params that each needs besides the name.
 NAMED = {"create": {}, "destroy": {}, "resize": {"slots": 1}, "size": {},
          "await": {"slot": 1, "state": "free"}, "fsck": {}, "explain": {},
          "acquire": {"create": 1, "timeout": 0}}
@@ -81,7 +81,7 @@ class Administration(unittest.TestCase):
         return self.admin.call("size", name=name)["slots"]
 
     def hold(self, *slots, name="db"):
-        """A peer that holds these slots, which must be the lowest that are free; and its locks by slot."""
+        """A client that holds these slots, which must be the lowest that are free; and its locks by slot."""
         peer = Wire(self.daemon)
         locks = {}
         for slot in slots:
@@ -126,7 +126,7 @@ class BadInput(Administration):
         self.assertEqual(self.admin.call("acquire", name=LONGEST, timeout=0, create=1)["slot"], 1)
         self.assertEqual(self.admin.call("destroy", name=LONGEST), {"name": LONGEST})
 
-    def test_what_is_missing(self):
+    def test_a_missing_semaphore_is_refused(self):
         self.assertEqual(self.admin.error("destroy", name="db").reason, "no-such-lock")
         self.assertEqual(self.admin.error("size", name="db").reason, "no-such-lock")
         error = self.admin.error("resize", name="db", slots=3)
@@ -279,7 +279,7 @@ class HeldSlots(Administration):
         self.assertEqual((refused["reason"], refused["target"]), ("cancelled", 1))
         self.assertEqual(self.size(), 1)
 
-    def test_waiting_ends_with_its_peer(self):
+    def test_waiting_ends_with_its_client(self):
         self.admin.call("create", name="db", slots=2)
         self.hold(1, 2)
         other = Wire(self.daemon)

@@ -178,7 +178,7 @@ class Library(unittest.TestCase):
         with self.assertRaises(client.Lost):
             lock.verify()
 
-    def test_what_is_over_is_lost_though_an_answer_comes(self):
+    def test_an_expired_hold_is_lost_though_an_answer_comes(self):
         lock = self.frozen()
         wait_until(lambda: client.now() > lock.safe_until)
         self.assertTrue(lock.held)
