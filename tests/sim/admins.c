@@ -240,7 +240,7 @@ admins_heard(struct sim *sim, const struct ask *ask, enum reason reason)
 		*unfinished = ask->order;
 }
 
-/* ---- looking ---- */
+/* ---- requests that change nothing ---- */
 
 static void
 await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)

@@ -47,7 +47,7 @@ crowd_waits(struct sim *sim)
 	}
 	if (!waits || looks || !dice_percent(&sim->dice, 30))
 		return;
-	/* Daemons look for a slot that was just repaired. */
+	/* Daemons scan for a slot that was just repaired. */
 	sim_pass(sim, sim->plan.settings.rescan_interval * 5 / 4);
 	for (int i = 0; i < DAEMONS_MAX; i++)
 		before[i] = sim->waits.published[i];
@@ -154,7 +154,7 @@ crowd_takes_turns(struct sim *sim)
 		count_and_release(sim, &turns);
 	}
 	if (!is_over(sim) && turns.grants == 0)
-		check_fail(sim, 16, "a slot is free, and nobody who waits has it");
+		check_fail(sim, 16, "a slot is free, and no waiter gets it");
 	disperse(sim);
 }
 
@@ -212,7 +212,7 @@ crowd_is_unheard(struct sim *sim)
 		return;
 	queue_up_at(sim, daemon, name, 1 + CROWD_SLOTS);
 	sim_pass(sim, 100 * NSEC_PER_MSEC);
-	/* A slot handed on by this was not checked since. */
+	/* A slot of such a hand-off was not checked since. */
 	release_each_once(sim, daemon);
 	ways_block(daemon, MEMORY_IN | MEMORY_OUT, 2 * HEARTBEAT);
 	/* It is not lost yet, and good for more than half a heartbeat. */
@@ -303,7 +303,7 @@ check_was_left(struct sim *sim, int name, int slot, int64_t began)
 	if (freed - sim->waits.names[name].overcounted_at < NSEC_PER_SEC)
 		return;
 	if (freed >= began && claimed >= freed && claimed - freed < sim->plan.settings.hint_grace)
-		check_fail(sim, 17, "%s was let go, and claimed again %.1f ms later",
+		check_fail(sim, 17, "%s was withheld, and claimed again %.1f ms later",
 		    queue_b(name, slot), (double)(claimed - freed) / 1e6);
 }
 
@@ -335,7 +335,7 @@ crowd_is_alone(struct sim *sim)
 	}
 	for (int slot = 1; slot <= size; slot++) {
 		if (sim->waits.names[name].slots[slot].freed_at < began)
-			check_fail(sim, 17, "%s was handed on for %.1f ms, and never let go",
+			check_fail(sim, 17, "%s was handed off for %.1f ms, and never withheld",
 			    queue_b(name, slot), (double)(sim->now - began) / 1e6);
 	}
 	if (!is_over(sim))
@@ -442,8 +442,7 @@ crowd_is_stuck(struct sim *sim)
 		release_slots(sim);
 		sim_pass(sim, time);
 		if (++rounds > 3 * CROWD_SLOTS)
-			check_fail(
-			    sim, 16, "somebody waits for ever beside a channel that is silent");
+			check_fail(sim, 16, "a client waits for ever beside a silent channel");
 	}
 	sim->stuck_claim = sim->stuck = 0;
 	/* Then the engine gives the link up by itself. */

@@ -78,7 +78,7 @@ sim_next(struct sim *sim, int64_t until)
 	timers_run(turn.timers);
 	check_step(sim);
 	if (sim->truth.moment > EVENTS_MOST)
-		check_fail(sim, 0, "it goes on and on");
+		check_fail(sim, 0, "the schedule does not end");
 	return true;
 }
 
