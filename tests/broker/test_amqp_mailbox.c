@@ -134,7 +134,7 @@ START_TEST(test_many_messages)
 END_TEST
 
 /* A daemon without an open inbox can ask, too: the question is sent when there is one. */
-START_TEST(test_who_asks_opens_an_inbox)
+START_TEST(test_query_opens_an_inbox)
 {
 	struct rig_broker *four = rig_open_up();
 
@@ -261,7 +261,7 @@ mailbox_suite(void)
 	tcase_add_test(tcase, test_all_others_hear_and_answer);
 	tcase_add_test(tcase, test_large_messages);
 	tcase_add_test(tcase, test_many_messages);
-	tcase_add_test(tcase, test_who_asks_opens_an_inbox);
+	tcase_add_test(tcase, test_query_opens_an_inbox);
 	tcase_add_test(tcase, test_forged);
 	tcase_add_test(tcase, test_the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tcase, test_alarm);

@@ -213,7 +213,7 @@ class Fair(Waiting):
         print("shares:", shares)
         self.assertLess(abs(shares[0] - shares[1]), 0.1 * grants)
 
-    def test_a_newcomer_does_not_beat_who_was_woken(self):
+    def test_a_newcomer_does_not_overtake_a_woken_waiter(self):
         # On a busy machine the hint may take longer than the default of 5 ms.
         here, there = self.daemon("--hint-grace", "0.05"), self.daemon()
         name = self.create(here)

@@ -345,7 +345,7 @@ class Told(FakeCase):
             self.assertEqual(self.lockbroker(fake, "size", "db").out, text)
         self.lockbroker(Fake(self, size={"name": "db", "slots": None}), "size", "db", status=70)
 
-    def test_verify_of_what_takes_no_slot(self):
+    def test_verify_of_a_hold_without_a_slot(self):
         for kind, text in (("mutex", "held\n"), ("semaphore", "held, without a slot (unlimited)\n")):
             fake = Fake(self, verify={"lock": "x", "name": "db", "kind": kind, "slot": None, "safe_until": None})
             self.assertEqual(self.lockbroker(fake, "verify", "x").out, text)

@@ -387,7 +387,7 @@ class Acquire(CommandCase):
             job.signal(signal.SIGTERM)
             job.wait(0)
 
-    def test_creates_what_is_missing(self):
+    def test_creates_a_missing_semaphore(self):
         job = self.start("acquire", "--create=2", "new", stdin=subprocess.PIPE)
         job.wait_out("\n")
         job.process.stdin.close()

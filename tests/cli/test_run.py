@@ -459,13 +459,13 @@ class Create(RunCase):
     def size(self, name):
         return command(self, self.daemon, "size", name).out.strip()
 
-    def test_creates_what_is_missing(self):
+    def test_creates_a_missing_semaphore(self):
         self.run_to_end("--create", "one", "true")
         self.assertEqual(self.size("one"), "1")
         self.run_to_end("--create=3", "three", "true")
         self.assertEqual(self.size("three"), "3")
 
-    def test_leaves_what_is_there(self):
+    def test_create_leaves_an_existing_semaphore_as_it_is(self):
         self.run_to_end("--create=3", "db", "true")
         self.assertEqual(self.size("db"), "1")
 
@@ -598,7 +598,7 @@ class Stopping(RunCase):
         job.process.stdin.close()
         job.wait(79)
 
-    def test_refuses_who_waits(self):
+    def test_a_stopping_daemon_refuses_waiters(self):
         peer = Wire(self.daemon)
         peer.call("acquire", name="db", timeout=0)
         job = self.run_job("db", "true")

@@ -283,7 +283,7 @@ class OverADaemon(unittest.TestCase):
             jobs.append(self.job(who))
         return jobs, self.rows(("busy", "A"), ("waiting", "B"), ("waiting", "C"))
 
-    def test_one_that_is_granted_takes_no_slot(self):
+    def test_a_granted_waiter_takes_no_slot(self):
         (a, b, c), rows = self.three()
         self.assertEqual([rows[who][1:3] for who in "ABC"], [["1", ""], ["", "1"], ["", "2"]])
         self.assertEqual(command(self, self.daemon, "list").out, "db\t1\t1\t2\t\n")

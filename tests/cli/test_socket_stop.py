@@ -63,7 +63,7 @@ class Stop(unittest.TestCase):
         holder.hang_up()
         daemon.wait_exit()
 
-    def test_after_the_stop_timeout_the_rest_is_taken(self):
+    def test_after_the_stop_timeout_the_remaining_holds_end(self):
         daemon = Daemon(self, "--stop-timeout", "0.3", expect=["the stop timeout has passed", "warning: lost "])
         holder = Wire(daemon)
         lock = holder.call("acquire", name="m", kind="mutex", timeout=0)["lock"]

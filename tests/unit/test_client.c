@@ -294,7 +294,7 @@ START_TEST(any_method_can_be_called)
 }
 END_TEST
 
-START_TEST(a_silent_daemon_is_a_deadline_and_its_late_answer_nothing)
+START_TEST(a_late_answer_of_a_silent_daemon_is_ignored)
 {
 	int64_t began = client_clock_now();
 
@@ -586,7 +586,7 @@ calls_suite(void)
 	tcase_add_test(tcase, a_grant_with_the_end_of_the_connection_is_none);
 	tcase_add_test(tcase, bad_arguments_send_nothing);
 	tcase_add_test(tcase, any_method_can_be_called);
-	tcase_add_test(tcase, a_silent_daemon_is_a_deadline_and_its_late_answer_nothing);
+	tcase_add_test(tcase, a_late_answer_of_a_silent_daemon_is_ignored);
 	tcase_add_test(tcase, a_daemon_that_answers_pings_has_its_time);
 	tcase_add_test(tcase, a_daemon_that_does_not_even_answer_a_ping_is_given_up);
 	tcase_add_test(tcase, a_late_grant_is_given_back);

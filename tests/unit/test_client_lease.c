@@ -137,7 +137,7 @@ START_TEST(the_newest_word_counts)
 }
 END_TEST
 
-START_TEST(its_passing_is_a_loss_for_good)
+START_TEST(the_end_of_the_lease_is_a_loss_for_good)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 	const struct lb_event *lost;
@@ -197,7 +197,7 @@ START_TEST(a_newer_word_moves_nothing_that_has_ended)
 END_TEST
 
 /* The daemon may hold it still for us: once, when the program has done with it, it is told. */
-START_TEST(a_release_after_it_is_told_and_not_waited_for)
+START_TEST(a_release_after_the_lease_is_sent_but_not_awaited)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 
@@ -392,7 +392,7 @@ START_TEST(a_loss_behind_the_grant_is_a_loss)
 END_TEST
 
 /* In real time, with a daemon that says nothing. */
-START_TEST(waiting_ends_when_it_passes)
+START_TEST(waiting_ends_with_the_lease)
 {
 	int64_t began = client_clock_now();
 	struct lb_lock *lock = leased(began + 150);
@@ -404,7 +404,7 @@ START_TEST(waiting_ends_when_it_passes)
 }
 END_TEST
 
-START_TEST(verify_is_answered_when_it_passes)
+START_TEST(verify_is_answered_at_the_end_of_the_lease)
 {
 	int64_t began = client_clock_now();
 	struct lb_lock *lock = leased(began + 150);
@@ -480,7 +480,7 @@ START_TEST(timeout_is_what_is_left)
 END_TEST
 
 /* A lock that is being released protects nothing any more. */
-START_TEST(a_release_is_no_loss_when_it_passes_meanwhile)
+START_TEST(a_release_is_no_loss_if_the_lease_ends_meanwhile)
 {
 	struct lb_lock *lock = leased(client_clock_now() + 100);
 
@@ -489,7 +489,7 @@ START_TEST(a_release_is_no_loss_when_it_passes_meanwhile)
 }
 END_TEST
 
-START_TEST(a_release_is_done_though_it_passed_meanwhile)
+START_TEST(a_release_is_done_though_the_lease_ended_meanwhile)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 
@@ -542,9 +542,9 @@ lease_suite(void)
 	tcase_set_timeout(tcase, 20);
 	tcase_add_checked_fixture(tcase, up, client_rig_down);
 	tcase_add_test(tcase, the_newest_word_counts);
-	tcase_add_test(tcase, its_passing_is_a_loss_for_good);
+	tcase_add_test(tcase, the_end_of_the_lease_is_a_loss_for_good);
 	tcase_add_test(tcase, a_newer_word_moves_nothing_that_has_ended);
-	tcase_add_test(tcase, a_release_after_it_is_told_and_not_waited_for);
+	tcase_add_test(tcase, a_release_after_the_lease_is_sent_but_not_awaited);
 	tcase_add_loop_test(tcase, an_unread_renewal_keeps_the_hold, 0, DOORS);
 	tcase_add_loop_test(tcase, an_unread_renewal_that_is_too_old_renews_nothing, 0, DOORS);
 	tcase_add_loop_test(tcase, an_answer_that_was_slept_over_is_not_fresh, 2, 5);
@@ -552,13 +552,13 @@ lease_suite(void)
 	tcase_add_test(tcase, a_loss_behind_the_grant_is_a_loss);
 	tcase_add_test(tcase, a_grant_that_crosses_the_deadline_is_given_back);
 	tcase_add_test(tcase, an_acquire_that_cannot_be_withdrawn_ends_the_connection);
-	tcase_add_test(tcase, waiting_ends_when_it_passes);
-	tcase_add_test(tcase, verify_is_answered_when_it_passes);
+	tcase_add_test(tcase, waiting_ends_with_the_lease);
+	tcase_add_test(tcase, verify_is_answered_at_the_end_of_the_lease);
 	tcase_add_test(tcase, a_callback_is_told_in_the_middle_of_a_call);
 	tcase_add_test(tcase, a_loss_that_a_getter_found_is_reported_by_the_next_dispatch);
 	tcase_add_test(tcase, timeout_is_what_is_left);
-	tcase_add_test(tcase, a_release_is_no_loss_when_it_passes_meanwhile);
-	tcase_add_test(tcase, a_release_is_done_though_it_passed_meanwhile);
+	tcase_add_test(tcase, a_release_is_no_loss_if_the_lease_ends_meanwhile);
+	tcase_add_test(tcase, a_release_is_done_though_the_lease_ended_meanwhile);
 	tcase_add_test(tcase, suspect_and_restored);
 	tcase_add_test(tcase, no_time_is_no_answer);
 	suite_add_tcase(suite, tcase);

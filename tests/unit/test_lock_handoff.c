@@ -24,7 +24,7 @@ be_fresh(uint64_t peer, uint64_t request, uint64_t lock)
 	world_await(world, 0, peer, request);
 }
 
-START_TEST(a_slot_goes_on_at_once_and_b_is_kept)
+START_TEST(a_slot_is_handed_off_at_once_and_b_is_kept)
 {
 	uint64_t lock = hold(0, 1, 1);
 	const struct said *granted, *released;
@@ -179,7 +179,7 @@ START_TEST(a_hold_whose_lease_is_nearly_over_is_not_handed_off)
 }
 END_TEST
 
-START_TEST(a_hold_whose_lease_is_over_is_nobody_s)
+START_TEST(a_hold_whose_lease_is_over_is_not_handed_off)
 {
 	uint64_t lock = hold(0, 1, 1);
 
@@ -370,7 +370,7 @@ queue_up(int daemon, int count)
 	world_pass(world, SECOND);
 }
 
-START_TEST(after_so_many_somebody_elsewhere_has_a_turn)
+START_TEST(after_the_limit_of_hand_offs_another_daemon_has_a_turn)
 {
 	int most = (int)world_settings.max_local_handoffs, passes;
 
@@ -387,7 +387,7 @@ START_TEST(after_so_many_somebody_elsewhere_has_a_turn)
 }
 END_TEST
 
-START_TEST(where_nobody_else_waits_it_goes_on)
+START_TEST(hand_offs_go_on_if_no_other_daemon_waits)
 {
 	queue_up(0, 100);
 	ck_assert_int_eq(count_passes(0, 1, 99), 99);
@@ -448,7 +448,7 @@ START_TEST(a_poller_has_a_turn)
 }
 END_TEST
 
-START_TEST(a_daemon_that_cannot_be_told_is_not_waited_for)
+START_TEST(a_daemon_that_gets_no_hint_is_not_awaited)
 {
 	queue_up(0, 100);
 	wait_for(1, 2, 1);
@@ -508,14 +508,14 @@ suite_lock_handoff(void)
 	TCase *tc = tcase_create("handoff");
 
 	tcase_add_checked_fixture(tc, world_begin_with_db, world_end);
-	tcase_add_test(tc, a_slot_goes_on_at_once_and_b_is_kept);
+	tcase_add_test(tc, a_slot_is_handed_off_at_once_and_b_is_kept);
 	tcase_add_test(tc, a_hang_up_hands_all_of_it_on);
 	tcase_add_test(tc, a_slot_unseen_for_a_second_is_checked_before_its_hand_off);
 	tcase_add_test(tc, a_slot_that_is_gone_is_not_handed_off);
 	tcase_add_test(tc, a_revoked_hold_is_not_handed_off);
 	tcase_add_test(tc, a_hold_that_was_claimed_again_is_not_handed_off_unseen);
 	tcase_add_test(tc, a_hold_whose_lease_is_nearly_over_is_not_handed_off);
-	tcase_add_test(tc, a_hold_whose_lease_is_over_is_nobody_s);
+	tcase_add_test(tc, a_hold_whose_lease_is_over_is_not_handed_off);
 	tcase_add_test(tc, the_link_dies_while_it_is_on_its_way);
 	tcase_add_loop_test(tc, the_next_waiter_leaves_and_the_one_behind_gets_it, 0, 3);
 	tcase_add_test(tc, with_nobody_left_b_is_deleted);
@@ -524,12 +524,12 @@ suite_lock_handoff(void)
 	tcase_add_test(tc, a_draining_daemon_hands_nothing_off);
 	tcase_add_test(tc, a_waiter_over_its_limit_is_skipped);
 	tcase_add_test(tc, b_is_checked_again_for_the_next_waiter);
-	tcase_add_test(tc, after_so_many_somebody_elsewhere_has_a_turn);
-	tcase_add_test(tc, where_nobody_else_waits_it_goes_on);
+	tcase_add_test(tc, after_the_limit_of_hand_offs_another_daemon_has_a_turn);
+	tcase_add_test(tc, hand_offs_go_on_if_no_other_daemon_waits);
 	tcase_add_loop_test(
 	    tc, a_withheld_slot_that_no_poller_claims_goes_to_the_next_waiter, 0, 2);
 	tcase_add_test(tc, a_poller_has_a_turn);
-	tcase_add_test(tc, a_daemon_that_cannot_be_told_is_not_waited_for);
+	tcase_add_test(tc, a_daemon_that_gets_no_hint_is_not_awaited);
 	tcase_add_test(tc, a_count_that_does_not_come_is_not_waited_for);
 	tcase_add_test(tc, both_have_their_share);
 	suite_add_tcase(suite, tc);

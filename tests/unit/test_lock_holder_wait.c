@@ -167,7 +167,7 @@ START_TEST(a_probe_of_another_wait_is_no_second_probe)
 }
 END_TEST
 
-START_TEST(a_deadline_says_who_is_left)
+START_TEST(a_timeout_names_the_remaining_holders)
 {
 	int64_t began = world->now;
 
@@ -213,7 +213,7 @@ START_TEST(without_time_it_probes_once)
 END_TEST
 
 /* Two checks take longer. A slot that was absent in the first one has no known holder. */
-START_TEST(a_short_wait_is_not_told_of_holders_that_are_none)
+START_TEST(a_short_wait_names_only_known_holders)
 {
 	memory_world_set_deletes_by_name(world->memory, true);
 	put_b(7);
@@ -681,9 +681,9 @@ suite_lock_holder_wait(void)
 	tcase_add_test(tc, holders_are_waited_for_and_told_of);
 	tcase_add_test(tc, absent_once_is_not_gone);
 	tcase_add_test(tc, a_probe_of_another_wait_is_no_second_probe);
-	tcase_add_test(tc, a_deadline_says_who_is_left);
+	tcase_add_test(tc, a_timeout_names_the_remaining_holders);
 	tcase_add_test(tc, without_time_it_probes_once);
-	tcase_add_test(tc, a_short_wait_is_not_told_of_holders_that_are_none);
+	tcase_add_test(tc, a_short_wait_names_only_known_holders);
 	tcase_add_test(tc, a_slot_is_busy_that_was_not_there_yet);
 	tcase_add_test(tc, a_release_here_is_seen_at_once);
 	tcase_add_test(tc, a_slot_reserved_here_is_busy);

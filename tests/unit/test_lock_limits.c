@@ -93,7 +93,7 @@ START_TEST(limits_are_kept_and_said)
 }
 END_TEST
 
-START_TEST(a_limit_of_locks_is_kept_for_those_asked_for_at_once)
+START_TEST(the_limit_of_locks_holds_for_acquires_sent_at_once)
 {
 	struct lock_settings settings = world_settings;
 	int granted = 0, refused = 0;
@@ -154,7 +154,7 @@ suite_lock_limits(void)
 	tcase_add_test(tc, a_long_local_queue_costs_no_more_than_its_length);
 	tcase_add_test(tc, a_long_local_queue_is_passed_at_once);
 	tcase_add_test(tc, limits_are_kept_and_said);
-	tcase_add_test(tc, a_limit_of_locks_is_kept_for_those_asked_for_at_once);
+	tcase_add_test(tc, the_limit_of_locks_holds_for_acquires_sent_at_once);
 	tcase_add_test(tc, no_channel_left_is_too_many_locks);
 	tcase_add_test(tc, a_newcomer_does_not_get_the_channel_of_a_hold_whose_channel_died);
 	suite_add_tcase(suite, tc);

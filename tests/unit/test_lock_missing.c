@@ -166,7 +166,7 @@ START_TEST(in_an_alarm_nothing_is_made)
 }
 END_TEST
 
-START_TEST(a_waiter_that_may_not_make_it_is_told)
+START_TEST(a_waiter_is_refused_if_the_daemon_may_not_make_it)
 {
 	world->refuses = true;
 	ask(0, 1, 1, 1, DURATION_FOREVER);
@@ -243,7 +243,7 @@ suite_lock_missing(void)
 	tcase_add_test(tc, two_daemons_make_one);
 	tcase_add_test(tc, a_waiter_without_deadline_outlasts_another_administrator);
 	tcase_add_test(tc, in_an_alarm_nothing_is_made);
-	tcase_add_test(tc, a_waiter_that_may_not_make_it_is_told);
+	tcase_add_test(tc, a_waiter_is_refused_if_the_daemon_may_not_make_it);
 	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);
 	tcase_add_test(tc, the_lock_connection_dies_at_every_step);
 	tcase_add_test(tc, its_client_hangs_up_at_every_step);

@@ -347,7 +347,7 @@ END_TEST
  * At its deadline a waiter for an administrator is told so. If the administrator is of this daemon,
  * the text names it.
  */
-START_TEST(the_deadline_says_who_is_at_work)
+START_TEST(a_timeout_names_the_other_administrator)
 {
 	take_with(0, 0, engine_op_new(engine(0), 7, 1)->id);
 	world_pass(world, SECOND);
@@ -387,7 +387,7 @@ suite_lock_mutex(void)
 	tcase_add_test(tc, an_unanswered_request_is_repeated);
 	tcase_add_test(tc, a_claim_that_is_not_answered_ends_with_its_link);
 	tcase_add_test(tc, a_drop_that_is_not_answered_ends_with_its_link);
-	tcase_add_test(tc, the_deadline_says_who_is_at_work);
+	tcase_add_test(tc, a_timeout_names_the_other_administrator);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

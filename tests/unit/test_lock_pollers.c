@@ -76,7 +76,7 @@ until_taken_again(void)
 	return world_await(world, 0, holder, 1)->at;
 }
 
-START_TEST(it_is_left_alone_for_a_moment_and_then_the_next_one_s_here)
+START_TEST(a_withheld_slot_goes_to_the_next_waiter_here_after_the_grace)
 {
 	int64_t let_go;
 
@@ -93,7 +93,7 @@ START_TEST(it_is_left_alone_for_a_moment_and_then_the_next_one_s_here)
 }
 END_TEST
 
-START_TEST(it_is_let_go_four_times_a_second)
+START_TEST(a_slot_is_withheld_four_times_a_second)
 {
 	int times = 0, passes = 0;
 	int64_t began;
@@ -167,7 +167,7 @@ END_TEST
 /*
  * A waiter in the wait queue elsewhere gets the hint as always. The slot is then not for pollers.
  */
-START_TEST(a_waiter_elsewhere_is_told_at_once)
+START_TEST(a_waiter_elsewhere_gets_a_hint_at_once)
 {
 	struct lock_acquire wanted = {
 	    .name = "db", .kind = kinds[_i].kind, .timeout = DURATION_FOREVER};
@@ -207,12 +207,12 @@ suite_lock_pollers(void)
 
 	tcase_add_checked_fixture(tc, world_begin_with_db, world_end);
 	tcase_add_loop_test(
-	    tc, it_is_left_alone_for_a_moment_and_then_the_next_one_s_here, 0, KINDS);
-	tcase_add_loop_test(tc, it_is_let_go_four_times_a_second, 0, KINDS);
+	    tc, a_withheld_slot_goes_to_the_next_waiter_here_after_the_grace, 0, KINDS);
+	tcase_add_loop_test(tc, a_slot_is_withheld_four_times_a_second, 0, KINDS);
 	tcase_add_loop_test(tc, a_poller_at_that_moment_gets_it, 0, KINDS);
 	tcase_add_loop_test(tc, so_does_a_poller_at_another_daemon, 0, KINDS);
 	tcase_add_loop_test(tc, a_poller_here_comes_after_the_waiters, 0, KINDS);
-	tcase_add_loop_test(tc, a_waiter_elsewhere_is_told_at_once, 0, KINDS);
+	tcase_add_loop_test(tc, a_waiter_elsewhere_gets_a_hint_at_once, 0, KINDS);
 	tcase_add_loop_test(tc, not_without_a_grace, 0, KINDS);
 	suite_add_tcase(suite, tc);
 	return suite;

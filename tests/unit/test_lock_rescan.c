@@ -50,7 +50,7 @@ count_probe(struct lock_world *of)
 	probed++;
 }
 
-START_TEST(a_thousand_who_wait_cost_less_than_a_message_a_second)
+START_TEST(a_thousand_waiters_cost_less_than_a_message_a_second)
 {
 	static const struct {
 		const char *there;
@@ -239,7 +239,7 @@ suite_lock_rescan(void)
 	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, a_foreign_holder_that_tells_nobody_is_found);
 	tcase_add_test(tc, a_holder_that_is_killed_is_found);
-	tcase_add_loop_test(tc, a_thousand_who_wait_cost_less_than_a_message_a_second, 0, 3);
+	tcase_add_loop_test(tc, a_thousand_waiters_cost_less_than_a_message_a_second, 0, 3);
 	tcase_add_test(tc, a_large_semaphore_is_scanned_in_parts);
 	tcase_add_loop_test(tc, a_change_without_a_hint_is_found, 0, 2);
 	tcase_add_loop_test(tc, a_gate_that_opened_without_a_hint_is_found, 0, 3);

@@ -178,7 +178,7 @@ count_slot(void *ctx, int slot)
 	*(int *)ctx += slot;
 }
 
-START_TEST(a_slot_that_is_passing_is_nobodys)
+START_TEST(a_slot_of_a_pending_drop_has_no_holder)
 {
 	int passing = 0;
 
@@ -299,7 +299,7 @@ START_TEST(busy_knows_a_mutex_from_an_administrator)
 }
 END_TEST
 
-START_TEST(busy_says_that_there_is_none_such_and_that_it_cannot_see)
+START_TEST(busy_reports_a_missing_lock_and_a_silent_broker)
 {
 	const struct said *said;
 
@@ -409,7 +409,7 @@ START_TEST(a_granted_hold_ends_with_its_client)
 }
 END_TEST
 
-START_TEST(one_that_waits_at_a_gate_is_granted_too)
+START_TEST(a_waiter_at_a_gate_is_granted_too)
 {
 	ck_assert(memory_world_put(world->memory, "db-G", false));
 	ask_semaphore(1);
@@ -419,7 +419,7 @@ START_TEST(one_that_waits_at_a_gate_is_granted_too)
 }
 END_TEST
 
-START_TEST(one_that_waits_for_a_broker_is_granted_too)
+START_TEST(a_waiter_without_a_broker_is_granted_too)
 {
 	broker_stop(world->daemon[0].broker);
 	world_pass(world, SOON);
@@ -472,13 +472,13 @@ suite_lock_rows(void)
 	tcase_add_test(tcase, a_row_keeps_its_waiter_when_it_holds);
 	tcase_add_test(tcase, a_mutex_has_rows_of_the_same_name);
 	tcase_add_test(tcase, a_revoked_hold_is_shown_as_such);
-	tcase_add_test(tcase, a_slot_that_is_passing_is_nobodys);
+	tcase_add_test(tcase, a_slot_of_a_pending_drop_has_no_holder);
 	tcase_add_test(tcase, a_walk_goes_on_though_its_last_waiter_has_gone);
 	tcase_add_test(tcase, waiters_are_counted_by_name);
 	tcase_add_test(tcase, busy_slots_are_those_with_a_holder_anywhere);
 	tcase_add_test(tcase, busy_says_of_a_mutex_whether_it_is_taken);
 	tcase_add_test(tcase, busy_knows_a_mutex_from_an_administrator);
-	tcase_add_test(tcase, busy_says_that_there_is_none_such_and_that_it_cannot_see);
+	tcase_add_test(tcase, busy_reports_a_missing_lock_and_a_silent_broker);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("grant and deny");
 	tcase_add_checked_fixture(tcase, world_begin, world_end);
@@ -487,8 +487,8 @@ suite_lock_rows(void)
 	tcase_add_test(tcase, only_waiters_can_be_granted_or_denied);
 	tcase_add_test(tcase, a_client_with_all_the_locks_it_may_have_is_not_granted_another);
 	tcase_add_test(tcase, a_granted_hold_ends_with_its_client);
-	tcase_add_test(tcase, one_that_waits_at_a_gate_is_granted_too);
-	tcase_add_test(tcase, one_that_waits_for_a_broker_is_granted_too);
+	tcase_add_test(tcase, a_waiter_at_a_gate_is_granted_too);
+	tcase_add_test(tcase, a_waiter_without_a_broker_is_granted_too);
 	tcase_add_test(tcase, a_denied_waiter_fails_and_the_others_wait_on);
 	tcase_add_test(tcase, a_cancel_by_the_client_is_no_denial);
 	suite_add_tcase(suite, tcase);

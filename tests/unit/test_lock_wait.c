@@ -112,7 +112,7 @@ START_TEST(a_hint_to_a_daemon_without_waiters_goes_to_the_next)
 END_TEST
 
 /* To and fro, so that each has a place in the wait queue from its last wait. */
-START_TEST(the_daemon_that_frees_a_slot_is_not_told_of_it)
+START_TEST(the_daemon_that_frees_a_slot_gets_no_hint_of_it)
 {
 	const struct said *answer;
 	int64_t released;
@@ -137,7 +137,7 @@ END_TEST
  * A slot goes to and fro between two daemons, faster than a waiting daemon may pass hints on. The
  * daemon between them gets each hint, and has just left.
  */
-START_TEST(a_daemon_that_leaves_the_wait_queue_passes_every_hint_on)
+START_TEST(a_daemon_that_leaves_the_wait_queue_forwards_every_hint)
 {
 	uint64_t lock;
 
@@ -352,7 +352,7 @@ END_TEST
 
 /* ---- the moment for which a slot is left to others ---- */
 
-START_TEST(a_newcomer_here_does_not_beat_who_was_woken_elsewhere)
+START_TEST(a_newcomer_here_does_not_overtake_a_woken_waiter_elsewhere)
 {
 	world_make(world, "db", 1);
 	world->delay = MS / 2;
@@ -411,7 +411,7 @@ END_TEST
  * Where nobody waits elsewhere the hint is returned, and a name used by one process is not slowed
  * down.
  */
-START_TEST(where_nobody_waits_nobody_is_waited_for)
+START_TEST(without_waiters_no_slot_is_withheld)
 {
 	uint64_t lock;
 	int64_t released;
@@ -429,7 +429,7 @@ START_TEST(where_nobody_waits_nobody_is_waited_for)
 }
 END_TEST
 
-START_TEST(a_slot_nobody_took_in_time_is_anybody_s)
+START_TEST(a_slot_that_is_not_claimed_in_time_goes_to_any_waiter)
 {
 	uint64_t lock;
 	int64_t released;
@@ -507,8 +507,8 @@ suite_lock_wait(void)
 	tcase_add_test(tc, the_highest_priority_is_woken_first_across_daemons);
 	tcase_add_test(tc, a_true_mutex_has_a_wait_queue_of_its_own);
 	tcase_add_test(tc, a_hint_to_a_daemon_without_waiters_goes_to_the_next);
-	tcase_add_test(tc, the_daemon_that_frees_a_slot_is_not_told_of_it);
-	tcase_add_test(tc, a_daemon_that_leaves_the_wait_queue_passes_every_hint_on);
+	tcase_add_test(tc, the_daemon_that_frees_a_slot_gets_no_hint_of_it);
+	tcase_add_test(tc, a_daemon_that_leaves_the_wait_queue_forwards_every_hint);
 	tcase_add_test(tc, a_hint_is_owed_while_the_auxiliary_connection_is_away);
 	tcase_add_test(tc, freed_between_the_scan_and_the_place_in_the_wait_queue);
 	tcase_add_test(tc, a_slot_that_came_back_is_told_when_its_old_holder_is_gone);
@@ -517,10 +517,10 @@ suite_lock_wait(void)
 	tcase_add_test(tc, a_hint_of_a_slot_that_is_taken_grants_nothing);
 	tcase_add_test(tc, added_slots_an_opened_gate_and_unlimited_are_told);
 	tcase_add_test(tc, a_waiter_elsewhere_hears_that_it_is_destroyed);
-	tcase_add_test(tc, a_newcomer_here_does_not_beat_who_was_woken_elsewhere);
+	tcase_add_test(tc, a_newcomer_here_does_not_overtake_a_woken_waiter_elsewhere);
 	tcase_add_test(tc, nor_of_a_slot_that_has_come_back);
-	tcase_add_test(tc, where_nobody_waits_nobody_is_waited_for);
-	tcase_add_test(tc, a_slot_nobody_took_in_time_is_anybody_s);
+	tcase_add_test(tc, without_waiters_no_slot_is_withheld);
+	tcase_add_test(tc, a_slot_that_is_not_claimed_in_time_goes_to_any_waiter);
 	tcase_add_loop_test(tc, a_newcomer_in_that_moment_gets_the_unwanted_slot, 0, 16);
 	tcase_add_test(tc, the_wait_queue_is_left_and_joined_anew_with_the_links);
 	suite_add_tcase(suite, tc);

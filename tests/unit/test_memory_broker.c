@@ -534,7 +534,7 @@ START_TEST(nothing_lasts_in_memory_before_the_link_is_up_either)
 }
 END_TEST
 
-START_TEST(info_says_what_it_is)
+START_TEST(info_has_the_states_and_the_server)
 {
 	struct broker_info info;
 
@@ -562,7 +562,7 @@ count_queue(void *ctx, const char *queue, const struct broker *owner)
 	strcat(text, owner == one ? ":one " : owner == NULL ? ": " : ":foreign ");
 }
 
-START_TEST(every_queue_is_told)
+START_TEST(every_queue_is_listed)
 {
 	char text[100] = "";
 
@@ -607,8 +607,8 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, an_alarm_holds_probes_back);
 	tcase_add_test(tcase, a_probe_during_an_alarm_is_not_published_after_a_confirm);
 	tcase_add_test(tcase, nothing_lasts_in_memory_before_the_link_is_up_either);
-	tcase_add_test(tcase, info_says_what_it_is);
-	tcase_add_test(tcase, every_queue_is_told);
+	tcase_add_test(tcase, info_has_the_states_and_the_server);
+	tcase_add_test(tcase, every_queue_is_listed);
 	tcase = tcase_create("seed");
 	tcase_add_test(tcase, a_seed_replays);
 	suite_add_tcase(suite, tcase);

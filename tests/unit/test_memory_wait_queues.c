@@ -25,7 +25,7 @@ setup(void)
 	ck_saw("two.auxiliary:up two.joined:w/5");
 }
 
-START_TEST(members_of_one_priority_take_turns)
+START_TEST(consumers_of_one_priority_take_turns)
 {
 	for (int slot = 1; slot <= 4; slot++) {
 		wake(slot % 2 == 0 ? one : two, "w", slot);
@@ -184,7 +184,7 @@ START_TEST(a_hint_on_its_way_goes_to_the_next_consumer)
 END_TEST
 
 /* A daemon with thousands of priorities does not block other wait queues. */
-START_TEST(so_many_members_are_placed)
+START_TEST(consumers_of_one_wait_queue_are_limited)
 {
 	static const int MANY = 2060;
 	struct broker *three = memory_broker_new(world, 10, 100);
@@ -210,7 +210,7 @@ START_TEST(so_many_members_are_placed)
 }
 END_TEST
 
-START_TEST(counted_by_everybody)
+START_TEST(any_broker_counts_the_consumers)
 {
 	join(two, "w", 9, 4);
 	pass(0);
@@ -316,7 +316,7 @@ START_TEST(owed_during_an_alarm)
 }
 END_TEST
 
-START_TEST(so_many_are_owed_at_most)
+START_TEST(owed_hints_are_limited)
 {
 	begin_alarm();
 	leave(two, "w", 5);
@@ -414,7 +414,7 @@ close_channel(void *ctx, uint64_t channel, bool silent)
 }
 
 /* By a closed channel, or by the deletion of the queue. */
-START_TEST(put_out_by_the_broker)
+START_TEST(cancelled_by_the_broker)
 {
 	if (_i == 0)
 		memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
@@ -434,7 +434,7 @@ END_TEST
 /*
  * Closed channels without a refusal: a consumer that is joining tries again as soon as the others.
  */
-START_TEST(put_out_while_joining)
+START_TEST(cancelled_by_the_broker_while_joining)
 {
 	rig.delays[rig.delays_used] = 10 * MSEC;
 	join(one, "v", 0, 1);
@@ -570,7 +570,7 @@ suite_memory_wait_queues(void)
 	TCase *tc = tcase_create("lines");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
-	tcase_add_test(tc, members_of_one_priority_take_turns);
+	tcase_add_test(tc, consumers_of_one_priority_take_turns);
 	tcase_add_test(tc, priority_goes_first);
 	tcase_add_test(tc, a_hint_is_there_for_two_seconds);
 	tcase_add_test(tc, at_most_so_many_and_the_oldest_go);
@@ -578,19 +578,19 @@ suite_memory_wait_queues(void)
 	tcase_add_test(tc, it_goes_with_its_last_member);
 	tcase_add_test(tc, a_consumer_that_leaves_reads_nothing);
 	tcase_add_test(tc, a_hint_on_its_way_goes_to_the_next_consumer);
-	tcase_add_test(tc, so_many_members_are_placed);
-	tcase_add_test(tc, counted_by_everybody);
+	tcase_add_test(tc, consumers_of_one_wait_queue_are_limited);
+	tcase_add_test(tc, any_broker_counts_the_consumers);
 	tcase_add_test(tc, joined_again_with_another_credit);
 	tcase_add_test(tc, the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tc, an_owed_hint_brings_the_link_up);
 	tcase_add_test(tc, owed_during_an_alarm);
-	tcase_add_test(tc, so_many_are_owed_at_most);
+	tcase_add_test(tc, owed_hints_are_limited);
 	tcase_add_loop_test(tc, dead_consumers_get_hints_until_the_broker_notices, 0, 2);
 	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 2);
 	tcase_add_test(tc, nothing_arrives_for_a_while);
 	tcase_add_test(tc, the_node_restarts);
-	tcase_add_loop_test(tc, put_out_by_the_broker, 0, 2);
-	tcase_add_test(tc, put_out_while_joining);
+	tcase_add_loop_test(tc, cancelled_by_the_broker, 0, 2);
+	tcase_add_test(tc, cancelled_by_the_broker_while_joining);
 	tcase_add_loop_test(tc, refused_and_tried_rarely, 0, 2);
 	tcase_add_test(tc, no_channel_is_left_behind);
 	tcase_add_test(tc, its_observer_may_call_back);

@@ -49,7 +49,7 @@ told(void)
 		ck_assert_str_eq(its, wanted);                                                     \
 	} while (0)
 
-START_TEST(a_watch_begins_with_what_there_is_on_all_hosts)
+START_TEST(a_watch_begins_with_the_rows_of_all_hosts)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 0, 2);
@@ -137,7 +137,7 @@ START_TEST(a_watch_of_all_hears_of_no_forbidden_name)
 }
 END_TEST
 
-START_TEST(one_that_does_not_answer_any_more_is_gone_in_the_end)
+START_TEST(a_daemon_that_no_longer_answers_is_forgotten)
 {
 	rig_acquire(rig, 1, 1);
 	watch(1, NULL);
@@ -247,7 +247,7 @@ START_TEST(the_first_rows_have_a_limit)
 }
 END_TEST
 
-START_TEST(changes_that_follow_each_other_are_told_once)
+START_TEST(changes_in_quick_succession_are_notified_once)
 {
 	watch(1, NULL);
 	ck_told("synced");
@@ -427,18 +427,18 @@ suite_view_feed(void)
 	TCase *tcase = tcase_create("watch");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, a_watch_begins_with_what_there_is_on_all_hosts);
+	tcase_add_test(tcase, a_watch_begins_with_the_rows_of_all_hosts);
 	tcase_add_test(tcase, changes_here_are_told_soon);
 	tcase_add_test(tcase, changes_elsewhere_are_told_soon);
 	tcase_add_test(tcase, a_watch_of_one_name_hears_of_no_other);
 	tcase_add_test(tcase, a_watch_of_all_hears_of_no_forbidden_name);
-	tcase_add_test(tcase, one_that_does_not_answer_any_more_is_gone_in_the_end);
+	tcase_add_test(tcase, a_daemon_that_no_longer_answers_is_forgotten);
 	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_client_and_by_the_stop);
 	tcase_add_test(tcase, a_daemon_that_stops_lets_nobody_watch);
 	tcase_add_test(tcase, nobody_is_asked_when_nobody_watches);
 	tcase_add_test(tcase, a_slow_reader_begins_anew_when_it_has_read);
 	tcase_add_test(tcase, the_first_rows_have_a_limit);
-	tcase_add_test(tcase, changes_that_follow_each_other_are_told_once);
+	tcase_add_test(tcase, changes_in_quick_succession_are_notified_once);
 	tcase_add_test(tcase, the_first_rows_are_sent_in_slices);
 	tcase_add_test(tcase, after_too_many_changes_a_watch_begins_anew);
 	tcase_add_test(tcase, a_watch_of_a_user_without_room_begins_anew_when_there_is_some);

@@ -279,7 +279,7 @@ START_TEST(a_mutex_behind_a_daemon_is_explained_by_it)
 }
 END_TEST
 
-START_TEST(without_a_broker_it_is_what_is_known_here)
+START_TEST(without_a_broker_show_has_the_rows_of_this_daemon)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 0, 2);
@@ -571,7 +571,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, a_mutex_has_rows_and_no_slots);
 	tcase_add_test(tcase, a_mutex_that_nobody_explains_is_held_by_unknown);
 	tcase_add_test(tcase, a_mutex_behind_a_daemon_is_explained_by_it);
-	tcase_add_test(tcase, without_a_broker_it_is_what_is_known_here);
+	tcase_add_test(tcase, without_a_broker_show_has_the_rows_of_this_daemon);
 	tcase_add_test(tcase, slots_that_the_broker_does_not_tell_of_are_not_known);
 	tcase_add_test(tcase, rows_that_do_not_fit_are_counted);
 	tcase_add_test(tcase, unread_output_leaves_less_room);

@@ -135,7 +135,7 @@ class Library(unittest.TestCase):
         wait_until(lambda: self.one.call("ping") == {} and self.holds() == 0, within=10)
         self.assertEqual(self.two.call("info")["counts"]["waiting"], 0)
 
-    def test_an_orderly_stop_is_told_and_what_stays_is_lost(self):
+    def test_an_orderly_stop_is_notified_and_remaining_holds_are_lost(self):
         lock = self.one.acquire("db", timeout=0)
         self.daemon.signal(signal.SIGTERM)
         note = self.one.notification(within=10)
