@@ -333,7 +333,7 @@ START_TEST(test_more_than_may_be)
 }
 END_TEST
 
-/* The directory is there for good; while the broker accepts no messages, nobody enters. */
+/* The directory survives a restart. While the broker accepts no messages, an enter fails. */
 START_TEST(test_alarm_and_restart)
 {
 	struct rig_broker *one = rig_open_up();

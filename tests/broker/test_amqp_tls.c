@@ -104,7 +104,7 @@ START_TEST(test_stop_says_goodbye)
 }
 END_TEST
 
-/* Not signed by whom the machine trusts. */
+/* No authority that the machine trusts has signed it. */
 START_TEST(test_unknown_ca)
 {
 	struct amqp_settings settings = rig_settings(&host, 1);

@@ -390,7 +390,7 @@ START_TEST(test_many_wait_queues)
 }
 END_TEST
 
-/* Priorities of one wait queue are members that share channels, and each is told by its own. */
+/* Each priority of a wait queue has a consumer of its own. They share channels. */
 START_TEST(test_many_priorities)
 {
 	static const char *const queue = "priorities-W";

@@ -56,7 +56,7 @@ class Channels(unittest.TestCase):
         waits = [peer.request("acquire", name=f"n{n}", kind="mutex") for n in range(LOCKS)]
         self.wait_counts(self.one, holds=LOCKS, waiting=LOCKS, in_flight=0)
         self.assertEqual(self.admin.error("acquire", name=self.db, timeout=0).reason, "too-many-locks")
-        # All at once: channels that nobody needs for the moment are closed, and opened again.
+        # All at once: idle channels are closed, and opened again.
         began = time.monotonic()
         for lock in locks:
             peer.request("release", lock=lock)

@@ -23,7 +23,7 @@ from wire import Wire, WireError
 ROUNDS = 5
 KILL_AFTER = 1.0
 RABBIT = Rabbit()
-# Writes when it was last alive; ends when the test has taken its file away, if nobody has ended it before.
+# Writes when it was last alive. It ends when the test removes its file, if it lives so long.
 CHILD = """
 import os, signal, struct, sys, time
 if sys.argv[2] == "deaf":

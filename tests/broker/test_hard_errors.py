@@ -84,7 +84,7 @@ class HardError(unittest.TestCase):
             self.assertEqual([note for note in peer.notifications if note["method"] == "lost"], [])
 
     def denied(self, words):
-        """Until somebody changes something: in the broker's words, at once also where it waits."""
+        """The daemon refuses acquires at once, also those that may wait, in the broker's words."""
         wait_until(lambda: self.admin.call("info")["broker"]["state"] == "refused", 10, "it is refused")
         error = self.admin.error("acquire", name="db", timeout=30)
         self.assertEqual(error.reason, "broker-refused")
@@ -132,7 +132,7 @@ class Closed(HardError):
         self.serves_again()
 
     def test_auxiliary_connection_closed(self):
-        """It is expendable: nobody loses anything."""
+        """It can end without a loss."""
         self.admin.call("size", name="db")
         hold = self.owner()
         side = [pid for pid, vhost in
@@ -185,7 +185,7 @@ class Closed(HardError):
 
 
 class KeptOut(HardError):
-    """The daemon may not come back before somebody lets it."""
+    """The daemon may not come back before an administrator permits it."""
 
     def test_vhost_deleted(self):
         # RabbitMQ takes the permissions away first, then deletes one queue after another. If that takes long,

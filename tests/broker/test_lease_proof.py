@@ -96,8 +96,8 @@ class Round:
         self.test.assertIsNone(self.run.poll(), self.daemon.log())
 
     def wait_lease(self):
-        """The lease is told when the keepalive is answered: from then on what was told is what it is,
-        unless something else is asked."""
+        """The daemon sends the lease when the keepalive is answered. The lease stays so until another request
+        is answered."""
         self.read()
         self.safe_until = self.peer.notification("lease")["safe_until"]
 

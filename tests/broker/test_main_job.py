@@ -199,7 +199,7 @@ class Held(Main):
 
 
 class OldPermissions(Main):
-    """Those of a daemon that held slots by exclusive queues alone, after it is told to hold them by consumers."""
+    """A daemon that holds slots by consumers, with the permissions that exclusive queues needed."""
 
     EVERYTHING = (".*", r"^amq\.default$|^lockbroker=", "^lockbroker=|.-(W|A(-[0-9]+)?)$")
 

@@ -194,7 +194,7 @@ START_TEST(test_number_waits_for_close_ok)
 }
 END_TEST
 
-/* An idle channel that the broker closes is nobody's loss. */
+/* If the broker closes an idle channel, no hold is lost. */
 START_TEST(test_idle_channel_closed)
 {
 	struct rig_broker *one = evil_open_up();

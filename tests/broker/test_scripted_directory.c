@@ -222,8 +222,8 @@ START_TEST(test_entry_is_rejected)
 END_TEST
 
 /*
- * Between declare-ok and confirm: the message may be there. Before declare-ok it was refused, if
- * the broker blames the declare; else nobody knows.
+ * Between declare-ok and confirm the message may be in the queue. Before declare-ok it was refused if
+ * the broker blames the declare. Else the result is unknown.
  */
 START_TEST(test_closed_while_entering)
 {

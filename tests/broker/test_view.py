@@ -76,7 +76,7 @@ class Shown(View):
         self.wait_rows(Wire(there), wanted)
         rows = {row["name"]: row for row in admin.call("list")["semaphores"]}
         self.assertEqual((rows[self.name]["busy"], rows[self.name]["waiting"]), (2, 2))
-        # Everybody is known by now: nobody is waited for.
+        # All daemons are known by now: `show` waits for no other one.
         began = time.monotonic()
         admin.call("show", name=self.name)
         self.assertLess(time.monotonic() - began, 0.4)

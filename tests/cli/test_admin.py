@@ -260,7 +260,7 @@ class Waiting(AdminCase):
             admin.wait(128 + signo, within=2)
             self.assertEqual(admin.err, "")
             wait_until(lambda: self.peers() == 2, what="only the holder is left")
-        # Nobody stands in the way of the next administrator.
+        # The next administrator does not have to wait.
         self.lockbroker("resize", "db", "2")
         holder.end()
         holder.wait(3)

@@ -162,7 +162,7 @@ class Simple(CommandCase):
 
 
 class Frozen(CommandCase):
-    """A daemon that is stopped, with its connections open: nobody waits for it for ever."""
+    """A daemon that is stopped, with its connections open: no command waits for it for ever."""
 
     deadline = 90
     WAITING = (("await", "db", "1", "free"), ("resize", "--wait", "db", "0"), ("watch",), ("watch", "db"))

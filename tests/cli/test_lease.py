@@ -71,7 +71,7 @@ class Frozen(LeaseCase):
         self.daemon.freeze()
         frozen = now()
         ending = self.next(lines, "ending")
-        # Since when nothing was heard: not before the grant, nor after the daemon could not any more.
+        # The silence began after the grant and before the freeze.
         silent_since = now() - ending["silent"]
         self.assertGreaterEqual(silent_since, asked - 0.01)
         self.assertLessEqual(silent_since, frozen)

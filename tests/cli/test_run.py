@@ -15,7 +15,7 @@ from daemon import Daemon, program
 from wait import wait_until
 from wire import Wire
 
-# Prints its pid, then does what it is told, in a shell that has a trap to print.
+# Prints its pid, and reports the signal in a trap.
 TRAP = 'trap "echo got {0}; exit 9" {0}; echo pid $$; while :; do sleep 0.05; done'
 
 
@@ -136,7 +136,7 @@ class Door(unittest.TestCase):
         daemon = Daemon(self)
         more = {}
         if os.getuid() == 0:
-            # Somewhere that nobody can read it.
+            # A copy that other users cannot read.
             copy = os.path.join(daemon.dir, "lockbroker")
             with open(Job(self, daemon, "--version").process.args[0], "rb") as source:
                 with open(copy, "wb") as target:

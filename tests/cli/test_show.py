@@ -320,7 +320,7 @@ class OverADaemon(unittest.TestCase):
         watch = Job(self, self.daemon, "watch", "db")
         watch.wait_out("synced: 0 rows")
         (a, b, c), rows = self.three()
-        # Each row is told in its newest state: the next change comes when this one was told.
+        # A notification has the newest state of its row: so wait for each before the next change.
         for line in ("db: busy, slot 1, A", "db: waiting, position 1, B", "db: waiting, position 2, C"):
             watch.wait_out(line)
         command(self, self.daemon, "grant", rows["B"][10])

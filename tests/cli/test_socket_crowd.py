@@ -118,7 +118,7 @@ class Crowd(unittest.TestCase):
         return Daemon(self, *options, env={"ASAN_OPTIONS": asan}, **kwargs)
 
     def hold(self, daemon):
-        """Three locks of root, which are told how long they are safe."""
+        """Three locks of root, with notices of their leases."""
         holder = Wire(daemon)
         for name in ("a", "b", "c"):
             holder.call("acquire", name=name, kind="mutex", timeout=0, lease=True)

@@ -91,7 +91,7 @@ class Systemd(unittest.TestCase):
         self.assertRegex(groups, r"(?m)^lockbroker-admin:")
 
     def test_folders(self):
-        # Whom they belong to needs root and the users of the host; here all is ours.
+        # To set the owners needs root and the users of the host. Here this user owns all.
         own = f" {os.getuid()} {os.getgid()} "
         text = (SOURCE / "tmpfiles.d/lockbroker.conf").read_text()
         text, count = re.subn(r" (root root|lockbroker lockbroker) ", own, text)

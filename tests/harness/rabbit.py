@@ -294,7 +294,7 @@ class Rabbit:
         return self
 
     def stop(self):
-        """In order: its clients are told (320)."""
+        """Stops it in order: its clients get a connection.close (320)."""
         self._end("beam", signal.SIGTERM)
         if not self.clustered:
             self._end_epmd()
@@ -477,7 +477,7 @@ class Rabbit:
             want = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
             if soft == resource.RLIM_INFINITY or soft != want:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (want, hard))
-            # Nobody would be left to end it when this process is killed. It is the starting thread's
+            # The node ends when this process is killed, as no other one would end it. It is the starting thread's
             # end that counts: start a temporary node from one that lives as long.
             if self.temporary:
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG

@@ -246,7 +246,7 @@ class Honest:
     # ---- what it holds ----
 
     def hold(self):
-        """Three locks on a connection that is told the lease, three on one that is not."""
+        """Three locks on a connection with notices of the lease, and three on one without."""
         self.holders = []
         self.locks = []
         for lease in (True, False):

@@ -90,7 +90,7 @@ class Client:
             return False
 
     def publish(self, queue, text):
-        """Something that nobody asked for."""
+        """Publishes a message that the receiver does not expect."""
         self.channel.basic_publish("", queue, text.encode(), mandatory=True)
 
     def flood(self, queues, count, size):
@@ -104,7 +104,7 @@ class Client:
         return rejected
 
     def declare(self, queue):
-        """As somebody does who knows nothing of arguments."""
+        """Declares a queue without arguments."""
         self.channel.queue_declare(queue, durable=True)
 
     def delete(self, queue):

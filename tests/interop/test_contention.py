@@ -80,10 +80,10 @@ class Contention(unittest.TestCase):
         """Everybody uses exclusive queues."""
         self.start(naming, "exclusive-queue")
         ours, theirs, others = self.finish()
-        # Nobody took part without a grant.
+        # Each client got a grant.
         for i, one in enumerate(others):
             self.assertTrue(one["spans"], f"client {i}")
-        # And they met: somebody's hold was between two of somebody else's kind, again and again.
+        # They met: holds of the two kinds alternated again and again.
         foreign = set(theirs)
         order = [span in foreign for span in sorted(ours + theirs)]
         turns = sum(a != b for a, b in zip(order, order[1:]))

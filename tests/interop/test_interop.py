@@ -165,7 +165,7 @@ class Together:
         self.assertEqual(self.foreign.acquire(name=self.name), 1)
         peer.call("destroy", name=self.name)
         self.assertFalse(self.foreign.verify(name=self.name, slot=1))
-        # Its B stays until it is done, and nobody else gets the slot though there is one again.
+        # Its B stays until it releases. No other client gets the slot, though the slot exists again.
         peer.call("create", name=self.name, slots=1, claim="exclusive-queue")
         self.assertEqual(self.refused(peer, "acquire", timeout=0), "would-block")
         self.foreign.release(name=self.name, slot=1)

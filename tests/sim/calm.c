@@ -178,7 +178,7 @@ pass_until_quiet(struct sim *sim)
 	}
 }
 
-/* A try is granted at once now, and so nothing is reserved that nobody has. */
+/* A try is granted at once now: no slot is reserved without a holder. */
 static void
 try_all(struct sim *sim)
 {

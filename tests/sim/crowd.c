@@ -5,19 +5,19 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/ways.h"
 
-/* So many grants to others before a daemon where somebody waits has its own; and so many in all. */
+/* The most grants to others before a daemon with a waiter gets one, and the grants in all. */
 #define TURNS_OF_OTHERS(sim) (240 + 40 * (sim)->plan.settings.max_local_handoffs)
 #define TURNS(sim) (TURNS_OF_OTHERS(sim) + 60)
-/* So often somebody meets who lets go. */
+/* The number of waiters that come during a release. */
 #define MEETINGS 4
 /* A crowd gathers about few slots. */
 #define CROWD_SLOTS 3
-/* So often somebody leaves the wait queue just as somebody else lets go. */
+/* The number of waiters that leave the wait queue during a release. */
 #define WAVERS 20
-/* So many wait at each daemon; and at one where nobody else waits. */
+/* The waiters at each daemon, and the waiters if one daemon alone has any. */
 #define WAITERS 2
 #define WAITERS_ALONE 6
-/* If one daemon alone hands a slot on for so long, it frees the slot for clients that poll. */
+/* If one daemon alone hands a slot off for so long, it withholds the slot for clients that poll. */
 #define ALONE_MOST (250 * NSEC_PER_MSEC)
 /* A place in the wait queue is kept for so long. */
 #define LINGER (200 * NSEC_PER_MSEC)
@@ -121,7 +121,7 @@ is_fit(const struct sim *sim, int name)
 	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_CHANNELS)) == 0;
 }
 
-/* Nobody is left who waits or holds. */
+/* Ends all waiters and holders. */
 static void
 disperse(struct sim *sim)
 {
@@ -218,14 +218,14 @@ crowd_is_unheard(struct sim *sim)
 	/* It is not lost yet, and good for more than half a heartbeat. */
 	sim_pass(sim, HEARTBEAT + (int64_t)dice_below(&sim->dice, HEARTBEAT / 4));
 	release_each_once(sim, daemon);
-	/* Until the broker has given up what it does not hear of. */
+	/* Until the broker has given up silent links. */
 	sim_pass(sim, 5 * HEARTBEAT);
 	disperse(sim);
 }
 
 /* ---- a daemon without a channel ---- */
 
-/* All that there is but one mutex, as far as there are channels; nobody waits. */
+/* Takes all locks except one mutex, as far as there are channels. No client waits. */
 static void
 take_all_but(struct sim *sim, struct sim_daemon *daemon, int name)
 {
@@ -299,7 +299,7 @@ check_was_left(struct sim *sim, int name, int slot, int64_t began)
 	int64_t freed = sim->waits.names[name].slots[slot].freed_at;
 	int64_t claimed = sim->truth.names[name].slots[slot].claimed_at;
 
-	/* It took itself for somebody else who waits. */
+	/* It took its own consumer for that of another daemon. */
 	if (freed - sim->waits.names[name].overcounted_at < NSEC_PER_SEC)
 		return;
 	if (freed >= began && claimed >= freed && claimed - freed < sim->plan.settings.hint_grace)
@@ -405,7 +405,7 @@ crowd_is_suspect(struct sim *sim)
 		return;
 	queue_up_at(sim, daemon, name, 1);
 	sim_pass(sim, (int64_t)dice_below(&sim->dice, 2 * NSEC_PER_MSEC));
-	/* Nothing is told of what is free meanwhile. */
+	/* Free slots have no hints meanwhile. */
 	sim->waits.settled = sim->now;
 	ways_block(daemon, MEMORY_OUT | MEMORY_IN,
 	    HEARTBEAT + (int64_t)dice_below(&sim->dice, HEARTBEAT / 2));

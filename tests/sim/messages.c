@@ -56,7 +56,7 @@ ask(struct sim *sim, struct sim_daemon *daemon)
 	char text[TEXT_MOST];
 	size_t len = write_text(text, QUESTION, daemon->number, daemon->last_message + 1);
 
-	/* It is told its number afterwards: they are counted here, too. */
+	/* The daemon learns the number of the query afterwards: so the queries are counted here, too. */
 	if (broker_ask(daemon->broker, text, len) == 0)
 		return;
 	daemon->last_message++;

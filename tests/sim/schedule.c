@@ -109,7 +109,7 @@ any_troubles(struct dice *dice)
 	return troubles;
 }
 
-/* Few, or none, or as a daemon has it that is not told otherwise. */
+/* Few, none, or the default. */
 static unsigned
 any_passes(struct dice *dice)
 {

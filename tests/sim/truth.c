@@ -283,7 +283,7 @@ holder_deed(struct sim *sim, const struct done *done)
 
 /* ---- work of administrators ---- */
 
-/* by: the daemon; -1 = nobody of ours. */
+/* by: the daemon; -1: none. */
 static void
 has_changed(struct sim *sim, int name, bool existed, int by)
 {

@@ -196,7 +196,7 @@ START_TEST(a_newer_word_moves_nothing_that_has_ended)
 }
 END_TEST
 
-/* The daemon may hold it still for us: once, when the program has done with it, it is told. */
+/* The daemon may still have the hold: the library sends one release when the program ends its work. */
 START_TEST(a_release_after_the_lease_is_sent_but_not_awaited)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
@@ -241,7 +241,7 @@ START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
 }
 END_TEST
 
-/* A daemon that reads nothing cannot be told: the end of the connection tells it. */
+/* A daemon that does not read gets no message: the library ends the connection instead. */
 START_TEST(an_acquire_that_cannot_be_withdrawn_ends_the_connection)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
@@ -412,7 +412,7 @@ START_TEST(verify_is_answered_at_the_end_of_the_lease)
 	ck_assert_int_eq(lb_verify(lock, LB_FOREVER), LB_LOST);
 	ck_assert_int_ge(client_clock_now(), lb_lock_safe_until(lock));
 	ck_assert_int_lt(client_clock_now(), began + 5000);
-	/* Its answer comes when nobody waits for it any more. */
+	/* Its answer comes when no call waits for it any more. */
 	say_verified(2, ahead(LEASE));
 	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}");
 	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_OK);

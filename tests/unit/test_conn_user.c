@@ -57,7 +57,7 @@ START_TEST(a_visit_ends_in_time)
 }
 END_TEST
 
-/* A client of another user, as long as we can be somebody else. */
+/* A client of another user, if the test may change its user. */
 static int
 stranger_new(void)
 {

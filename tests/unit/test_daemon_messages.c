@@ -290,7 +290,7 @@ START_TEST(a_row_with_an_invalid_member_is_not_sane)
 }
 END_TEST
 
-/* Or an older daemon would say of its holds that nobody explains them. */
+/* Else an older daemon would call the holders unknown. */
 START_TEST(members_of_a_newer_daemon_are_left_out)
 {
 	const struct lock_row busy = row_of(LOCK_ROW_BUSY);

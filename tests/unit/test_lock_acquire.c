@@ -226,7 +226,7 @@ START_TEST(a_wait_ends_at_its_deadline)
 END_TEST
 
 /*
- * Nobody knows whether the slot is busy: that is no timeout, which a caller may take for a
+ * The daemon does not know whether the slot is busy. That is no timeout, which a caller may take for a
  * conflict.
  */
 START_TEST(a_wait_that_the_broker_never_answered_is_no_timeout)
@@ -343,7 +343,7 @@ START_TEST(too_many_lost_races_are_contended)
 	world_make(world, "db", 1);
 	world->delay = 10 * NSEC_PER_MSEC;
 	world_acquire(world, 0, 1, 1, "db", TRY);
-	/* Whenever a claim is sent somebody takes the slot before it arrives, then leaves again. */
+	/* Before each claim arrives, another client takes the slot and then leaves. */
 	while (world_answer(world, 0, 1, 1) == NULL) {
 		lock_get_counts(engine(0), &counts);
 		if (counts.in_flight > 0)

@@ -179,7 +179,7 @@ END_TEST
 
 START_TEST(a_claim_that_timed_out_is_not_repeated_for_ever)
 {
-	/* The deadline passes while the mutex is being claimed, which somebody else has. */
+	/* The deadline passes during the claim of the mutex, which another client has. */
 	memory_world_put(world->memory, "db", true);
 	world->delay = 2 * world_settings.request_timeout;
 	lock_create(engine(0), 1, 1,
@@ -227,7 +227,7 @@ START_TEST(an_unknown_answer_changes_nothing)
 {
 	create(0, 1, "db", 2, false);
 	world_pass(world, SECOND);
-	/* On a new auxiliary connection nobody knows of the alarm before something is published. */
+	/* A new auxiliary connection learns of the alarm with its first publish. */
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	memory_world_block(world->memory, true);
@@ -270,7 +270,7 @@ START_TEST(the_auxiliary_connection_dies_behind_a_refused_delete)
 
 		snprintf(name, sizeof(name), "s%d", steps);
 		snprintf(a, sizeof(a), "%s-1-A", name);
-		memory_world_put(world->memory, a, true); /* 405 for everybody but its owner */
+		memory_world_put(world->memory, a, true); /* 405 for all except its owner */
 		lock_destroy(engine(0), 1, 1, &(struct lock_change){.name = name});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);

@@ -215,7 +215,7 @@ START_TEST(channels_close_while_deletes_wait)
 	for (uint64_t i = 1; i <= MANY; i++)
 		lock_release(engine(0), 1, 100 + i, now(0, 1, i)->lock);
 	world_close_channels(world, 0, BROKER_LOCKS);
-	/* Until the closing is heard, and the deletes. */
+	/* Until the daemon knows of the close and of the deletes. */
 	world_pass(world, 11 * TAKES);
 	ck_assert_int_eq(world_b_count(world), 0);
 	ck_assert(lock_quiet(engine(0)));

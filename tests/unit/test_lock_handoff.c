@@ -46,7 +46,7 @@ START_TEST(a_slot_is_handed_off_at_once_and_b_is_kept)
 	ck_assert(granted < released);
 	ck_assert_uint_eq(world->asked, asked);
 	ck_assert(world_b(world, "db", 1, 0));
-	/* The old number is nobody's, the new one is held. */
+	/* The old number is not held, the new one is. */
 	lock_verify(engine(0), 2, 2, lock, 0);
 	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_NOT_HELD);
 	lock_verify(engine(0), 2, 3, granted->lock, 0);
@@ -91,7 +91,7 @@ START_TEST(a_slot_unseen_for_a_second_is_checked_before_its_hand_off)
 	lock = world_await(world, 0, 2, 1)->lock;
 	ck_assert_int_le(world->now - released, world->delay);
 	ck_assert_int_eq(now(0, 1, 2)->reason, REASON_NONE);
-	/* Watched, but nothing was heard for more than a second. */
+	/* Watched, but the link was silent for more than a second. */
 	wait_for(0, 3, 1);
 	world_pass(world, SECOND * 5 / 2);
 	lock_release(engine(0), 2, 2, lock);
@@ -136,7 +136,7 @@ START_TEST(a_revoked_hold_is_not_handed_off)
 }
 END_TEST
 
-/* A was deleted while B was not there, and the watch, which is still on, did not hear of it. */
+/* A was deleted while B did not exist, and the watch, which is still on, did not report it. */
 START_TEST(a_hold_that_was_claimed_again_is_not_handed_off_unseen)
 {
 	uint64_t lock = hold(0, 1, 1);

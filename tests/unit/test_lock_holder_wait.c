@@ -499,7 +499,7 @@ await_as(uid_t uid, uint64_t peer, uint64_t request, const char *name, int slot)
 		.uid = uid, .name = name, .slot = slot, .busy = true, .timeout = FOREVER});
 }
 
-/* A user awaits as many slots as it may, and nobody takes them. */
+/* A user awaits as many slots as it may, and all stay free. */
 static void
 await_many(uid_t uid)
 {
@@ -625,7 +625,7 @@ destroy_and_wait(uint64_t peer, uint64_t request)
 	    &(struct lock_change){.name = "db", .wait = FOREVER, .progress = true});
 }
 
-/* A client that hung up while its slots were being removed waits for nobody. */
+/* A client that hung up while its slots were removed does not wait for holders. */
 START_TEST(a_client_that_hangs_up_before_the_wait_is_told_nothing)
 {
 	for (int steps = 0; steps < 60; steps++) {

@@ -141,7 +141,7 @@ START_TEST(silence_makes_it_suspect_and_then_lost_in_time)
 	ck_assert(!lock_is_recovering(engine(0)));
 	world_pass(world, until - world->now);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
-	/* The broker need not have noticed: our old B may look like somebody else's. */
+	/* The broker need not have noticed: our old B may look like that of another daemon. */
 	ck_assert(lock_is_recovering(engine(0)));
 	/* The link is made anew, and serves again. */
 	world->silent = false;

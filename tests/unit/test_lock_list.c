@@ -326,7 +326,7 @@ START_TEST(a_scan_has_its_time_from_its_turn_on)
 	for (uint64_t request = 1; request <= 3; request++)
 		ask(1, request);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
-	/* Whose turn does not come in time is told, and its turn is another's. */
+	/* A request whose turn does not come in time is refused, and the next one gets the turn. */
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(world->now - began, world_settings.request_timeout);
 	ask(1, 4);

@@ -189,7 +189,7 @@ START_TEST(the_death_of_the_link_ends_it)
 	check_told(1, "HF");
 	world->delay = SECOND;
 	take(2, 0);
-	world_pass(world, SECOND / 2); /* it has been declared, but not heard */
+	world_pass(world, SECOND / 2); /* it was declared, but not answered */
 	ck_assert(memory_world_has(world->memory, "db", NULL));
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	check_gone();
@@ -249,7 +249,7 @@ START_TEST(a_refusal_of_the_broker_is_reported)
 }
 END_TEST
 
-/* Something may keep the link up for ever: then nobody else could ever have it. */
+/* Other uses may keep the link up for ever: then no other daemon could have the mutex. */
 START_TEST(a_mutex_that_cannot_be_dropped_ends_with_its_link)
 {
 	uint64_t before;
@@ -261,8 +261,8 @@ START_TEST(a_mutex_that_cannot_be_dropped_ends_with_its_link)
 	broker_watch(world->daemon[0].broker, "db-1-A");
 	world->refuses = true;
 	drop(0);
-	world_pass(
-	    world, 3 * world->delay / 4); /* the world has answered, the daemon not heard it */
+	world_pass(world,
+	    3 * world->delay / 4); /* the world has answered, and the daemon has not read it */
 	world->refuses = false;
 	world_pass(world, SECOND);
 	check_told(0, "HF");

@@ -31,7 +31,7 @@ is_there(void)
 	return memory_world_has(world->memory, b, NULL);
 }
 
-/* Somebody has it here, and many wait for it here alone. */
+/* A client holds it here, and many wait for it here alone. */
 static void
 queue_up(int kind)
 {
@@ -128,7 +128,7 @@ START_TEST(a_poller_at_that_moment_gets_it)
 	ck_assert(memory_world_put(world->memory, b, true));
 	world_pass(world, SECOND / 10);
 	ck_assert(is_waiting(0, holder + 1, 1));
-	/* Such a client tells nobody of its release. */
+	/* Such a client sends no hint at its release. */
 	memory_world_remove(world->memory, b);
 	left = world->now;
 	ck_assert_int_le(until_taken_again() - left, world_settings.rescan_interval + SECOND / 10);
@@ -186,7 +186,7 @@ START_TEST(a_waiter_elsewhere_gets_a_hint_at_once)
 }
 END_TEST
 
-/* Nothing is left to anybody. */
+/* No slot is withheld. */
 START_TEST(not_without_a_grace)
 {
 	struct lock_settings settings = world_settings;

@@ -32,7 +32,7 @@ notices(uint64_t peer)
 	return world_notices(world, 0, peer, LOCK_NOTICE_WAITING);
 }
 
-/* The place that a client was told last; 0: none. */
+/* The last position that a client got; 0: none. */
 static int
 position(uint64_t peer)
 {
@@ -107,7 +107,7 @@ notices_of_all(void)
 	return sum;
 }
 
-/* With a clock that runs: others are served in between. Changes meanwhile are told in the end. */
+/* The clock runs: others are served in between. Changes meanwhile are notified in the end. */
 START_TEST(waiters_far_behind_are_notified_in_slices)
 {
 	int before, slices = 0;

@@ -188,7 +188,7 @@ END_TEST
 START_TEST(an_unknown_answer_about_uncounted_slots_changes_nothing)
 {
 	create(3, false);
-	/* On a new auxiliary connection nobody knows of the alarm before something is published. */
+	/* A new auxiliary connection learns of the alarm with its first publish. */
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 1});
@@ -439,7 +439,7 @@ START_TEST(waiting_for_holders_of_uncounted_slots)
 	expect(world_await(world, 0, 1, 50), REASON_TIMEOUT, 0, -1);
 	ck_assert_str_eq(world_answer(world, 0, 1, 50)->detail, "3");
 	ck_assert_str_eq(admin_state(world, "db"), "0");
-	/* Nothing was removed: there is nobody to wait for. */
+	/* No slot was removed: there is no holder to wait for. */
 	admin_make(world, "db", "2");
 	expect(resize_with((struct lock_change){.slots = 4, .wait = DURATION_FOREVER}), REASON_NONE,
 	    4, 4);
@@ -461,7 +461,7 @@ START_TEST(created_on_first_use)
 	ck_assert_uint_ne(admin_create_missing(engine(0), "db", 2), first);
 	world_pass(world, SECOND);
 	ck_assert_str_eq(admin_state(world, "db"), "0 G listed");
-	/* Nobody is answered: it has no client. */
+	/* There is no answer: the request has no client. */
 	ck_assert_uint_eq(world->said_count, 1);
 	ck_assert(lock_quiet(engine(0)));
 }

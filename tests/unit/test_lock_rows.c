@@ -194,7 +194,7 @@ START_TEST(a_slot_of_a_pending_drop_has_no_holder)
 }
 END_TEST
 
-/* Whom the next step of a walk meets; "": nobody. */
+/* The next waiter of a walk; "": none. */
 static const char *
 meets(struct lock_place *place)
 {

@@ -219,7 +219,7 @@ START_TEST(a_slot_that_came_back_is_told_when_its_old_holder_is_gone)
 }
 END_TEST
 
-/* The former holder has sent its hint by the time at which this daemon hears of its hold. */
+/* The former holder has sent its hint before this daemon knows of its hold. */
 START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 {
 	bool gone = _i == 1;
@@ -273,7 +273,7 @@ START_TEST(a_hint_of_a_slot_whose_claim_is_late_goes_to_the_next)
 }
 END_TEST
 
-/* A hint alone grants nothing: somebody else has the slot. */
+/* A hint alone grants nothing: another client holds the slot. */
 START_TEST(a_hint_of_a_slot_that_is_taken_grants_nothing)
 {
 	world_make(world, "db", 1);
@@ -438,7 +438,7 @@ START_TEST(a_slot_that_is_not_claimed_in_time_goes_to_any_waiter)
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND);
-	/* It is woken, and does not hear it. */
+	/* It gets the hint, but cannot read it. */
 	memory_broker_freeze(world->daemon[1].broker, BROKER_AUXILIARY);
 	release(0, 1, 2, lock);
 	released = world->now;
@@ -448,7 +448,7 @@ START_TEST(a_slot_that_is_not_claimed_in_time_goes_to_any_waiter)
 }
 END_TEST
 
-/* The daemon that was told passed it on to nobody: this one does not hear of that. */
+/* The daemon that got the hint forwarded it to none. This one does not know of that. */
 START_TEST(a_newcomer_in_that_moment_gets_the_unwanted_slot)
 {
 	uint64_t lock;

@@ -139,7 +139,7 @@ START_TEST(a_watch_ends_with_its_hold)
 }
 END_TEST
 
-/* Deleted and made again, and the watch heard neither: the hold was never in danger. */
+/* Deleted and made again, and the watch missed both: the hold was never in danger. */
 START_TEST(deleted_and_made_again_unheard)
 {
 	world_pass(world, SECOND);
@@ -149,7 +149,7 @@ START_TEST(deleted_and_made_again_unheard)
 	world_pass(world, 2 * SECOND);
 	ck_assert_int_eq(revoked(), 0);
 	ck_assert_int_eq(verify(2), REASON_NONE);
-	/* The next watch hears of the next deletion. */
+	/* The next watch reports the next deletion. */
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SOON);
 	delete ();
@@ -196,7 +196,7 @@ START_TEST(a_revoked_slot_is_not_offered_when_it_is_released)
 
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	/* A gate keeps the name, or the waiter would be told that there is no such lock. */
+	/* A gate keeps the name: else the waiter would be refused with no-such-lock. */
 	memory_world_put(world->memory, "db-G", false);
 	delete ();
 	world_pass(world, SOON);

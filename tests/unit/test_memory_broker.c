@@ -411,7 +411,7 @@ START_TEST(a_probe_tells_which_queues_exist)
 	run();
 	probe(one, queues, 4, 1);
 	pass(0);
-	/* Somebody else's exclusive queues are seen too. */
+	/* Exclusive queues of other connections are seen, too. */
 	ck_saw("101=ok auxiliary:up p1=ok,ok,absent,ok");
 }
 END_TEST

@@ -82,7 +82,7 @@ START_TEST(a_forsaken_link_has_lost_its_queues_before_it_knows)
 	pass(20 * MSEC);
 	ck_saw("2=unknown! locks:down:reset locks:up");
 	ck_assert_ptr_eq(owner_of("q"), two);
-	/* A link that is not up cannot part from anybody. */
+	/* A link that is not up cannot part. */
 	memory_broker_forsake(one, BROKER_AUXILIARY);
 	memory_broker_freeze(one, BROKER_AUXILIARY);
 }

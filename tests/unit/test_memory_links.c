@@ -298,7 +298,7 @@ START_TEST(the_auxiliary_connection_comes_back_when_it_is_next_used)
 	probe(one, queues, 1, 3);
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 100 * MSEC, "reset");
 	ck_saw("2=unknown! p3=unknown auxiliary:down:reset");
-	/* Holds stay, and nobody brings it back for nothing. */
+	/* Holds stay, and the link stays down until it is needed. */
 	pass(NSEC_PER_SEC);
 	ck_saw("");
 	ck_assert_ptr_eq(owner_of("q"), one);

@@ -70,7 +70,7 @@ START_TEST(only_while_the_inbox_is_open)
 END_TEST
 
 /*
- * A broker that asks hears replies, for a while. The question is sent when there is an inbox for
+ * A broker that asks receives replies, for a while. The query is sent when there is an inbox for
  * them.
  */
 START_TEST(a_broker_that_asks_opens_an_inbox)
@@ -173,8 +173,8 @@ find_inbox(void *ctx, const char *queue, const struct broker *owner)
 }
 
 /*
- * An inbox that is deleted, or whose channel is closed, is opened again; a link that is frozen
- * hears nothing.
+ * An inbox that is deleted, or whose channel is closed, is opened again. A frozen link
+ * receives nothing.
  */
 static void
 close_channel(void *ctx, uint64_t channel, bool silent)

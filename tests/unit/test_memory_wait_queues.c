@@ -278,7 +278,7 @@ START_TEST(the_auxiliary_connection_goes_and_comes)
 }
 END_TEST
 
-/* Brought up for hints, though nobody waits here. */
+/* The link comes up for hints, though no client waits here. */
 START_TEST(an_owed_hint_brings_the_link_up)
 {
 	leave(one, "w", 5);
@@ -366,7 +366,7 @@ START_TEST(a_link_whose_ends_have_parted)
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	ck_saw("c3=-1 left:w/5 auxiliary:down:cut");
 	pass(10 * MSEC);
-	/* The one that was unread is told to somebody. */
+	/* Another consumer gets the unread one. */
 	ck_saw(_i == 0 ? "two.hint:w/5=1 auxiliary:up joined:v/0 joined:w/5"
 		       : "auxiliary:up joined:v/0 joined:w/5");
 }

@@ -132,7 +132,7 @@ START_TEST(the_auxiliary_connection_goes_and_comes)
 	/* It comes back by itself, for them. */
 	pass(1);
 	ck_saw("auxiliary:up hint:a watched:b");
-	/* Cut while it is on its way: nothing was there to be told of. */
+	/* Cut before the watch was placed: there is no event. */
 	rig.delays[rig.delays_used] = 10 * MSEC;
 	watch(one, "a");
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
@@ -201,7 +201,7 @@ START_TEST(a_link_whose_ends_have_parted)
 	watch(one, "c");
 	memory_broker_close_watches(one);
 	pass(10 * MSEC);
-	/* Forsaken, it still hears what was said before. */
+	/* After the world gave the link up, the earlier messages still arrive. */
 	ck_saw(_i == 1 ? "hint:a" : "");
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	ck_saw(_i == 1 ? "unwatched:b auxiliary:down:cut"

@@ -198,7 +198,7 @@ static const struct {
     {"{name}.{slot}", "{name}.{slot}.held", "x.10001",
 	true}, /* where uncounted slots are searched */
     {"{name}.{slot}", "{name}.{slot}.held", "x.1.y", false},
-    {"{name}.{slot}", "{name}.{slot}.held", ".1", false}, /* nobody has an empty name */
+    {"{name}.{slot}", "{name}.{slot}.held", ".1", false}, /* no lock has an empty name */
     {"{name}.{slot}", "{name}.{slot}.held", "x.1.held", true},
     {"{name}.{slot}", "{name}.{slot}.held", "amq", true}, /* amq.1 */
     {"{name}-{slot}", "{name}-{slot}-held", "amq", false},

@@ -7,7 +7,7 @@
 #include "tests/unit/test_view.h"
 #include "tests/unit/view_rig.h"
 
-/* Two rounds: changes elsewhere are told by then. */
+/* Two rounds: changes elsewhere are notified by then. */
 #define ROUNDS (2 * NSEC_PER_SEC + RIG_TIMEOUT)
 
 static struct view_rig *rig;
@@ -61,7 +61,7 @@ START_TEST(a_watch_begins_with_the_rows_of_all_hosts)
 }
 END_TEST
 
-/* Changes are told together, and by then. */
+/* Changes are notified together, and by then. */
 #define SOON (50 * NSEC_PER_MSEC)
 /* A round that begins early waits so long after the last one at most. */
 #define ROUND_GAP (100 * NSEC_PER_MSEC)
@@ -113,7 +113,7 @@ START_TEST(a_watch_of_one_name_hears_of_no_other)
 	lock_acquire(rig->world->daemon[1].engine, 9, 9, &other);
 	world_pass(rig->world, ROUNDS);
 	ck_told("X:busy");
-	/* Somebody else watches all: that is no news for the first. */
+	/* Another client watches all: the first one gets no news. */
 	watch(2, NULL);
 	ck_told("A:busy X:busy B:waiting synced");
 }
@@ -223,7 +223,7 @@ START_TEST(a_slow_reader_begins_anew_when_it_has_read)
 }
 END_TEST
 
-/* 3,000 rows of 1.9 kB: a megabyte of them is told, and how many are left out. */
+/* 3,000 rows of 1.9 kB: the watch gets a megabyte of them, and the number of the others. */
 START_TEST(the_first_rows_have_a_limit)
 {
 	char words[257];

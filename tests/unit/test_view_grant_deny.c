@@ -228,7 +228,7 @@ START_TEST(without_a_broker_only_waiters_here_can_be_granted)
 }
 END_TEST
 
-/* Whether anybody waits under that id is not known then: "nobody does" would be wrong. */
+/* The daemon does not know then whether the id has a waiter: "no waiter" would be wrong. */
 START_TEST(while_the_links_are_down_it_is_said_that_nobody_can_be_asked)
 {
 	char there[64];

@@ -265,9 +265,7 @@ START_TEST(a_mutex_behind_a_daemon_is_explained_by_it)
 	ck_assert_str_eq(mutex_holders(2), "- mutex unknown");
 	rig->daemon[1].deaf = false;
 	world_pass(rig->world, MINUTE);
-	/*
-	 * It is given back, and that has not been answered: nobody has it, and that is no riddle.
-	 */
+	/* Its drop is not answered yet: it has no holder, and no unknown one. */
 	rig->world->delay = 100 * NSEC_PER_MSEC;
 	lock_peer_gone(rig->world->daemon[1].engine, 1);
 	ck_assert_ptr_null(mutex_holders(3));

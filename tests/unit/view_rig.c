@@ -186,7 +186,7 @@ on_log(void *ctx, enum log_level level, const char *line)
 		snprintf(rig->last_info, sizeof(rig->last_info), "%s", line);
 }
 
-/* ---- the stranger hears nothing ---- */
+/* ---- the stranger receives nothing ---- */
 
 static void
 ignore_link(void *ctx, enum broker_link link, enum broker_state state, const char *why)

@@ -237,7 +237,7 @@ class HeldSlots(Administration):
         request = self.admin.request("resize", name="db", slots=1, wait=None, progress=True)
         self.assertEqual(self.admin.notification("holders"),
                          {"id": request, "left": 2, "holders": [{"slot": 2}, {"slot": 3}]})
-        self.assertEqual(self.size(), 1)  # it is done, and nobody is kept from seeing it
+        self.assertEqual(self.size(), 1)  # the resize is done, and other requests see it
         holder.call("release", lock=locks[3])
         self.assertEqual(self.admin.notification("holders"), {"id": request, "left": 1, "holders": [{"slot": 2}]})
         holder.call("release", lock=locks[2])

@@ -118,7 +118,7 @@ class Library(unittest.TestCase):
         waiting, granted = (self.one.request("acquire", name="db") for _ in range(2))
         self.one.abandon(waiting)
         held[0].release()
-        # It is held, though nobody here has read the grant.
+        # The client holds it, though it has not read the grant.
         wait_until(lambda: self.holds() == 2, within=10)
         self.one.abandon(granted)
         held[1].release()

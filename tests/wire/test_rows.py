@@ -218,7 +218,7 @@ class Watched(View):
         watch, asked = self.watch()
         watch.notification("synced")
         peer, lock = self.hold(who="A")
-        # Of changes that follow each other the last is told, and the others may be.
+        # Of successive changes the last one is notified, and the others may be.
         while (state := watch.notification("row")["row"]["state"]) != "busy":
             self.assertEqual(state, "waiting")
         waits, denied = self.acquire(who="B")
