@@ -281,7 +281,7 @@ end(void)
 	}
 	memory_world_block(world, false);
 	pass_time(60 * NSEC_PER_SEC);
-	must(peers_count(peers) == 0, "a peer is left");
+	must(peers_count(peers) == 0, "a client is left");
 	must(lock_quiet(engine), "the engine does not come to rest");
 	memory_world_each(world, is_left, NULL);
 	peers_free(peers);

@@ -107,7 +107,7 @@ def hammer(test, daemons, name, slots, peers_each, seconds, kind="semaphore"):
         peer.start()
     for peer in peers:
         peer.join(seconds + 60)
-        test.assertFalse(peer.is_alive(), "a peer hangs")
+        test.assertFalse(peer.is_alive(), "a client hangs")
     test.assertEqual([peer.failure for peer in peers if peer.failure], [])
 
     vanished = sum(Wire(daemon).call("info")["counts"]["holder_queues_lost"] for daemon in daemons)

@@ -53,7 +53,7 @@ class Contention(unittest.TestCase):
         """Waits for all, and judges the holds of both kinds: ours, theirs."""
         for peer in self.peers:
             peer.join(SECONDS + 60)
-            self.assertFalse(peer.is_alive(), "a peer hangs")
+            self.assertFalse(peer.is_alive(), "a client hangs")
         self.assertEqual([peer.failure for peer in self.peers if peer.failure], [])
         others = [one.result() for one in self.others]
         ours = [span for peer in self.peers for span in peer.spans]

@@ -516,7 +516,7 @@ class Rights(unittest.TestCase):
         self.refused(peer, "fsck", name="db")
         self.refused(peer, "fsck", name="db", repair=True)
         self.assertEqual(peer.call("acquire", name="other", create=1, timeout=0)["slot"], 1)
-        daemon.wait_log(r"denied acquire with create of db: peer \d+")
+        daemon.wait_log(r"denied acquire with create of db: client \d+")
 
 
 if __name__ == "__main__":
