@@ -22,11 +22,11 @@
 	X(ANY_SLOT_WILL_DO, "a persistent mutex granted another slot than its own")                \
 	X(LOCKED_IS_OURS, "a claim refused 405 taken as ours")                                     \
 	X(UNKNOWN_IS_SEEN, "an answer lost with its link taken as yes")                            \
-	X(CLAIM_FORGOTTEN, "an in-flight declare forgotten at its deadline")                       \
-	X(PROBE_UNKNOWN_IS_ABSENT, "nack or silence taken as absent, looking for a slot")          \
-	X(COUNT_UNKNOWN_IS_ABSENT, "nack or silence taken as absent, determining the maximum")     \
+	X(CLAIM_FORGOTTEN, "a declare in flight forgotten at its deadline")                        \
+	X(PROBE_UNKNOWN_IS_ABSENT, "a nack or silence taken as absent in a scan")                  \
+	X(COUNT_UNKNOWN_IS_ABSENT, "a nack or silence taken as absent in a full scan")             \
 	X(RELEASED_EARLY, "\"released\" said before delete-ok")                                    \
-	X(QUIET_EARLY, "a daemon that is quiet before its deletes are answered")                   \
+	X(QUIET_EARLY, "a daemon that stops before its deletes are answered")                      \
 	X(DROP_UNKNOWN_IS_DONE, "\"released\" said when the link died before delete-ok")           \
 	X(DROP_ON_NEW_LINK, "a drop re-sent on a new link")                                        \
 	X(DROP_NOT_RESENT, "a drop not re-sent when its channel died before its turn")             \
@@ -35,27 +35,27 @@
 	X(CHANNEL_DEATH_IS_LOSS, "a channel's death taken as loss")                                \
 	X(HOLD_OUTLIVES_LINK, "a hold kept after the loss of its link")                            \
 	X(LINK_FORGETS_WAITER, "an acquire in flight forgotten when its link dies")                \
-	X(NOT_TOLD, "a slot that goes on without its old peer having been told")                   \
+	X(NOT_TOLD, "a slot handed off before its old holder is told")                             \
 	X(VERIFY_A_ONLY, "verify of A only")                                                       \
 	X(VERIFY_B_ONLY, "verify of B only")                                                       \
 	X(REVOKED_ENDS, "a revoked hold held again when A comes back")                             \
 	X(VERIFY_JOINS_FLIGHT, "a verify answered by what was asked before it")                    \
 	X(VERIFY_UNREVOKES, "a verify in flight that undoes revoked")                              \
-	X(NO_RECHECK, "B not looked at again on a server that deletes by name")                    \
+	X(NO_RECHECK, "no second check of B on a server that deletes by name")                     \
 	X(CANCEL_IS_REVOKED, "basic.cancel taken as revoked")                                      \
-	X(HINT_NOT_LOOKED_INTO, "a watch's end that makes nobody look at A")                       \
+	X(HINT_NOT_LOOKED_INTO, "no check of A when its watch ends")                               \
 	X(WATCH_NOT_PLACED_AGAIN, "a watch not placed again after a hint")                         \
 	X(WATCH_LEAKED, "a watch that outlives its hold")                                          \
 	X(REVOKED_TWICE, "revoked told twice")                                                     \
 	X(GRANT_BY_TIMER, "lease enforced by the timer alone: granted after it")                   \
 	X(VERIFY_BY_TIMER, "lease enforced by the timer alone: verified after it")                 \
 	X(LEASE_FROM_ANSWER, "lease computed from the answer's time instead of the request's")     \
-	X(LEASE_OF_OLDER_ANSWER, "lease told from an older answer")                                \
+	X(LEASE_OF_OLDER_ANSWER, "a lease computed from an older answer")                          \
 	X(LEASE_FROM_SKIPPED, "lease computed from a request that was not performed")              \
 	X(LEASE_WITHOUT_MARGIN, "the lease's margin forgotten")                                    \
 	X(LEASE_END_NOT_TOLD, "lost at the lease's end not told")                                  \
 	X(LEASE_END_KEEPS_LINK, "the link not made anew when the lease runs out")                  \
-	X(SUSPECT_UNKNOWN, "restored told to a client that was not told suspect")                  \
+	X(SUSPECT_UNKNOWN, "a client told `restored` before it was told `suspect`")                \
 	X(KEEPALIVE_OF_ONE, "a keepalive that asks about one B only")                              \
 	X(LEASE_OF_LINK_FOR_ALL, "the connection's lease used for a queue on a silent node")       \
 	X(HOLD_LEASE_END_NOT_TOLD, "the end of one hold's lease not told")                         \
@@ -63,7 +63,7 @@
 	X(CONSUMER_ON_NEW_CHANNEL, "a consumer's hold moved to a new channel")                     \
 	X(EXCLUSIVE_USE_IS_REFUSED, "a 403 \"in exclusive use\" taken as refused")                 \
 	X(EXCLUSIVE_USE_IS_LOST, "a 403 \"in exclusive use\" taken as a lost connection")          \
-	X(PERMISSION_IS_LOCKED, "a 403 for a missing permission taken as taken")                   \
+	X(PERMISSION_IS_LOCKED, "a 403 for a missing permission taken as busy")                    \
 	X(UNREACHABLE_IS_ABSENT, "a 404 of an unreachable node taken for a missing queue")         \
 	X(NO_CONSUMER_IGNORED, "consumer_count 0 ignored")                                         \
 	X(OWN_CANCEL_IS_LOSS, "our own cancel taken as a loss")                                    \
@@ -74,38 +74,38 @@
 	X(HOLDER_NOT_ASKED_FOR, "a holder queue deleted without having been asked")                \
 	X(HOLDER_IN_USE_DELETED, "a holder queue deleted without if-unused")                       \
 	X(HOLDER_LEFT_BEHIND, "the holder queue of a removed slot left behind by its last holder") \
-	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
-	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
-	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \
-	X(CLAIMED_IN_VAIN_AGAIN, "a slot that is not there claimed unseen without end")            \
-	X(RECHECK_405_IGNORED, "B seen to be somebody else's, and nothing done about it")          \
+	X(STUCK_CHANNEL_IGNORED, "a request that is never answered on a link that lives")          \
+	X(CLAIM_WITHOUT_TIMEOUT, "a claim without a timeout")                                      \
+	X(MUTEX_UNSEEN_AGAIN, "a mutex claimed again and again without a rest")                    \
+	X(CLAIMED_IN_VAIN_AGAIN, "an absent slot claimed again and again")                         \
+	X(RECHECK_405_IGNORED, "a hold kept although B belongs to another connection")             \
 	X(NO_DEADLINE, "a request without a deadline")                                             \
 	X(WAIT_WITHOUT_END, "an acquire without its deadline")                                     \
-	X(RELEASE_BY_ANYBODY, "a lock released by a peer that does not hold it")                   \
+	X(RELEASE_BY_ANYBODY, "a lock released by a client that does not hold it")                 \
 	X(VERIFY_FOR_ANYBODY, "a lock verified for another user than its holder's")                \
-	X(DRAIN_LETS_WAIT, "a draining daemon that lets acquires wait")                            \
-	X(DRAIN_LETS_IN, "a draining daemon that still grants")                                    \
+	X(DRAIN_LETS_WAIT, "a draining daemon whose new acquires wait")                            \
+	X(DRAIN_LETS_IN, "a draining daemon that grants")                                          \
 	X(ADMIN_WITHOUT_MUTEX, "As changed without the administration mutex")                      \
-	X(ADMINS_TOGETHER, "two administrators of one daemon at work at once")                     \
+	X(ADMINS_TOGETHER, "two administrators of one daemon change one semaphore at once")        \
 	X(DESTROY_ASCENDING, "a semaphore destroyed from its first slot up")                       \
 	X(DECLARED_DESCENDING, "slots added from the last down")                                   \
 	X(GATE_OPENED_FIRST, "from zero, the gate deleted before the slots are there")             \
 	X(GATE_AFTER_SLOTS, "to zero, the slots deleted before the gate is there")                 \
-	X(GATE_UNHEEDED, "a gate taken for no lock at all")                                        \
+	X(GATE_UNHEEDED, "a gate taken for an absent lock")                                        \
 	X(GATE_IS_UNLIMITED, "a hold without a slot given at a gate")                              \
 	X(SLOTLESS_HAS_LINK, "a hold without a slot lost with the link")                           \
-	X(REVOKED_IS_FREE, "a slot given on while its revoked holder is still there")              \
-	X(UNCOUNTED_LEFT, "uncounted slots above the new size not looked for")                     \
+	X(REVOKED_IS_FREE, "a slot granted while its revoked holder still has it")                 \
+	X(UNCOUNTED_LEFT, "no scan for uncounted slots above the new size")                        \
 	X(FIRST_SLOT_FIRST, "a create that makes the first slot before the others")                \
 	X(SLOT_BEFORE_HOLDER, "a slot queue declared before its holder queue")                     \
 	X(STALE_COUNT, "a relative target computed from a size seen before the mutex")             \
 	X(MUTEX_DROPPED_EARLY, "the administration mutex dropped before the last delete")          \
 	X(MUTEX_WHILE_WAITING, "the administration mutex kept while holders are waited for")       \
 	X(MUTEX_TAKES_ADMIN, "a true mutex that takes a semaphore's administration mutex")         \
-	X(GONE_PEER_WAITS, "holders waited for on behalf of a peer that is gone")                  \
+	X(GONE_PEER_WAITS, "a wait for holders that outlives its client")                          \
 	X(LATE_MUTEX_ENDS_WAIT, "no wait for holders where the mutex is dropped too late")         \
-	X(ABSENT_ONCE_IS_GONE, "a holder gone that was seen absent once")                          \
-	X(HOLDERS_BY_A, "a wait for holders that looks at the slots instead")                      \
+	X(ABSENT_ONCE_IS_GONE, "a holder counted as gone after one absent answer")                 \
+	X(HOLDERS_BY_A, "a wait for holders that asks for the slot queues")                        \
 	X(NOT_LISTED, "a semaphore created and not entered into the directory")                    \
 	X(LEFT_TOO_EARLY, "a semaphore taken out of the directory before it is gone")              \
 	X(DIRECTORY_OUTLIVES_MUTEX,                                                                \
@@ -113,57 +113,60 @@
 	X(FSCK_FILLS_GAP, "fsck that repairs a gap by adding slots")                               \
 	X(HINT_TRUSTED, "a hint trusted without a claim")                                          \
 	X(HINT_EARLY, "a hint sent before delete-ok")                                              \
-	X(NOBODY_TOLD, "a slot freed, and no hint sent")                                           \
-	X(ADDED_UNTOLD, "slots added, and no hints sent")                                          \
+	X(NOBODY_TOLD, "no hint for a freed slot")                                                 \
+	X(ADDED_UNTOLD, "no hints for added slots")                                                \
 	X(HINT_NOT_PASSED_ON, "a hint dropped by a daemon that has no use for it")                 \
-	X(HINT_LAPSES, "a hint dropped by a daemon that leaves the line, as it passed one on")     \
+	X(HINT_LAPSES,                                                                             \
+	    "a hint dropped by a daemon that leaves the wait queue, as it passed one on")          \
 	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before the waiter that got the hint")      \
-	X(JOINED_WITHOUT_SCAN, "no look after joining the line: a wake-up before it is lost")      \
-	X(WAIT_QUEUE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back") \
-	X(PLACE_KEPT, "a place in a line kept when nobody waits any more")                         \
+	X(JOINED_WITHOUT_SCAN, "no scan after joining the wait queue: an earlier hint is lost")    \
+	X(WAIT_QUEUE_NOT_JOINED_AGAIN,                                                             \
+	    "a wait queue not joined again when the lock connection is back")                      \
+	X(PLACE_KEPT, "a place in a wait queue kept when nobody waits any more")                   \
 	X(LINK_DROPS_WAITER, "waiters dropped when the lock connection dies")                      \
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \
 	X(LAST_COME_FIRST_SERVED, "the last waiter served first")                                  \
 	X(PRIORITY_IGNORED, "priorities ignored")                                                  \
-	X(NO_RESCAN, "no look of its own accord while somebody waits")                             \
-	X(POLLING, "a look ten times as often as it may be")                                       \
-	X(PASSED_UNSEEN, "a slot handed on whose A is not watched, and was not looked at")         \
-	X(RECLAIMED_IS_SEEN, "a slot handed on whose A was not seen since B was claimed again")    \
-	X(PASSED_LATE, "a slot handed on whose lease is nearly over")                              \
-	X(PASSED_STALE, "a slot handed on whose link has not answered for more than a second")     \
-	X(REVOKED_IS_PASSED, "a slot handed on that is revoked")                                   \
-	X(PASSED_FOR_EVER, "a slot handed on and on while others wait elsewhere")                  \
-	X(NEVER_FOR_POLLERS, "a slot never let go for clients that poll")                          \
-	X(POLLERS_OVERHEARD, "a slot let go for clients that poll, and the line told of it")       \
-	X(POLLERS_BEATEN, "a slot let go for clients that poll, and claimed here at once")         \
-	X(PASSED_UNDER_OLD_NUMBER, "a slot handed on under its lock's old number")                 \
-	X(PASSED_TO_NOBODY, "\"released\" said of a slot that was neither dropped nor handed on")  \
+	X(NO_RESCAN, "no rescan while somebody waits")                                             \
+	X(POLLING, "a rescan ten times as often as allowed")                                       \
+	X(PASSED_UNSEEN, "a slot handed off whose A is neither watched nor checked")               \
+	X(RECLAIMED_IS_SEEN,                                                                       \
+	    "a slot handed off whose A was not checked since B was claimed again")                 \
+	X(PASSED_LATE, "a slot handed off whose lease is nearly over")                             \
+	X(PASSED_STALE, "a slot handed off whose link has not answered for more than a second")    \
+	X(REVOKED_IS_PASSED, "a revoked slot handed off")                                          \
+	X(PASSED_FOR_EVER, "a slot handed off without end while other daemons wait")               \
+	X(NEVER_FOR_POLLERS, "a slot never released to clients that poll")                         \
+	X(POLLERS_OVERHEARD, "a hint for a slot that is withheld for clients that poll")           \
+	X(POLLERS_BEATEN, "a slot withheld for clients that poll, and claimed here at once")       \
+	X(PASSED_UNDER_OLD_NUMBER, "a slot handed off under its lock's old number")                \
+	X(PASSED_TO_NOBODY, "\"released\" said of a slot that was neither dropped nor handed off") \
 	X(GRANTED_TAKES_SLOT, "a waiter that an administrator granted holds a slot")               \
-	X(CHANNELS_OF_ONE, "one user takes the channels that are left to others")                  \
-	X(PASSED_UNCOUNTED, "a slot handed on that counts for the user who had it")                \
+	X(CHANNELS_OF_ONE, "one user takes the channels that are reserved for others")             \
+	X(PASSED_UNCOUNTED, "a slot handed off that still counts for its old user")                \
 	X(DROPPED_UNCOUNTED, "a channel not counted for its user while B is being deleted")        \
-	X(STARVED_IS_REFUSED, "a waiter refused as there is no channel for it")                    \
-	X(STARVED_NOT_WOKEN, "a waiter that lacks a channel not served when one is free")          \
-	X(STARVED_KEEPS_HINT, "a hint kept though there is no channel for it")                     \
+	X(STARVED_IS_REFUSED, "a waiter refused when no channel is free")                          \
+	X(STARVED_NOT_WOKEN, "a waiter without a channel not served when one becomes free")        \
+	X(STARVED_KEEPS_HINT, "a hint kept although no channel is free")                           \
 	X(FLIGHT_UNCOUNTED, "an answer to a claim after which the user's next one is not sent")    \
-	X(UNSENT_IS_LOST, "a claim given up before it was sent that keeps its slot reserved")      \
+	X(UNSENT_IS_LOST, "a slot that stays reserved for a claim that was never sent")            \
 	X(CONFIRMS_OFF_BY_ONE, "confirms matched to the publish before")                           \
 	X(MULTIPLE_IS_SINGLE, "an ack of many publishes taken for one's")                          \
-	X(NACK_IS_ACK, "a nacked publish taken as confirmed")                                      \
+	X(NACK_IS_ACK, "a nack taken as an ack")                                                   \
 	X(RETURN_OF_ANOTHER, "a returned publish taken for the last one that was sent")            \
-	X(ALARM_UNHEEDED, "a connection that is blocked by an alarm, and publishes")               \
+	X(ALARM_UNHEEDED, "a publish on a connection that an alarm blocks")                        \
 	X(HINT_NOT_ACKED, "a delivered hint that is not acknowledged")                             \
 	X(FIRST_IS_ACKED, "the first hint acknowledged in place of the one that came")             \
-	X(NEW_CONSUMER_CANCELLED, "a new consumer of a line cancelled with the old one")           \
+	X(NEW_CONSUMER_CANCELLED, "a new consumer of a wait queue cancelled with the old one")     \
 	X(NUMBER_REUSED_EARLY, "a channel's number used again before close-ok")                    \
 	X(LAST_IS_ANSWERED, "an answer taken for that of the last request of its channel")         \
 	X(SKIPPED_IS_DONE, "requests behind the one that closed their channel taken as done")      \
-	X(LOST_UNANSWERED, "requests that nobody answers when their link dies")                    \
+	X(LOST_UNANSWERED, "requests that get no answer when their link dies")                     \
 	X(CANCEL_OF_ANOTHER, "a basic.cancel taken for another consumer's")                        \
 	X(WATCHES_THOUGHT_PLACED,                                                                  \
-	    "watches that are not placed again when the auxiliary connection is back")             \
+	    "watches not placed again when the auxiliary connection is back")                      \
 	X(CANCELLED_TOO_EARLY, "a consumer cancelled before its consume-ok")                       \
-	X(BODY_WRITTEN_OVER, "of a body in several frames the last one alone kept")                \
+	X(BODY_WRITTEN_OVER, "only the last frame of a body kept")                                 \
 	X(FIRST_NAME_LEAVES, "other names than the one that leaves taken out of the directory")    \
 	X(AUXILIARY_NOT_MADE_ANEW,                                                                 \
 	    "an auxiliary connection not made anew for daemons in the wait queue")                 \

@@ -261,7 +261,7 @@ on_watch_news(void *ctx, const char *queue, enum broker_news news)
 }
 
 static void
-on_line_news(void *ctx, const struct broker_wait_queue_event *event)
+on_wait_queue_news(void *ctx, const struct broker_wait_queue_event *event)
 {
 	struct broker *broker = ctx;
 
@@ -617,7 +617,7 @@ init_auxiliary(struct broker *broker)
 	    .jitter = &broker->jitter,
 	    .settings = &broker->settings,
 	    .watch_news = on_watch_news,
-	    .wait_queue_news = on_line_news,
+	    .wait_queue_news = on_wait_queue_news,
 	    .asked = on_asked,
 	    .replied = on_replied,
 	    .ctx = broker,

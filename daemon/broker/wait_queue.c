@@ -480,7 +480,7 @@ closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
 /* ---- outside ---- */
 
 static struct wait_queue *
-find_line(const struct amqp_wait_queues *wait_queues, const char *queue)
+find_wait_queue(const struct amqp_wait_queues *wait_queues, const char *queue)
 {
 	struct wait_queue *wait_queue;
 
@@ -503,7 +503,7 @@ static struct member *
 member_new(struct amqp_wait_queues *wait_queues, const char *queue, int priority)
 {
 	struct member *member = mem_alloc(sizeof(*member));
-	struct wait_queue *wait_queue = find_line(wait_queues, queue);
+	struct wait_queue *wait_queue = find_wait_queue(wait_queues, queue);
 
 	if (wait_queue == NULL) {
 		wait_queue = mem_alloc(sizeof(*wait_queue));
@@ -549,7 +549,7 @@ void
 amqp_wait_queues_join(
     struct amqp_wait_queues *wait_queues, const char *queue, int priority, unsigned credit)
 {
-	struct member *member = find_member(find_line(wait_queues, queue), priority);
+	struct member *member = find_member(find_wait_queue(wait_queues, queue), priority);
 
 	assert(credit > 0 && credit <= UINT16_MAX && strlen(queue) <= UINT8_MAX);
 	if (member == NULL)
@@ -562,7 +562,7 @@ amqp_wait_queues_join(
 void
 amqp_wait_queues_leave(struct amqp_wait_queues *wait_queues, const char *queue, int priority)
 {
-	struct member *member = find_member(find_line(wait_queues, queue), priority);
+	struct member *member = find_member(find_wait_queue(wait_queues, queue), priority);
 
 	if (member == NULL)
 		return;

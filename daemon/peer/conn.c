@@ -86,7 +86,7 @@ static void
 conn_set_state(struct conn *conn, enum conn_state state)
 {
 	assert(state > conn->state);
-	log_debug("peer %llu: %s -> %s", (unsigned long long)conn->id, state_name(conn->state),
+	log_debug("client %llu: %s -> %s", (unsigned long long)conn->id, state_name(conn->state),
 	    state_name(state));
 	conn->state = state;
 }
@@ -287,7 +287,7 @@ conn_kill(struct conn *conn, const char *why)
 		return;
 	conn_set_state(conn, CONN_DEAD);
 	if (why != NULL)
-		log_warning("peer %llu (uid %u, pid %d) is closed: %s",
+		log_warning("client %llu (uid %u, pid %d) is closed: %s",
 		    (unsigned long long)conn->id, (unsigned)conn->subject.uid,
 		    (int)conn->subject.pid, why);
 	event_del(conn->event);

@@ -232,8 +232,8 @@ acquire_requested(const struct conn *conn, const struct method_params *params)
 	if (params->create > 0)
 		snprintf(create, sizeof(create), ", creates it with %d slot%s if it does not exist",
 		    params->create, params->create == 1 ? "" : "s");
-	log_info("requested %s: peer %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s", params->name,
-	    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
+	log_info("requested %s: client %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s",
+	    params->name, conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
 	    time_words(wait, params->timeout), create, params->who == NULL ? "" : ", who ",
 	    params->who == NULL ? "" : log_quote(who, params->who, strlen(params->who)),
 	    params->why == NULL ? "" : ", why ",
@@ -247,13 +247,13 @@ acquire_ended(const struct conn *conn, const struct lock_answer *answer)
 	char text[LOG_QUOTE_MAX], slot[24];
 
 	if (answer->reason == REASON_NONE)
-		log_info("granted %s%s: lock %" PRIu64 ", peer %" PRIu64
+		log_info("granted %s%s: lock %" PRIu64 ", client %" PRIu64
 			 ", uid %u, pid %d, waited %.3f s",
 		    answer->name, slot_words(slot, answer->slot), answer->lock, conn->id,
 		    (unsigned)conn->subject.uid, (int)conn->subject.pid,
 		    duration_to_seconds(answer->waited));
 	else
-		log_info("refused %s: peer %" PRIu64 ", uid %u, pid %d, %s%s%s",
+		log_info("refused %s: client %" PRIu64 ", uid %u, pid %d, %s%s%s",
 		    answer->name == NULL ? "a lock" : answer->name, conn->id,
 		    (unsigned)conn->subject.uid, (int)conn->subject.pid,
 		    reason_word(answer->reason), words[0] == '\0' ? "" : ": ",
@@ -263,7 +263,7 @@ acquire_ended(const struct conn *conn, const struct lock_answer *answer)
 void
 lock_log_denied(const struct conn *conn, const char *method, const char *name, const char *why)
 {
-	log_info("denied %s%s%s: peer %" PRIu64 ", uid %u, pid %d: %s", method,
+	log_info("denied %s%s%s: client %" PRIu64 ", uid %u, pid %d: %s", method,
 	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
 	    (unsigned)conn->subject.uid, (int)conn->subject.pid, why);
 }
@@ -313,17 +313,17 @@ lock_log_notice(
 void
 lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold)
 {
-	hold_log(lock_log, LOG_LEVEL_INFO, "released", hold, "its peer has ended");
+	hold_log(lock_log, LOG_LEVEL_INFO, "released", hold, "its client has disconnected");
 }
 
 /* ---- requests and their answers ---- */
 
-/* "<began> resize of db: peer 3, uid 0, pid 7<more>" */
+/* "<began> resize of db: client 3, uid 0, pid 7<more>" */
 static void
 entry_log(const struct entry *entry, const char *began, const char *more)
 {
 	log_at(entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
-	    "%s %s%s%s: peer %" PRIu64 ", uid %u, pid %d%s", began, entry->method,
+	    "%s %s%s%s: client %" PRIu64 ", uid %u, pid %d%s", began, entry->method,
 	    entry->name == NULL ? "" : " of ", entry->name == NULL ? "" : entry->name,
 	    entry->key.peer, (unsigned)entry->uid, (int)entry->pid, more);
 }
@@ -423,7 +423,8 @@ void
 lock_log_unheard(
     struct lock_log *lock_log, uint64_t peer, uint64_t number, const struct lock_answer *answer)
 {
-	entry_end(lock_log, entry_find(lock_log, peer, number), answer, "its peer has ended");
+	entry_end(
+	    lock_log, entry_find(lock_log, peer, number), answer, "its client has disconnected");
 }
 
 void
@@ -433,6 +434,6 @@ lock_log_left(struct lock_log *lock_log, uint64_t peer, uint64_t number)
 
 	if (entry == NULL)
 		return;
-	entry_log(entry, "left", ", its peer has ended");
+	entry_log(entry, "left", ", its client has disconnected");
 	entry_free(lock_log, entry);
 }

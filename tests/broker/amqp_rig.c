@@ -172,7 +172,7 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 }
 
 static void
-on_line(void *ctx, const struct broker_wait_queue_event *event)
+on_wait_queue(void *ctx, const struct broker_wait_queue_event *event)
 {
 	struct rig_broker *rig = ctx;
 	struct rig_wait_queue_news *told = &rig->lines[rig->line_count];
@@ -269,7 +269,7 @@ rig_open(const struct amqp_settings *settings)
 	    .channel_closed = on_channel_closed,
 	    .cancelled = on_cancelled,
 	    .watch = on_watch,
-	    .wait_queue = on_line,
+	    .wait_queue = on_wait_queue,
 	    .asked = on_message,
 	    .replied = on_message,
 	    .ctx = rig,

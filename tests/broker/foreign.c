@@ -64,7 +64,7 @@ foreign_declare(const char *queue, bool durable, const char *type, bool empty)
 }
 
 void
-foreign_line(const char *queue)
+foreign_wait_queue(const char *queue)
 {
 	amqp_table_entry_t entries[] = {
 	    {

@@ -14,7 +14,7 @@ void foreign_close(void);
 /* type: x-queue-type; NULL: not set. empty: sets x-max-length to 0. */
 void foreign_declare(const char *queue, bool durable, const char *type, bool empty);
 /* Declares a wait queue as daemons do. foreign_consume() adds a consumer that reads no message. */
-void foreign_line(const char *queue);
+void foreign_wait_queue(const char *queue);
 void foreign_consume(const char *queue, int priority);
 /* Declares the holder queue of a mutex as daemons do. The channel is closed if it is another. */
 void foreign_mutex_holder(const char *queue);

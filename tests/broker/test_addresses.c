@@ -92,7 +92,7 @@ teardown(void)
 	evil_teardown();
 }
 
-/* The link came up at the second address, and nobody was told of the first. */
+/* The link came up at the second address. The failure of the first one is no event. */
 static void
 want_second(struct rig_broker *one)
 {

@@ -1,5 +1,5 @@
-"""While the broker has an alarm it stops reading from connections that publish: what the daemon has to
-publish for is answered broker-blocked, and everything else goes on, because the lock connection never does.
+"""While the broker has an alarm, it does not read from connections that publish. The daemon answers broker-blocked to
+requests that need a publish. All other requests go on, because the daemon never publishes on the lock connection.
 """
 
 import time
@@ -56,7 +56,7 @@ class Alarm(unittest.TestCase):
         return self.peer.call("info")["broker"]["auxiliary"]
 
     def goes_on_under(self, claim, how, back):
-        """What needs no message, while nothing can be published."""
+        """Requests that need no message succeed while nothing can be published."""
         self.create(claim)
         other = Daemon(self, broker=RABBIT.url)
         other.wait_broker()
@@ -68,16 +68,16 @@ class Alarm(unittest.TestCase):
         RABBIT.ctl(*how)
         timed(self, self.peer, "verify", lock=held)
         timed(self, self.peer, "release", lock=held)
-        # The name is known: it is claimed without a look.
+        # The name is known: the daemon claims it without a scan.
         held = timed(self, self.peer, "acquire", name=self.name, timeout=0)["lock"]
         timed(self, self.peer, "verify", lock=held)
 
-        # Who publishes first may still be served: only then does the broker look who publishes.
+        # The broker may still serve the first publish: only then does it know that the connection publishes.
         wait_until(lambda: self.refusal("size", name=self.unknown) == "broker-blocked", 5)
         self.assertEqual(self.side(), {"state": "up", "blocked": True})
         self.assertEqual(self.refusal("size", name=self.unknown), "broker-blocked")
         self.assertEqual(self.refusal("create", name=self.name + "-new"), "broker-blocked")
-        # Where it cannot look it tries, one slot after the other, up to the first that is not there.
+        # A daemon that cannot probe claims one slot after the other, up to the first that does not exist.
         self.assertEqual(self.refusal("acquire", name=self.full, timeout=0), "would-block")
         # A free slot of a name that nothing is known of is claimed unseen.
         unseen = timed(self, self.peer, "acquire", name=self.unknown, timeout=0)["lock"]
@@ -94,8 +94,8 @@ class Alarm(unittest.TestCase):
         self.assertEqual(self.peer.call("info")["counts"]["lost"], 0)
 
     def nothing_published_on_the_lock_connection(self):
-        """By the broker's own words: what has published is blocked, and the connection that owns the Bs is
-        "blocking": it would be blocked with its first message. It has no channel that confirms."""
+        """The broker lists the connections that have published as blocked. The connection that owns the Bs is
+        "blocking": its first message would block it. It has no channel that confirms."""
         channels = [line.split("\t") for line in
                  RABBIT.ctl("list_channels", "connection", "confirm", "consumer_count").splitlines()]
         states = dict(line.split("\t") for line in
@@ -117,7 +117,7 @@ class Alarm(unittest.TestCase):
         read = {row[0]: int(row[1]) for row in rows if row[-1].isdigit()}
         return (hold, read.pop(hold)), sorted(read.items())
 
-    def test_who_waits_for_what_is_not_there_is_no_reason_to_claim_it_again_and_again(self):
+    def test_a_waiter_for_a_missing_lock_causes_few_claims(self):
         self.create(WAYS[0])
         self.peer.call("acquire", name=self.name, timeout=0)
         self.addCleanup(RABBIT.ctl, "set_vm_memory_high_watermark", "0.4")
@@ -127,7 +127,7 @@ class Alarm(unittest.TestCase):
         for pid, _ in self.links()[1]:
             RABBIT.ctl("close_connection", pid, "test")
         before = self.links()[0][1]
-        # Each look is a claim in vain: six packets; they are 1.4 to 2 s apart.
+        # Each scan is a claim in vain: six packets. Scans are 1.4 to 2 s apart.
         with self.assertRaises(AssertionError):
             wait_until(lambda: self.links()[0][1] - before > 200, 6)
         self.assertGreater(self.links()[0][1], before)

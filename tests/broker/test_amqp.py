@@ -1,7 +1,7 @@
 """Starts a RabbitMQ and runs the C tests of the AMQP side against it; they say TAP.
 
-Two TLS servers that must not be believed run beside it: one whose certificate is for another host, and
-one that speaks nothing newer than TLS 1.1.
+Two TLS servers that a client must refuse run beside it. One has a certificate for another host. The other one
+speaks nothing newer than TLS 1.1.
 """
 import os
 import socket
@@ -19,7 +19,7 @@ PROGRAM = os.path.join(os.environ.get("top_builddir", "."), "tests", "broker", "
 
 
 def serve(context):
-    """Shakes hands with whoever comes, for as long as this process lives; its port."""
+    """Shakes hands with each client until this process ends. Returns the port."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def accept():

@@ -81,7 +81,7 @@ END_TEST
  * The permissions that README.md lists for a user that takes slots and waits for them, with the
  * default naming.
  */
-START_TEST(test_user_who_takes_and_waits)
+START_TEST(test_user_that_may_acquire_and_wait)
 {
 	struct amqp_host host = rig_host();
 	struct amqp_settings settings = rig_settings(&host, 1);
@@ -121,7 +121,7 @@ denied_suite(void)
 	tcase_add_test(tcase, test_wrong_password);
 	tcase_add_test(tcase, test_missing_vhost_is_added);
 	tcase_add_test(tcase, test_user_without_permissions);
-	tcase_add_test(tcase, test_user_who_takes_and_waits);
+	tcase_add_test(tcase, test_user_that_may_acquire_and_wait);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

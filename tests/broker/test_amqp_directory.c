@@ -165,7 +165,7 @@ END_TEST
  * A message that another client has not acknowledged is invisible. It is put back when that client
  * leaves.
  */
-START_TEST(test_what_another_has_is_not_seen)
+START_TEST(test_entry_that_another_reader_has_is_not_seen)
 {
 	struct rig_broker *one = rig_open_up();
 
@@ -333,7 +333,7 @@ START_TEST(test_more_than_may_be)
 }
 END_TEST
 
-/* The directory is there for good; while the broker accepts no messages, nobody enters. */
+/* The directory survives a restart. While the broker accepts no messages, an enter fails. */
 START_TEST(test_alarm_and_restart)
 {
 	struct rig_broker *one = rig_open_up();
@@ -370,7 +370,7 @@ directory_suite(void)
 	tcase_add_test(tcase, test_three_thousand_names);
 	tcase_add_test(tcase, test_messages_that_are_no_names);
 	tcase_add_test(tcase, test_two_at_once);
-	tcase_add_test(tcase, test_what_another_has_is_not_seen);
+	tcase_add_test(tcase, test_entry_that_another_reader_has_is_not_seen);
 	tcase_add_test(tcase, test_the_link_dies_while_a_name_is_removed);
 	tcase_add_test(tcase, test_asked_from_inside_an_answer);
 	tcase_add_test(tcase, test_refused);

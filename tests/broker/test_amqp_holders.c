@@ -195,7 +195,7 @@ START_TEST(test_no_permission)
 	refused(two, rig_consume, "poorer-1-B", BROKER_REFUSED, 403, "refused for user 'poorer'");
 	refused(
 	    two, rig_consume_mutex, "poorer-2-B", BROKER_REFUSED, 403, "refused for user 'poorer'");
-	/* RabbitMQ 4.3.6 lets a user without any permission for a queue not look at it, either. */
+	/* RabbitMQ 4.3.6 does not let a user without any permission for a queue declare it passively. */
 	rig_rabbit("ctl set_permissions poorer '^$' '^amq.default$' '.-B$'");
 	rig_want(two, rig_delete_holder, 0, "poorer-1-B", BROKER_LOCKED);
 	declare(one, "poorer-2-B");
@@ -322,7 +322,7 @@ static const struct {
 	const char *queue;
 	enum broker_answer answer;
 	enum broker_way way;
-} looked_at[] = {
+} probed[] = {
     {"kind-held-B", BROKER_OK, BROKER_BY_CONSUMER},
     {"kind-none-B", BROKER_ABSENT, BROKER_BY_QUEUE},
     {"kind-free-B", BROKER_ABSENT, BROKER_BY_CONSUMER},
@@ -331,13 +331,13 @@ static const struct {
     {"kind-theirs-B", BROKER_OK, BROKER_BY_QUEUE},
     {"kind-held-B", BROKER_OK, BROKER_BY_CONSUMER},
 };
-enum { LOOKED_AT = sizeof(looked_at) / sizeof(*looked_at) };
+enum { PROBED = sizeof(probed) / sizeof(*probed) };
 
 /* Every queue by every question about holders, in one probe and each alone. */
 START_TEST(test_questions)
 {
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
-	struct broker_question questions[2 * LOOKED_AT + 1];
+	struct broker_question questions[2 * PROBED + 1];
 	static const char *const other = "kind-none-A";
 	unsigned answered;
 
@@ -346,25 +346,25 @@ START_TEST(test_questions)
 	(void)claim(two, "kind-held-B");
 	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), "kind-mine-B", BROKER_OK);
 	rig_want(two, rig_claim, rig_take(two, BROKER_LOCKS), "kind-theirs-B", BROKER_OK);
-	for (int i = 0; i < 2 * LOOKED_AT; i++)
-		questions[i] = (struct broker_question){looked_at[i % LOOKED_AT].queue,
+	for (int i = 0; i < 2 * PROBED; i++)
+		questions[i] = (struct broker_question){probed[i % PROBED].queue,
 		    i / 3 % 2 == 0 ? BROKER_ASK_HOLDER : BROKER_ASK_CONSUMER};
-	questions[2 * LOOKED_AT] = (struct broker_question){other, BROKER_ASK_EXISTENCE};
-	rig_ask_questions(one, questions, 2 * LOOKED_AT + 1);
+	questions[2 * PROBED] = (struct broker_question){other, BROKER_ASK_EXISTENCE};
+	rig_ask_questions(one, questions, 2 * PROBED + 1);
 	rig_wait(rig_probes_answered() == 1);
-	for (int i = 0; i < 2 * LOOKED_AT; i++) {
-		ck_assert_int_eq(rig_probe_answers()[i], looked_at[i % LOOKED_AT].answer);
-		ck_assert_int_eq(rig_probe_ways()[i], looked_at[i % LOOKED_AT].way);
+	for (int i = 0; i < 2 * PROBED; i++) {
+		ck_assert_int_eq(rig_probe_answers()[i], probed[i % PROBED].answer);
+		ck_assert_int_eq(rig_probe_ways()[i], probed[i % PROBED].way);
 	}
-	ck_assert_int_eq(rig_probe_answers()[2 * LOOKED_AT], BROKER_ABSENT);
-	for (int i = 0; i < 2 * LOOKED_AT; i++) {
-		questions[0] = (struct broker_question){looked_at[i % LOOKED_AT].queue,
-		    i < LOOKED_AT ? BROKER_ASK_HOLDER : BROKER_ASK_CONSUMER};
+	ck_assert_int_eq(rig_probe_answers()[2 * PROBED], BROKER_ABSENT);
+	for (int i = 0; i < 2 * PROBED; i++) {
+		questions[0] = (struct broker_question){
+		    probed[i % PROBED].queue, i < PROBED ? BROKER_ASK_HOLDER : BROKER_ASK_CONSUMER};
 		answered = rig_probes_answered();
 		rig_ask_questions(one, questions, 1);
 		rig_wait(rig_probes_answered() > answered);
-		ck_assert_int_eq(rig_probe_answers()[0], looked_at[i % LOOKED_AT].answer);
-		ck_assert_int_eq(rig_probe_ways()[0], looked_at[i % LOOKED_AT].way);
+		ck_assert_int_eq(rig_probe_answers()[0], probed[i % PROBED].answer);
+		ck_assert_int_eq(rig_probe_ways()[0], probed[i % PROBED].way);
 	}
 	ck_assert_uint_eq(one->events[BROKER_AUXILIARY], 1);
 	ck_assert_uint_eq(rig_counts(two, BROKER_LOCKS).deliveries, 0);

@@ -30,7 +30,7 @@ ask(struct rig_broker *rig, const char *text)
 	return number;
 }
 
-/* Every one of them is heard by both others: all inboxes are open. */
+/* Each of them reaches both others: all inboxes are open. */
 static void
 meet(void)
 {
@@ -134,7 +134,7 @@ START_TEST(test_many_messages)
 END_TEST
 
 /* A daemon without an open inbox can ask, too: the question is sent when there is one. */
-START_TEST(test_who_asks_opens_an_inbox)
+START_TEST(test_query_opens_an_inbox)
 {
 	struct rig_broker *four = rig_open_up();
 
@@ -146,7 +146,7 @@ START_TEST(test_who_asks_opens_an_inbox)
 	/* And hears others. */
 	ask(one, "who?");
 	rig_wait(four->message_count == 2);
-	/* Closed, it hears nothing: of the three this one alone has asked nothing. */
+	/* Its inbox can be closed, as it alone of the three has asked nothing. */
 	rig_wait(three->message_count == 2);
 	rig_inbox(three, false);
 	pass_for(100 * NSEC_PER_MSEC);
@@ -186,7 +186,7 @@ START_TEST(test_forged)
 	ck_assert(foreign_write(&right));
 	rig_wait(one->message_count > 0 && two->message_count > 0 && three->message_count > 0);
 	ck_assert_uint_eq(one->message_count, 1);
-	/* Nobody vouches for it. */
+	/* The broker does not confirm a user. */
 	ck_assert_str_eq(last_of(one)->user, "");
 	pass_for(200 * NSEC_PER_MSEC);
 	foreign_get("lockbroker=inbox=mine", 3);
@@ -211,7 +211,7 @@ START_TEST(test_the_auxiliary_connection_goes_and_comes)
 	number = ask(one, "late");
 	rig_wait(one->message_count == 1);
 	ck_assert_uint_eq(last_of(one)->asked, number);
-	/* Whom it came from is gone: nothing comes of it. */
+	/* The sender is gone: a reply has no effect. */
 	ask(two, "who?");
 	rig_wait(one->message_count == 2);
 	broker_reset(two->broker, BROKER_AUXILIARY, "for the test");
@@ -261,7 +261,7 @@ mailbox_suite(void)
 	tcase_add_test(tcase, test_all_others_hear_and_answer);
 	tcase_add_test(tcase, test_large_messages);
 	tcase_add_test(tcase, test_many_messages);
-	tcase_add_test(tcase, test_who_asks_opens_an_inbox);
+	tcase_add_test(tcase, test_query_opens_an_inbox);
 	tcase_add_test(tcase, test_forged);
 	tcase_add_test(tcase, test_the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tcase, test_alarm);

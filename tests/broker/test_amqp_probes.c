@@ -140,7 +140,7 @@ START_TEST(test_slot_declared_otherwise)
 }
 END_TEST
 
-/* Closed when nobody needs it, and back when somebody does. A channel that is taken keeps it. */
+/* The broker layer closes it when it is idle, and opens it on demand. A taken channel keeps it. */
 START_TEST(test_auxiliary_connection_rests)
 {
 	const struct amqp_host host = rig_host();

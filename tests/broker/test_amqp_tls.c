@@ -104,7 +104,7 @@ START_TEST(test_stop_says_goodbye)
 }
 END_TEST
 
-/* Not signed by whom the machine trusts. */
+/* No authority that the machine trusts has signed it. */
 START_TEST(test_unknown_ca)
 {
 	struct amqp_settings settings = rig_settings(&host, 1);
@@ -204,7 +204,7 @@ START_TEST(test_files)
 	settings.tls_cert = ca;
 	settings.tls_key = key;
 	unusable(&settings, "private key ");
-	/* Not looked at when no host wants TLS. */
+	/* The key is not read if no host wants TLS. */
 	host.tls = false;
 	{
 		struct amqp_dialer dialer;

@@ -92,7 +92,7 @@ START_TEST(test_the_highest_priority_goes_first)
 }
 END_TEST
 
-START_TEST(test_a_line_comes_and_goes_with_its_members)
+START_TEST(test_a_wait_queue_comes_and_goes_with_its_consumers)
 {
 	static const char *const queue = "comes-W";
 
@@ -113,7 +113,7 @@ START_TEST(test_a_line_comes_and_goes_with_its_members)
 }
 END_TEST
 
-START_TEST(test_counts_of_what_is_no_line)
+START_TEST(test_counts_of_queues_that_are_no_wait_queue)
 {
 	uint64_t channel = rig_take(two, BROKER_LOCKS);
 
@@ -190,7 +190,7 @@ START_TEST(test_a_hint_is_there_for_two_seconds)
 	 * Held by a consumer that reads nothing, and another queue's channel: as foreign as can be.
 	 */
 	foreign_open();
-	foreign_line(queue);
+	foreign_wait_queue(queue);
 	foreign_consume(queue, 9);
 	rig_wake(three, queue, 1); /* unread for good */
 	rig_wake(three, queue, 2); /* ready */
@@ -240,7 +240,7 @@ END_TEST
 /*
  * Joined and left at once, over and over, by two: with 404s between declare and consume, or none.
  */
-START_TEST(test_a_line_that_goes_while_others_join)
+START_TEST(test_a_wait_queue_is_deleted_while_others_join)
 {
 	static const char *const queue = "flicker-W";
 
@@ -303,7 +303,7 @@ START_TEST(test_the_link_is_brought_up_for_a_hint)
 }
 END_TEST
 
-START_TEST(test_the_line_is_deleted)
+START_TEST(test_the_wait_queue_is_deleted)
 {
 	static const char *const queue = "deleted-W";
 
@@ -320,7 +320,7 @@ START_TEST(test_the_line_is_deleted)
 }
 END_TEST
 
-/* Whatever is written into the wait queue by others means: look. */
+/* Any message that others publish to the wait queue is a hint. */
 START_TEST(test_foreign_hints)
 {
 	static const struct {
@@ -365,7 +365,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-START_TEST(test_many_lines)
+START_TEST(test_many_wait_queues)
 {
 	static char names[MANY][32];
 	int64_t before = rig_now();
@@ -390,7 +390,7 @@ START_TEST(test_many_lines)
 }
 END_TEST
 
-/* Priorities of one wait queue are members that share channels, and each is told by its own. */
+/* Each priority of a wait queue has a consumer of its own. They share channels. */
 START_TEST(test_many_priorities)
 {
 	static const char *const queue = "priorities-W";
@@ -413,7 +413,7 @@ START_TEST(test_many_priorities)
 END_TEST
 
 /* A hint to a consumer that has just left is not lost: the next one gets it. */
-START_TEST(test_a_hint_for_who_leaves_goes_to_the_next)
+START_TEST(test_a_hint_for_a_consumer_that_leaves_goes_to_the_next)
 {
 	static const char *const queue = "leaves-W";
 
@@ -486,21 +486,21 @@ wait_queues_suite(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_two_brokers_take_turns);
 	tcase_add_test(tcase, test_the_highest_priority_goes_first);
-	tcase_add_test(tcase, test_a_line_comes_and_goes_with_its_members);
-	tcase_add_test(tcase, test_counts_of_what_is_no_line);
+	tcase_add_test(tcase, test_a_wait_queue_comes_and_goes_with_its_consumers);
+	tcase_add_test(tcase, test_counts_of_queues_that_are_no_wait_queue);
 	tcase_add_test(tcase, test_many_counts);
 	tcase_add_test(tcase, test_nobody_waits);
 	tcase_add_test(tcase, test_a_hint_is_there_for_two_seconds);
 	tcase_add_test(tcase, test_credit_changes);
-	tcase_add_test(tcase, test_a_line_that_goes_while_others_join);
+	tcase_add_test(tcase, test_a_wait_queue_is_deleted_while_others_join);
 	tcase_add_test(tcase, test_the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tcase, test_the_link_is_brought_up_for_a_hint);
-	tcase_add_test(tcase, test_the_line_is_deleted);
+	tcase_add_test(tcase, test_the_wait_queue_is_deleted);
 	tcase_add_test(tcase, test_foreign_hints);
 	tcase_add_test(tcase, test_refused);
-	tcase_add_test(tcase, test_many_lines);
+	tcase_add_test(tcase, test_many_wait_queues);
 	tcase_add_test(tcase, test_many_priorities);
-	tcase_add_test(tcase, test_a_hint_for_who_leaves_goes_to_the_next);
+	tcase_add_test(tcase, test_a_hint_for_a_consumer_that_leaves_goes_to_the_next);
 	tcase_add_test(tcase, test_alarm);
 	tcase_add_test(tcase, test_the_broker_restarts);
 	suite_add_tcase(suite, tcase);

@@ -112,7 +112,7 @@ START_TEST(test_five_hundred)
 }
 END_TEST
 
-/* Deleted and made again at once: most often heard; and heard or not, the next deletion is. */
+/* Deleted and made again at once: the watch may miss it, but never misses the next deletion. */
 START_TEST(test_deleted_and_made_again)
 {
 	enum { ROUNDS = 20 };
@@ -151,7 +151,7 @@ START_TEST(test_absent)
 	ck_assert_uint_eq(told("absent-1-A", BROKER_UNWATCHED), 1);
 	ck_assert_uint_eq(told("absent-2-A", BROKER_UNWATCHED), 1);
 	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
-	/* It is not an event of a channel of anybody's. */
+	/* It is no event of a channel of the engine. */
 	ck_assert_uint_eq(watcher->channels_closed, 0);
 	delete ("absent-2-A");
 	delete ("absent-1-A");

@@ -32,7 +32,7 @@ class Channels(unittest.TestCase):
         self.admin.call("create", name=self.db)
 
     def daemon(self):
-        # What is not told is found late.
+        # A daemon that gets no hint finds a free slot late.
         daemon = Daemon(self, "--socket-mode", "0666", "--rescan-interval", "60",
                         broker=RABBIT.url)
         os.chmod(daemon.dir, 0o711)
@@ -50,13 +50,13 @@ class Channels(unittest.TestCase):
                  for n in range(count)]
         return [peer.answer(one)["lock"] for one in asked]
 
-    def test_those_who_wait_for_a_channel_have_it_when_others_let_go(self):
+    def test_waiters_for_a_channel_get_one_when_holders_release(self):
         peer = Wire(self.one)
         locks = self.take(peer, LOCKS, "m")
         waits = [peer.request("acquire", name=f"n{n}", kind="mutex") for n in range(LOCKS)]
         self.wait_counts(self.one, holds=LOCKS, waiting=LOCKS, in_flight=0)
         self.assertEqual(self.admin.error("acquire", name=self.db, timeout=0).reason, "too-many-locks")
-        # All at once: channels that nobody needs for the moment are closed, and opened again.
+        # All at once: idle channels are closed, and opened again.
         began = time.monotonic()
         for lock in locks:
             peer.request("release", lock=lock)

@@ -1,4 +1,4 @@
-"""Peers of two daemons that do anything in any order (tests/harness/chaos.py), on one RabbitMQ."""
+"""Clients of two daemons that do anything in any order (tests/harness/chaos.py), on one RabbitMQ."""
 
 import unittest
 

@@ -1,5 +1,5 @@
-"""A hold, whose A is watched by a consumer, outlives the broker's consumer_timeout, though a foreign
-daemon goes on probing the queues, which makes deliveries that have to be acknowledged in time."""
+"""A hold outlives the broker's consumer_timeout. A consumer watches its A. Another daemon goes on probing the
+queues: its probes make deliveries that a consumer must acknowledge in time."""
 
 import time
 import unittest
@@ -9,7 +9,7 @@ from daemon import CLAIM, Daemon
 from rabbit import Rabbit
 from wire import Wire
 
-CONSUMER_TIMEOUT = 5  # seconds; the broker looks once in as many
+CONSUMER_TIMEOUT = 5  # seconds; the broker checks once in as many
 HELD = 30.0
 PAUSE = 0.005  # between two tries
 

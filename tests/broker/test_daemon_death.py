@@ -1,7 +1,7 @@
 """How long two can work in one slot when a daemon is killed, over a real RabbitMQ.
 
-The kernel closes the daemon's AMQP connection, RabbitMQ frees the slot, and a client of another daemon gets
-it, although the safe_until that was told lies ahead. `run` learns of it by the end of its own connection, and
+The kernel closes the daemon's AMQP connection, and RabbitMQ frees the slot. A client of another daemon gets the
+slot before the safe_until that the daemon sent. `run` learns of it by the end of its own connection, and
 ends its command. The overlap is the time from the grant to the newcomer until the last sign of life of the
 command: docs/SAFETY.md states it.
 """
@@ -23,7 +23,7 @@ from wire import Wire, WireError
 ROUNDS = 5
 KILL_AFTER = 1.0
 RABBIT = Rabbit()
-# Writes when it was last alive; ends when the test has taken its file away, if nobody has ended it before.
+# Writes when it was last alive. It ends when the test removes its file, if it lives so long.
 CHILD = """
 import os, signal, struct, sys, time
 if sys.argv[2] == "deaf":

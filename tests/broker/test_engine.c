@@ -1,5 +1,5 @@
 /*
- * The lock engine over a real RabbitMQ: the cost of an acquire on the wire. Two local peers never
+ * The lock engine over a real RabbitMQ: the cost of an acquire on the wire. Two local clients never
  * share a slot, although RabbitMQ would allow that. Started by test_engine.py.
  */
 #include "tests/broker/amqp_rig.h"
@@ -12,7 +12,7 @@
 #define PEERS 3
 #define ROUNDS 200
 
-/* One daemon's engine, and the last answer to each peer. */
+/* One daemon's engine, and the last answer to each client. */
 struct side {
 	struct broker *broker;
 	struct lock_engine *engine;
@@ -250,7 +250,7 @@ b_is_held(const char *queue)
 	return answer == BROKER_LOCKED;
 }
 
-START_TEST(two_local_peers_on_one_slot_never_share_it_or_hold_nothing)
+START_TEST(two_local_clients_on_one_slot_never_share_it_or_hold_nothing)
 {
 	uint64_t waits;
 
@@ -288,7 +288,7 @@ engine_suite(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, a_known_free_slot_is_one_flight);
 	tcase_add_test(tc, a_failing_try_is_one_flush_of_probes);
-	tcase_add_test(tc, two_local_peers_on_one_slot_never_share_it_or_hold_nothing);
+	tcase_add_test(tc, two_local_clients_on_one_slot_never_share_it_or_hold_nothing);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -1,4 +1,4 @@
-"""Two daemons on one RabbitMQ, twenty local peers each, all after the same slots (tests/harness/hammer.py).
+"""Two daemons on one RabbitMQ, twenty local clients each, all after the same slots (tests/harness/hammer.py).
 
 One daemon has the setting `claim = exclusive-queue`, and the other one `claim = consumer`. Both use the semaphores that
 each of them created, in the way of their slots, and the same mutex. If CLAIM is set, both daemons have that setting.

@@ -1,5 +1,5 @@
-"""What ends a connection to the broker, or keeps the daemon out: each ends every hold once, the peers
-are told why in the broker's own words, and when the cause is gone the daemon serves again."""
+"""Errors that end a connection to the broker, or that keep the daemon from connecting. Each error ends every hold
+once, and the clients get the broker's own words. When the cause is gone, the daemon serves again."""
 
 import re
 import unittest
@@ -21,7 +21,7 @@ def setUpModule():
 
 
 class HardError(unittest.TestCase):
-    """A vhost and a user of its own, a daemon, and peers that hold: slots, and a mutex."""
+    """A vhost and a user of its own, a daemon, and clients that hold slots and a mutex."""
 
     deadline = 60
 
@@ -84,7 +84,7 @@ class HardError(unittest.TestCase):
             self.assertEqual([note for note in peer.notifications if note["method"] == "lost"], [])
 
     def denied(self, words):
-        """Until somebody changes something: in the broker's words, at once also where it waits."""
+        """The daemon refuses acquires at once, also those that may wait, in the broker's words."""
         wait_until(lambda: self.admin.call("info")["broker"]["state"] == "refused", 10, "it is refused")
         error = self.admin.error("acquire", name="db", timeout=30)
         self.assertEqual(error.reason, "broker-refused")
@@ -132,7 +132,7 @@ class Closed(HardError):
         self.serves_again()
 
     def test_auxiliary_connection_closed(self):
-        """It is expendable: nobody loses anything."""
+        """It can end without a loss."""
         self.admin.call("size", name="db")
         hold = self.owner()
         side = [pid for pid, vhost in
@@ -185,7 +185,7 @@ class Closed(HardError):
 
 
 class KeptOut(HardError):
-    """The daemon may not come back before somebody lets it."""
+    """The daemon may not come back before an administrator permits it."""
 
     def test_vhost_deleted(self):
         # RabbitMQ takes the permissions away first, then deletes one queue after another. If that takes long,
@@ -219,7 +219,7 @@ class KeptOut(HardError):
         self.serves_again()
 
     def test_permission_revoked(self):
-        """What is held stays held, nothing new is given; what is given back is, with the link."""
+        """Holders keep their locks, and the daemon grants no new ones. When the connection ends, all holds are lost."""
         # The probe's channel may still have the old permission in RabbitMQ's cache.
         self.daemon.expect("the broker refused a probe: ACCESS_REFUSED")
         RABBIT.ctl("clear_permissions", "-p", self.vhost, self.user)

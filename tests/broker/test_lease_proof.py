@@ -1,15 +1,14 @@
 """A hold is known to be lost before the broker can free its slot, over a real RabbitMQ.
 
-In each round `lockbroker run` holds a slot with a child that is deaf to TERM and notes when it was last
-alive, and beside it a peer holds another slot of that daemon and hears its lease move. Then, for good,
-one of three falls silent: the broker (SIGSTOP), the network between the two (a proxy that passes
-nothing on and closes nothing), or the daemon (SIGSTOP). Two heartbeats after the last answered request
-the broker may free the slots: by then the child must be gone, and the peer told, where there is a daemon
-to tell it. Before that each of them is silent for 3 s, which must cost nobody a hold.
+In each round `lockbroker run` holds a slot. Its child ignores TERM and notes when it was last alive. A client holds
+another slot of that daemon and gets the notices of its lease. Then one of three falls silent for good: the broker
+(SIGSTOP), the network (a proxy that forwards nothing and closes nothing), or the daemon (SIGSTOP). Two heartbeats
+after the last answered request the broker may free the slots. By then the child must be gone. A living daemon
+must have notified the client. Before that each of the three is silent for 3 s, and every hold must survive.
 
-Where the broker lives, another daemon waits for the slots and gets them when the broker frees them, which
-must be after the child's last sign of life. A daemon that wakes then, three heartbeats late, has a peer
-that waits for the slot that `run` gave up: it must not get it while the other one has it.
+If the broker lives, another daemon waits for the slots and gets them when the broker frees them. That must be after
+the child's last sign of life. A daemon that wakes then is three heartbeats late. One of its clients waits for the
+slot that `run` gave up. It must not get the slot while the other daemon's client holds it.
 
 The slots of every other round are held by exclusive queues, and those of the rounds between by consumers. If CLAIM is
 set, all are held in that way.
@@ -57,7 +56,7 @@ def now():
 
 
 class Round:
-    """One daemon with what it holds. Kinds differ in who falls silent."""
+    """One daemon with its holders. The kinds differ in the process that falls silent."""
 
     kind = ""
     daemon_lives = True
@@ -97,15 +96,15 @@ class Round:
         self.test.assertIsNone(self.run.poll(), self.daemon.log())
 
     def wait_lease(self):
-        """The lease is told when the keepalive is answered: from then on what was told is what it is,
-        unless something else is asked."""
+        """The daemon sends the lease when the keepalive is answered. The lease stays so until another request
+        is answered."""
         self.read()
         self.safe_until = self.peer.notification("lease")["safe_until"]
 
     # ---- while it is silent ----
 
     def read(self):
-        """Takes what the peer and `run` have to say now."""
+        """Reads the present messages of the client and of `run`."""
         self.peer.pump()
         while self.peer.notifications:
             note = self.peer.notifications.popleft()
@@ -246,7 +245,7 @@ class FrozenDaemon(Rivalled):
         self.daemon.thaw()
         self.peer.notification("lost")
         self.daemon.wait_broker()
-        # Who comes after the waiter is refused, so that one had its turn too, on the new link.
+        # The daemon has served the waiter on the new link by now: a later acquire is refused.
         late = Wire(self.daemon)
         self.test.assertEqual(late.error("acquire", name=self.name, timeout=0).reason, "would-block")
         self.waiter.pump()

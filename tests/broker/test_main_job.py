@@ -1,5 +1,5 @@
-"""The main job over a real RabbitMQ, from the outside: slots are granted, verified, and free again the
-moment their peer, their daemon or their broker is gone; the broker's refusals are passed on in words.
+"""The main job over a real RabbitMQ, from the outside. The daemon grants and verifies slots. A slot is free again at
+once when its client, its daemon or its broker is gone. Clients get the broker's own words with a refusal.
 """
 
 import json
@@ -51,10 +51,10 @@ class Main(unittest.TestCase):
 
 
 class Freed(Main):
-    """How soon a slot is free again, seen by a peer of another daemon."""
+    """How soon a slot is free again for a client of another daemon."""
 
     def free_after(self, there, name, act):
-        """Seconds from act() until a peer of the other daemon got the slot."""
+        """Seconds from act() until a client of the other daemon got the slot."""
         other = Wire(there)
         self.assertEqual(other.error("acquire", name=name, timeout=0).reason, "would-block")
         began = time.monotonic()
@@ -124,7 +124,7 @@ class Held(Main):
         self.assertEqual(set(held_queues(name)), {f"{name}-{second['slot']}-B"})
         self.assertEqual(peer.error("verify", lock=first["lock"]).reason, "not-held")
 
-    def test_500_peers_one_link_a_channel_each(self):
+    def test_500_clients_share_one_connection_with_a_channel_each(self):
         count = 500
         here = self.daemon()
         name = self.create(here, count)
@@ -152,7 +152,7 @@ class Held(Main):
         wait_until(lambda: not held_queues(name), 30, "no slot is held")
 
     def test_least_permissions(self):
-        """What README.md says a daemon needs, for all of its work and for taking slots alone."""
+        """The permissions in README.md suffice: those for everything, and those for acquiring slots alone."""
         with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
             everything, taking = re.findall(RIGHTS, file.read())
         with open(os.path.join(SOURCE, "man/lockbrokerd.8.in"), encoding="utf-8") as file:
@@ -199,7 +199,7 @@ class Held(Main):
 
 
 class OldPermissions(Main):
-    """Those of a daemon that held slots by exclusive queues alone, after it is told to hold them by consumers."""
+    """A daemon that holds slots by consumers, with the permissions that exclusive queues needed."""
 
     EVERYTHING = (".*", r"^amq\.default$|^lockbroker=", "^lockbroker=|.-(W|A(-[0-9]+)?)$")
 

@@ -1,5 +1,5 @@
-"""After the connection to the broker was lost: what this daemon held looks busy until the broker notices,
-waiting requests go on, and with more than one host the next one of the cluster serves."""
+"""Recovery after the loss of the connection to the broker. The daemon's old slots look busy until the broker notices
+the loss. Waiting requests go on. If several hosts are configured, the daemon connects to the next one."""
 
 import unittest
 
@@ -17,8 +17,8 @@ class OldB(unittest.TestCase):
     deadline = 60
 
     def test_own_old_b_is_another_holder(self):
-        """The network swallows one connection; the broker believes it alive for as long as it is told
-        so, and a new one gets through."""
+        """The network swallows one connection, and a new one gets through. The broker believes the old one alive
+        as long as it gets heartbeats."""
         rabbit = self.enterContext(Rabbit())
         proxy = Proxy(self, rabbit.port)
         # Its probes may go into the stranded connection: a wait that none has answered is no timeout.

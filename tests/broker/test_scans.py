@@ -37,7 +37,7 @@ class Looks(unittest.TestCase):
         peer.call("ping")
         return peer, id
 
-    def test_a_second_look_waits_until_the_broker_has_answered_the_first(self):
+    def test_a_second_scan_waits_until_the_broker_has_answered_the_first(self):
         before = self.begun("size")
         first, second = (self.ask("size", name="db") for _ in range(2))
         self.assertEqual(self.begun("size"), before + 1)
@@ -46,7 +46,7 @@ class Looks(unittest.TestCase):
             self.assertEqual(peer.answer(id)["slots"], 1)
         self.assertEqual(self.begun("size"), before + 2)
 
-    def test_a_lock_is_released_while_a_look_waits(self):
+    def test_a_lock_is_released_while_a_scan_waits(self):
         RABBIT.thaw()
         peer = Wire(self.daemon)
         lock = peer.call("acquire", name="db", timeout=0)["lock"]
@@ -74,13 +74,13 @@ class Looks(unittest.TestCase):
         self.assertEqual(waits.answer(id)["slots"], 1)
         wait_until(lambda: self.watcher.call("info")["counts"]["connections"] == 2, what="the first is gone")
 
-    def test_a_size_counts_though_its_peer_hung_up(self):
+    def test_a_size_counts_though_its_client_hung_up(self):
         self.hang_up_with("size", name="db")
 
-    def test_a_show_counts_though_its_peer_hung_up(self):
+    def test_a_show_counts_though_its_client_hung_up(self):
         self.hang_up_with("show", name="db")
 
-    def test_a_list_counts_though_its_peer_hung_up(self):
+    def test_a_list_counts_though_its_client_hung_up(self):
         self.hang_up_with("list")
 
 

@@ -116,7 +116,7 @@ START_TEST(test_auxiliary_channel_waits)
 }
 END_TEST
 
-/* A channel closed for a reason of the broker's own: the request in line was not performed. */
+/* A channel closed for a reason of the broker's own: the next request was not performed. */
 START_TEST(test_close_without_cause)
 {
 	struct rig_broker *one = evil_open_up();
@@ -194,7 +194,7 @@ START_TEST(test_number_waits_for_close_ok)
 }
 END_TEST
 
-/* An idle channel that the broker closes is nobody's loss. */
+/* If the broker closes an idle channel, no hold is lost. */
 START_TEST(test_idle_channel_closed)
 {
 	struct rig_broker *one = evil_open_up();

@@ -137,7 +137,7 @@ START_TEST(test_more_than_was_said)
 END_TEST
 
 /* Empty, and yet another one behind it: it came meanwhile, and counts. */
-START_TEST(test_one_that_came_meanwhile)
+START_TEST(test_entry_that_came_meanwhile_counts)
 {
 	unsigned read = begun(rig_read(one, "dir"), 1);
 
@@ -204,7 +204,7 @@ START_TEST(test_closes_cross)
 }
 END_TEST
 
-START_TEST(test_entry_is_not_taken)
+START_TEST(test_entry_is_rejected)
 {
 	unsigned enter = rig_enter(one, "dir", "a");
 	amqp_basic_nack_t nack = {.delivery_tag = 1};
@@ -222,8 +222,8 @@ START_TEST(test_entry_is_not_taken)
 END_TEST
 
 /*
- * Between declare-ok and confirm: the message may be there. Before declare-ok it was refused, if
- * the broker blames the declare; else nobody knows.
+ * Between declare-ok and confirm the message may be in the queue. Before declare-ok it was refused if
+ * the broker blames the declare. Else the result is unknown.
  */
 START_TEST(test_closed_while_entering)
 {
@@ -341,10 +341,10 @@ scripted_directory_suite(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_pieces);
 	tcase_add_test(tcase, test_more_than_was_said);
-	tcase_add_test(tcase, test_one_that_came_meanwhile);
+	tcase_add_test(tcase, test_entry_that_came_meanwhile_counts);
 	tcase_add_test(tcase, test_closed_while_reading);
 	tcase_add_test(tcase, test_closes_cross);
-	tcase_add_test(tcase, test_entry_is_not_taken);
+	tcase_add_test(tcase, test_entry_is_rejected);
 	tcase_add_loop_test(tcase, test_closed_while_entering, 0, 3);
 	tcase_add_test(tcase, test_no_channel_left);
 	tcase_add_loop_test(tcase, test_link_dies, 0, 3);

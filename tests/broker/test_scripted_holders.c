@@ -404,7 +404,7 @@ START_TEST(test_unreachable_among_others)
 END_TEST
 
 /* A refusal that blames no method, or in other words, tells nothing about the queue. */
-START_TEST(test_look_refused)
+START_TEST(test_passive_declare_refused)
 {
 	one = evil_open_up();
 	rig_ask_questions(one, questions, 2);
@@ -422,10 +422,10 @@ START_TEST(test_look_refused)
 END_TEST
 
 /*
- * A node that is silent stops the channel. The deadline covers the nack and the look behind it. The
+ * A node that is silent stops the channel. The deadline covers the nack and the passive declare behind it. The
  * next probe gets another channel.
  */
-START_TEST(test_silent_look)
+START_TEST(test_passive_declare_unanswered)
 {
 	static const struct broker_question holder = {"b1", BROKER_ASK_HOLDER};
 	amqp_basic_nack_t nack = {.delivery_tag = 1};
@@ -466,8 +466,8 @@ START_TEST(test_silent_look)
 }
 END_TEST
 
-/* The link dies between the nack and the answer to the look. */
-START_TEST(test_look_without_a_link)
+/* The link dies between the nack and the answer to the passive declare. */
+START_TEST(test_link_ends_before_the_passive_declare_is_answered)
 {
 	one = evil_open_up();
 	rig_ask_questions(one, questions, 3);
@@ -563,9 +563,9 @@ scripted_holders_suite(void)
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(*lies)));
 	tcase_add_test(tcase, test_messages_are_discarded);
 	tcase_add_test(tcase, test_unreachable_among_others);
-	tcase_add_test(tcase, test_look_refused);
-	tcase_add_test(tcase, test_silent_look);
-	tcase_add_test(tcase, test_look_without_a_link);
+	tcase_add_test(tcase, test_passive_declare_refused);
+	tcase_add_test(tcase, test_passive_declare_unanswered);
+	tcase_add_test(tcase, test_link_ends_before_the_passive_declare_is_answered);
 	tcase_add_loop_test(tcase, test_delete_unreachable, 0, 2);
 	tcase_add_test(tcase, test_delete_in_use);
 	tcase_add_loop_test(tcase, test_delete_unknown, 0, 2);

@@ -57,7 +57,7 @@ joined(void)
 	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 1);
 }
 
-START_TEST(test_the_line_goes_between_declare_and_consume)
+START_TEST(test_the_wait_queue_is_deleted_between_declare_and_consume)
 {
 	rig_join(one, "w", 5, 1);
 	for (unsigned i = 1; i <= 3; i++) {
@@ -136,7 +136,7 @@ END_TEST
  * Of another priority, or of another wait queue; the credit is said when it is another than the
  * last.
  */
-START_TEST(test_members_share_a_channel)
+START_TEST(test_consumers_share_a_channel)
 {
 	joined();
 	rig_join(one, "w", 6, 1);
@@ -168,7 +168,7 @@ START_TEST(test_members_share_a_channel)
 END_TEST
 
 /* A cancel before consume-ok would cost the link (consumers.c). */
-START_TEST(test_who_leaves_while_joining_is_cancelled_later)
+START_TEST(test_consumer_that_leaves_while_joining_is_cancelled_later)
 {
 	rig_join(one, "w", 5, 1);
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
@@ -221,7 +221,7 @@ START_TEST(test_a_refusal_puts_out_all_on_the_channel_once)
 END_TEST
 
 /* A hundred of one wait queue do not come before the one of another. */
-START_TEST(test_lines_take_turns)
+START_TEST(test_wait_queues_take_turns)
 {
 	for (int priority = 0; priority < 20; priority++)
 		rig_join(one, "many", priority, 1);
@@ -309,7 +309,7 @@ START_TEST(test_the_user_has_another_name)
 END_TEST
 
 /* Few channels: half of them are left for probes and administration. */
-START_TEST(test_members_leave_channels_to_others)
+START_TEST(test_consumers_leave_channels_to_others)
 {
 	static const char *const queue = "a";
 	enum { FEW = 8, MANY = 20 };
@@ -389,19 +389,19 @@ scripted_lines_suite(void)
 
 	tcase_add_checked_fixture(tcase, setup, evil_teardown);
 	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, test_the_line_goes_between_declare_and_consume);
+	tcase_add_test(tcase, test_the_wait_queue_is_deleted_between_declare_and_consume);
 	tcase_add_test(tcase, test_refused);
 	tcase_add_test(tcase, test_one_consumer_is_placed_at_a_time);
 	tcase_add_test(tcase, test_cancelled_with_a_hint_on_its_way);
-	tcase_add_test(tcase, test_members_share_a_channel);
-	tcase_add_test(tcase, test_who_leaves_while_joining_is_cancelled_later);
+	tcase_add_test(tcase, test_consumers_share_a_channel);
+	tcase_add_test(tcase, test_consumer_that_leaves_while_joining_is_cancelled_later);
 	tcase_add_test(tcase, test_a_refusal_puts_out_all_on_the_channel_once);
-	tcase_add_test(tcase, test_lines_take_turns);
+	tcase_add_test(tcase, test_wait_queues_take_turns);
 	tcase_add_test(tcase, test_a_hint_comes_back);
 	tcase_add_test(tcase, test_hints_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_an_inbox_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_the_user_has_another_name);
-	tcase_add_test(tcase, test_members_leave_channels_to_others);
+	tcase_add_test(tcase, test_consumers_leave_channels_to_others);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -79,7 +79,7 @@ START_TEST(test_deliveries)
 }
 END_TEST
 
-/* More than anybody keeps: the oldest are acknowledged early. */
+/* More than the limit: the oldest are acknowledged early. */
 START_TEST(test_too_many_deliveries)
 {
 	placed();

@@ -39,7 +39,7 @@ class Secrets(unittest.TestCase):
     stack = True
 
     def has_few(self, daemon, most, when):
-        # One more while a login is under way. At least one: else this would not look where it is.
+        # One more while a login is under way. At least one: else the test searches the wrong place.
         found = []
         try:
             wait_until(lambda: found.append(copies(daemon, self.stack)) or 1 <= found[-1] <= most)

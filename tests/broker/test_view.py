@@ -1,5 +1,5 @@
-"""Who holds and who waits, across two daemons over a real RabbitMQ: shown, watched, granted, denied; one
-that is frozen, and holders that use no daemon at all.
+"""`show`, `watch`, `grant` and `deny` across two daemons over a real RabbitMQ. One daemon may be frozen, and some
+holders use no daemon at all.
 """
 
 import os
@@ -32,7 +32,7 @@ class View(unittest.TestCase):
         return daemon
 
     def acquire(self, daemon, who):
-        """A peer that has asked, and its request."""
+        """A client that has asked, and its request."""
         peer = Wire(daemon)
         asked = peer.request("acquire", name=self.name, who=who)
         peer.call("ping")
@@ -76,12 +76,12 @@ class Shown(View):
         self.wait_rows(Wire(there), wanted)
         rows = {row["name"]: row for row in admin.call("list")["semaphores"]}
         self.assertEqual((rows[self.name]["busy"], rows[self.name]["waiting"]), (2, 2))
-        # Everybody is known by now: nobody is waited for.
+        # All daemons are known by now: `show` waits for no other one.
         began = time.monotonic()
         admin.call("show", name=self.name)
         self.assertLess(time.monotonic() - began, 0.4)
 
-    def test_who_does_not_answer_is_named_and_its_slot_is_held_by_unknown(self):
+    def test_a_silent_daemon_is_named_and_its_slot_has_an_unknown_holder(self):
         here = self.daemon("here")
         there = self.daemon("there", "--heartbeat", "60", expect=TROUBLE)
         admin = Wire(here)
@@ -97,7 +97,7 @@ class Shown(View):
                          [(1, "A", False), (2, None, True)])
         self.wait_rows(admin, {"A": ("here", "busy", 1), "B": ("there", "busy", 2)})
 
-    def test_a_mutex_of_who_does_not_answer_is_held_by_unknown(self):
+    def test_a_mutex_of_a_silent_daemon_has_an_unknown_holder(self):
         here = self.daemon("here")
         there = self.daemon("there", "--heartbeat", "60", expect=TROUBLE)
         admin, holder = Wire(here), Wire(there)
@@ -111,7 +111,7 @@ class Shown(View):
         self.assertEqual((shown["slots"], shown["busy"], shown["silent_hosts"]), (None, None, ["there"]))
         self.wait_rows(admin, {"B": ("there", "busy", None)})
 
-    def test_who_ends_in_order_is_not_missed(self):
+    def test_a_daemon_that_has_stopped_is_not_silent(self):
         here, there = self.daemon("here"), self.daemon("there")
         admin = Wire(here)
         admin.call("create", name=self.name, slots=2)

@@ -54,12 +54,12 @@ class Waiting(unittest.TestCase):
         return name
 
     def hold(self, daemon, name):
-        """A peer that holds a slot, and its lock."""
+        """A client that holds a slot, and its lock."""
         peer = Wire(daemon)
         return peer, peer.call("acquire", name=name, timeout=0)["lock"]
 
     def wait(self, peer, name, count=1, **params):
-        """Requests of a peer that wait, and are known to the broker to."""
+        """Requests of a client that wait, and are known to the broker to."""
         asked = [peer.request("acquire", name=name, progress=True, **params) for _ in range(count)]
         for _ in range(count):
             peer.notification("waiting", within=60)
@@ -125,7 +125,7 @@ class Woken(Waiting):
         print(f"{took:.2f} s")
         self.assertLess(took, RESCAN_INTERVAL + 0.5)
 
-    def test_who_dies_during_the_hand_off_is_passed_over(self):
+    def test_a_waiter_that_dies_during_the_hand_off_is_skipped(self):
         here = self.daemon()
         name = self.create(here)
         holder, lock = self.hold(here, name)
@@ -213,7 +213,7 @@ class Fair(Waiting):
         print("shares:", shares)
         self.assertLess(abs(shares[0] - shares[1]), 0.1 * grants)
 
-    def test_a_newcomer_does_not_beat_who_was_woken(self):
+    def test_a_newcomer_does_not_overtake_a_woken_waiter(self):
         # On a busy machine the hint may take longer than the default of 5 ms.
         here, there = self.daemon("--hint-grace", "0.05"), self.daemon()
         name = self.create(here)
@@ -252,7 +252,7 @@ class Trouble(Waiting):
         wait_until(lambda: holder.call("info")["counts"]["waiting"] == 10000, 60, "all of them wait")
         print(f"RSS {before} KiB, with 10,000 waiters {here.rss()} KiB")
         cpu, began = here.cpu(), time.monotonic()
-        for _ in range(100):  # the line moves, and nobody is asked again
+        for _ in range(100):  # waiters move up, and the daemon asks nothing
             holder.call("release", lock=lock)
             grant = peers[0].answer(asked[peers[0]].pop(0), within=10)
             holder, lock = peers[0], grant["lock"]

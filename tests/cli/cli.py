@@ -98,7 +98,7 @@ class Job:
         return self.process.pid
 
     def json(self):
-        """What it printed, as JSON."""
+        """Its output, parsed as JSON."""
         return json.loads(self.out)
 
     def running(self):
@@ -160,7 +160,7 @@ class Terminal:
         test.addCleanup(self._teardown)
 
     def read(self):
-        """What it has shown so far, as the terminal turned it out."""
+        """The output so far, as the terminal received it."""
         while select.select([self.fd], [], [], 0)[0]:
             try:
                 data = os.read(self.fd, 65536)

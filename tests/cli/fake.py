@@ -2,9 +2,9 @@
 
 	fake = Fake(self, acquire=b"garbage\\n")
 
-Each method has what is said when it is asked: bytes as they are, an object that becomes the result, a
-function of (request, connection) that does what it likes, None for silence, or Fake.CLOSE. Methods
-that are not named are answered as a good daemon would.
+A keyword names a method and has its answer: bytes as they are, an object that becomes the result, None for
+silence, or Fake.CLOSE. A function of (request, connection) may do anything. The fake answers the other methods as
+a good daemon does.
 """
 
 import json

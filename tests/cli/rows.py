@@ -24,7 +24,7 @@ class Semaphores(Fake):
 
     def __init__(self, test, **script):
         self.semaphores = {}  # name: {"slots", "rows"}
-        self.refusal = None  # what changes are answered with instead
+        self.refusal = None  # the answer to each change, if not None
         super().__init__(test, **{"list": self.on_list, "show": self.on_show, "resize": self.on_resize,
                                   "grant": self.on_grant, "deny": self.on_deny, **script})
 
@@ -98,5 +98,5 @@ class Semaphores(Fake):
 
 
 def watched(request, *told):
-    """The bytes of a watch: what it is told, and the notifications' methods."""
+    """The notifications of a watch as bytes. told: (method, params)."""
     return b"".join(notification(method, {"id": request["id"], **params}) for method, params in told)

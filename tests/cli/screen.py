@@ -23,7 +23,7 @@ class Screen(Terminal):
     def __init__(self, test, daemon, *argv, columns=80, lines=24, term="linux", locale="C.UTF-8", **more):
         self.screen = pyte.Screen(columns, lines)
         self.stream = pyte.ByteStream(self.screen)
-        # What it restores at its end is looked for in the bytes: pyte has no second screen.
+        # All bytes: tests search them for the sequences that restore the screen, as pyte has no second screen.
         self.raw = b""
         super().__init__(test, daemon, *argv, columns=columns, lines=lines,
                          env={"TERM": term, "LC_ALL": locale, "LANG": locale}, **more)

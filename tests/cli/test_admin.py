@@ -1,5 +1,5 @@
-"""Administration by the command line, with a daemon: sizes, gates, what is unlimited, slots that are removed
-under their holders, waiting for these, and the kinds of lock."""
+"""Administration by the command line, with a daemon: sizes, gates, unlimited semaphores, and the kinds of lock.
+Slots are removed under their holders, and commands wait for these."""
 
 import json
 import os
@@ -32,7 +32,7 @@ class AdminCase(unittest.TestCase):
         return self.lockbroker("size", name).out.strip()
 
     def peers(self):
-        """How many are connected, who asks among them."""
+        """The number of connections, with the one of this query."""
         return self.lockbroker("info", "--json").json()["counts"]["connections"]
 
     def hold(self, *options, name="db", script="echo pid $$; read x; exit 3"):
@@ -78,7 +78,7 @@ class Sizes(AdminCase):
             job = self.lockbroker("resize", "db", wanted)
             self.assertEqual((job.out, job.err, self.size()), (printed, "", size), wanted)
 
-    def test_what_cannot_be(self):
+    def test_an_impossible_size_is_refused(self):
         self.lockbroker("create", "db", "3")
         err = self.lockbroker("resize", "db", "+9998", status=64).err
         self.assertIn("10000", err)
@@ -113,7 +113,7 @@ class Sizes(AdminCase):
         self.assertEqual(error["data"]["reason"], "invalid-params")
         self.assertEqual(self.lockbroker("destroy", "--json", "db").json(), {"name": "db"})
 
-    def test_who_may_not(self):
+    def test_a_user_without_the_right_is_refused(self):
         daemon = Daemon(self, config="[access]\nrule = deny any create,resize,destroy,fsck *\n", expect=("denied",))
         for argv in (("create", "db"), ("resize", "db", "1"), ("destroy", "db"), ("fsck", "--repair", "db"),
                      ("run", "--create", "db", "true"), ("acquire", "--create", "db")):
@@ -124,7 +124,7 @@ class Sizes(AdminCase):
 
 
 class Removed(AdminCase):
-    """Slots that are taken out of service under who holds them."""
+    """Slots that are removed under their holders."""
 
     def setUp(self):
         super().setUp()
@@ -237,7 +237,7 @@ class Waiting(AdminCase):
         err = self.lockbroker("resize", "--wait=0.2", "db", "1", status=75).err
         self.assertRegex(err, r"lockbroker: db: removed, but still busy: slots 2-3;")
         self.assertEqual(self.size(), "1")
-        # The same again waits for the same, and who removed a slot does not matter.
+        # The same command waits for the same holders, and so does another one.
         err = self.lockbroker("resize", "--wait=0.2", "db", "1", status=75).err
         self.assertIn("removed, but still busy: slots 2-3;", err)
         err = self.lockbroker("destroy", "--wait=0.2", "db", status=75).err
@@ -260,7 +260,7 @@ class Waiting(AdminCase):
             admin.wait(128 + signo, within=2)
             self.assertEqual(admin.err, "")
             wait_until(lambda: self.peers() == 2, what="only the holder is left")
-        # Nobody stands in the way of the next administrator.
+        # The next administrator does not have to wait.
         self.lockbroker("resize", "db", "2")
         holder.end()
         holder.wait(3)
@@ -320,7 +320,7 @@ class Gate(AdminCase):
         job.wait(0)
         self.assertEqual(job.out, "in\n")
 
-    def test_who_is_in_goes_on(self):
+    def test_a_holder_of_a_closed_gate_goes_on(self):
         self.lockbroker("create", "db", "1")
         job = self.hold()
         self.lockbroker("resize", "db", "0")
@@ -360,7 +360,7 @@ class Unlimited(AdminCase):
         job.wait(3)
         self.assertEqual(job.err, "")
 
-    def test_what_takes_no_slot_is_not_lost_by_the_clock(self):
+    def test_a_hold_without_a_slot_has_no_lease(self):
         daemon = Daemon(self, "--heartbeat", "2")
         command(self, daemon, "create", "db", "unlimited")
         command(self, daemon, "create", "one", "1")
@@ -369,7 +369,7 @@ class Unlimited(AdminCase):
         free.wait_out("pid ")
         held.wait_out("pid ")
         daemon.freeze()
-        # Two heartbeats, by which who holds a slot is gone.
+        # Within two heartbeats the holder of a slot is gone.
         held.wait(79)
         self.assertTrue(free.running())
         daemon.thaw()

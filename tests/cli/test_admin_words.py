@@ -1,5 +1,5 @@
-"""The subcommands that administrate, with a daemon that says what it is told to: what they ask, print and
-exit with, what a terminal shows while they wait, and that a signal ends them at once."""
+"""The subcommands that administrate, with a fake daemon: their requests, output and exit statuses. A terminal
+shows progress while they wait, and a signal ends them at once."""
 
 import json
 import signal
@@ -127,7 +127,7 @@ class Asked(FakeCase):
 
 
 class Mistakes(unittest.TestCase):
-    """What is wrong is told before anything is asked."""
+    """A mistake in the arguments is printed before a request is sent."""
 
     def refused(self, *argv, text=""):
         with self.subTest(argv=argv):
@@ -224,7 +224,7 @@ class Told(FakeCase):
                 job = self.lockbroker(Fake(self, **{argv[0]: result}), argv[0], "--json", *argv[1:])
                 self.assertEqual((job.json(), job.err), (result, ""))
 
-    def test_what_is_missing_can_be_created(self):
+    def test_a_hint_says_how_to_create_a_missing_semaphore(self):
         for argv in COMMANDS:
             if argv[0] in ("create", "list"):
                 continue
@@ -232,16 +232,16 @@ class Told(FakeCase):
                 fake = Fake(self, **{argv[0]: refusing(5, "no-such-lock")})
                 err = self.lockbroker(fake, *argv, status=66).err
                 self.assertIn("lockbroker list shows all semaphores", err)
-                # But who wants it gone has what was wanted.
+                # Not after a destroy: its goal is reached.
                 self.assertEqual("lockbroker create db SLOTS" in err, argv[0] != "destroy")
 
-    def test_what_exists_can_be_resized(self):
+    def test_a_hint_says_how_to_resize_an_existing_semaphore(self):
         fake = Fake(self, create=refusing(6, "already-exists", "it has 2 slots", slots=2))
         job = self.lockbroker(fake, "create", "--exist-ok", "db", "3", status=73)
         self.assertEqual(job.err, "lockbroker: db: it has 2 slots\n"
                          "lockbroker: to change its size: lockbroker resize db 3\n")
 
-    def test_what_exists_as_it_is_wanted_needs_no_resize(self):
+    def test_an_existing_semaphore_of_the_wanted_size_needs_no_resize(self):
         for slots, argv in ((2, ("2",)), (2, ("002",)), (1, ()), (0, ("0",)), ("unlimited", ("unlimited",))):
             fake = Fake(self, create=refusing(6, "already-exists", "there is", slots=slots))
             with self.subTest(slots=slots, argv=argv):
@@ -281,7 +281,7 @@ class Told(FakeCase):
                 fake = Fake(self, resize=refusing(code, reason, target=7))
                 err = self.lockbroker(fake, "resize", "db", "+2", status=status).err
                 self.assertIn("db: the target was 7 slots", err)
-                # What cannot be cannot be completed.
+                # An impossible resize cannot be completed.
                 self.assertEqual("to complete the resize: lockbroker resize db 7" in err, reason != "invalid-params")
                 self.assertNotIn("completes", self.lockbroker(fake, "resize", "db", "7", status=status).err)
         err = self.lockbroker(Fake(self, resize=refusing(15, "broker-unavailable", target=1)), "resize", "db", "-1",
@@ -295,7 +295,7 @@ class Told(FakeCase):
             err = self.lockbroker(Fake(self, resize=Fake.CLOSE), "resize", "db", size, status=69).err
             self.assertEqual("lockbroker size db" in err, told, err)
 
-    def test_who_still_holds_at_the_timeout(self):
+    def test_remaining_holders_are_printed_at_the_timeout(self):
         for held, words in (([4], "slot 4"), ([4, 5, 6, 9], "slots 4-6, 9"), ([6, 5, 4], "slots 4-6"),
                             ([1, 3], "slots 1, 3")):
             for argv in (("destroy", "--wait=1", "db"), ("resize", "--wait=1", "db", "1")):
@@ -345,7 +345,7 @@ class Told(FakeCase):
             self.assertEqual(self.lockbroker(fake, "size", "db").out, text)
         self.lockbroker(Fake(self, size={"name": "db", "slots": None}), "size", "db", status=70)
 
-    def test_verify_of_what_takes_no_slot(self):
+    def test_verify_of_a_hold_without_a_slot(self):
         for kind, text in (("mutex", "held\n"), ("semaphore", "held, without a slot (unlimited)\n")):
             fake = Fake(self, verify={"lock": "x", "name": "db", "kind": kind, "slot": None, "safe_until": None})
             self.assertEqual(self.lockbroker(fake, "verify", "x").out, text)
@@ -356,7 +356,7 @@ class Told(FakeCase):
                 self.lockbroker(Fake(self, **{argv[0]: Fake.CLOSE}), *argv, status=69)
 
 
-# What is left of a line on a terminal goes (ECMA-48, EL).
+# Erases the rest of a line on a terminal (ECMA-48, EL).
 CLEAR = "\x1b[K"
 ROWS = [{"name": "db", "slots": 3, "busy": 1, "waiting": 4, "exists": True},
         {"name": "nightly/report", "slots": "unlimited", "busy": 0, "waiting": 4, "exists": True},
@@ -404,7 +404,7 @@ class Tables(FakeCase):
         out = self.lockbroker(Fake(self, list={"semaphores": rows, "more": 0}), "list").out
         self.assertEqual(out, "".join(f"n{i}\t{i}\t0\t4\t\n" for i in range(3000)))
 
-    def test_what_is_no_such_table(self):
+    def test_an_answer_that_is_no_table(self):
         row = "db\t3\t1\t4\t\n"
         for result, out in (({"semaphores": {"4000000000": ROWS[0]}}, row), ({"semaphores": [{}, ROWS[0]]}, row),
                             ({"semaphores": [[1], "x", None, {"name": {"a": 1}}]}, "\t\t\t\t\n" * 2),
@@ -439,7 +439,7 @@ class Tables(FakeCase):
         self.assertEqual(job.out, "gap\t2\tno\tslot 2 is missing\nnot-listed\t\tyes\tit is not in the directory\n")
         self.assertEqual(job.err, "lockbroker: db: to repair: lockbroker fsck --repair db\n")
         self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
-        # What is never repaired is told from what is not repaired, in whatever order it is said.
+        # The exit status tells problems that are never repaired from others, in any order of the findings.
         for problems, more, found, repaired in ((("orphan", "arguments"), 0, 4, 4), (("orphan", "gap"), 0, 1, 4),
                                            (("gap", "orphan"), 0, 1, 4), (("orphan",), 1, 1, 1), (("unreachable",), 0, 4, 4),
                                            (("new-problem",), 0, 1, 1), (("arguments", "transient"), 0, 1, 1)):
@@ -454,7 +454,7 @@ class Tables(FakeCase):
         converted = {"name": "db", "clean": True, "findings": [], "converted": 3, "more": 0}
         job = self.lockbroker(Fake(self, fsck=converted), "fsck", "--repair", "--convert=consumer", "db")
         self.assertEqual((job.out, job.err), ("", "lockbroker: db: 3 slots converted\n"))
-        # What is never repaired is no reason to try; what this lockbroker does not know may be one.
+        # The hint is printed if a problem can be repaired, or is unknown to this lockbroker.
         for problems, more, told, status in ((("orphan", "arguments"), 0, False, 4), (("orphan",), 3, True, 1),
                                           (("arguments", "transient"), 0, True, 1), (("new-problem",), 0, True, 1)):
             findings = [{**FINDING, "problem": problem} for problem in problems]
@@ -503,12 +503,12 @@ class Waiting(FakeCase):
             terminal.wait_text(first)
             fake.say(holders(1, 9))
             second = "lockbroker: db: waiting for 1 holder: slot 9"
-            # What is left of the longer one is written over.
+            # The rest of the longer line is overwritten.
             terminal.wait_text("\r" + second + CLEAR if term != "dumb" else
                                "\r" + second + " " * (len(first) - len(second)) + "\r" + second)
             fake.say(reply(fake.requests[0], result={"name": "db"}))
             terminal.wait(0)
-            # The line is taken away, and there never was a second one.
+            # The line is erased, and there never was a second one.
             end = "\r" + CLEAR if term != "dumb" else "\r" + " " * len(second) + "\r"
             self.assertTrue(terminal.text.endswith(end), terminal.text)
             self.assertNotIn("\n", terminal.text)
@@ -546,7 +546,7 @@ class Waiting(FakeCase):
         terminal.wait_text("slot 9")
         terminal.type("\x03")
         terminal.wait(130)
-        # What comes next begins on a line of its own.
+        # Later output begins on a line of its own.
         self.assertTrue(terminal.text.endswith("\r\n"), terminal.text)
 
     def test_any_signal_ends_it_at_once(self):

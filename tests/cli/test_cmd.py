@@ -1,4 +1,4 @@
-"""The other subcommands of lockbroker: what they print, what they exit with, what they hold."""
+"""The other subcommands of lockbroker: their output, exit statuses and holds."""
 
 import json
 import os
@@ -162,7 +162,7 @@ class Simple(CommandCase):
 
 
 class Frozen(CommandCase):
-    """A daemon that is stopped, with its connections open: nobody waits for it for ever."""
+    """A daemon that is stopped, with its connections open: no command waits for it for ever."""
 
     deadline = 90
     WAITING = (("await", "db", "1", "free"), ("resize", "--wait", "db", "0"), ("watch",), ("watch", "db"))
@@ -296,7 +296,7 @@ class Acquire(CommandCase):
         os.close(terminal)
 
     def test_the_manuals_coprocess(self):
-        """The script in the manual does what it says, and what it starts does not keep the lock."""
+        """The script in the manual works, and processes that it starts do not keep the lock."""
         text = (Path(os.environ["top_srcdir"]) / "man/lockbroker.1.in").read_text()
         script = text.split("\ncoproc LOCK")[1].split(".Ed")[0]
         script = "coproc LOCK" + script.replace("\nlockbroker verify", "\nread -r go; lockbroker verify")
@@ -387,7 +387,7 @@ class Acquire(CommandCase):
             job.signal(signal.SIGTERM)
             job.wait(0)
 
-    def test_creates_what_is_missing(self):
+    def test_creates_a_missing_semaphore(self):
         job = self.start("acquire", "--create=2", "new", stdin=subprocess.PIPE)
         job.wait_out("\n")
         job.process.stdin.close()

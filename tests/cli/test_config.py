@@ -1,4 +1,4 @@
-"""The configuration from outside: exit statuses, what is printed, reloading, whom rules shut out."""
+"""The configuration from outside: exit statuses, output, reloading, and users that rules refuse."""
 
 import os
 import subprocess
@@ -130,7 +130,7 @@ class Running(unittest.TestCase):
             self.assertEqual(peer.error(method, name="prod/a").reason, "permission-denied")
         peer.call("acquire", name="test/a", kind="mutex", timeout=0)
         peer.call("info")
-        # Rules are read again, for peers that are there already, too.
+        # A reload reads the rules again, and they apply to connected clients, too.
         daemon.write_config("[access]\nrule = deny any acquire *\n")
         daemon.reload()
         daemon.wait_log("reloaded")
@@ -138,7 +138,7 @@ class Running(unittest.TestCase):
                          "permission-denied")
         peer.call("create", name="prod/a", kind="semaphore", slots=1)
 
-    def test_what_it_serves_is_told(self):
+    def test_the_daemon_logs_its_socket_and_its_configuration(self):
         daemon = Daemon(self)
         daemon.wait_log(f"info: listening at {daemon.socket}$")
         daemon.wait_log(f"info: lockbrokerd [0-9.]+ serves; configuration {daemon.config_path}$")

@@ -49,8 +49,8 @@ class Few(unittest.TestCase):
         self.link = self.broker.accept()[0]
 
     def connect(self, uid, count):
-        """Connects as that user until turned away, `count` times at the most. Those that are served, and
-        what the one that was turned away was told."""
+        """Connects as that user until it is refused, at most `count` times. Returns the clients that are served, and
+        the error that the refused one got."""
         served = []
         for _ in range(count):
             os.seteuid(uid)

@@ -1,5 +1,5 @@
-"""The peer's own end of the lease: what `run` and `acquire` do when the daemon says nothing any more, or
-when they were stopped themselves."""
+"""The client's side of the lease: `run` and `acquire` when the daemon is silent, and when they themselves were
+stopped."""
 
 import json
 import math
@@ -71,7 +71,7 @@ class Frozen(LeaseCase):
         self.daemon.freeze()
         frozen = now()
         ending = self.next(lines, "ending")
-        # Since when nothing was heard: not before the grant, nor after the daemon could not any more.
+        # The silence began after the grant and before the freeze.
         silent_since = now() - ending["silent"]
         self.assertGreaterEqual(silent_since, asked - 0.01)
         self.assertLessEqual(silent_since, frozen)
@@ -307,7 +307,7 @@ class Stopped(LeaseCase):
         job.wait(79)
         self.assertIn("db: lost: the daemon did not extend the lease in time", job.err)
 
-    def test_what_came_meanwhile_counts(self):
+    def test_a_lease_notice_that_came_while_stopped_counts(self):
         fake = Fake(self, acquire=granted(1.2))
         job, until = self.stopped(fake, OBEDIENT)
         fake.say(("lease", {"safe_until": until + 0.1}))
@@ -315,8 +315,8 @@ class Stopped(LeaseCase):
         wait_until(lambda: now() > until + 0.2, what="the first lease is over")
         job.signal(signal.SIGCONT)
         job.signal(signal.SIGUSR1)
-        # It acts on a signal that came after: so it has looked at the clock before.
-        wait_until(lambda: gone(self.pid(job)), 5, "the signal was passed on")
+        # It acts on a signal that came after: it has read the clock before.
+        wait_until(lambda: gone(self.pid(job)), 5, "the signal was forwarded")
         self.assertNotIn("got TERM", job.out)
         job.wait(128 + signal.SIGUSR1)
         self.assertEqual(job.err, "")

@@ -163,7 +163,7 @@ class Installed(unittest.TestCase):
             with self.subTest(flags=flags):
                 run(compiler, *flags, *STRICT, "-fsyntax-only", "-include", HEADER, "/dev/null")
 
-    def test_only_what_the_map_names_is_shown(self):
+    def test_only_symbols_of_the_map_are_exported(self):
         shown = {line.split()[-1] for line in run("nm", "-D", "--defined-only", self.library).splitlines()}
         named = set(re.findall(r"^\t(lb_\w+);$", text(MAP), re.MULTILINE))
         declared = set(re.findall(r"\b(lb_\w+)\(", re.sub(r"/\*.*?\*/", "", text(HEADER), flags=re.DOTALL)))

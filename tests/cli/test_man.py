@@ -174,7 +174,7 @@ class Library(unittest.TestCase):
                 found = re.search(rf"(?m)^\.(?:It )?Dv (?:LB_\w+ , )*{name}\b", text)
                 self.assertIsNotNone(found, name)
 
-    def test_every_member_of_what_calls_are_given(self):
+    def test_every_member_of_the_option_structs(self):
         for struct, title, one in (("lb_options", "Acquiring and holding", "priority"),
                                    ("lb_change", "Administration", "overshoot")):
             members = re.search(rf"struct {struct} \{{(.*?)\}}", header(), re.S).group(1)

@@ -1,5 +1,5 @@
-"""lockbroker run against a daemon on its in-memory broker: exit statuses, signals, process group,
-subreaper, what the child gets, waiting, losing, stopping."""
+"""lockbroker run against a daemon on its in-memory broker: exit statuses, signals, process group, subreaper, the
+environment of the child, waiting, losing, stopping."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from daemon import Daemon, program
 from wait import wait_until
 from wire import Wire
 
-# Prints its pid, then does what it is told, in a shell that has a trap to print.
+# Prints its pid, and reports the signal in a trap.
 TRAP = 'trap "echo got {0}; exit 9" {0}; echo pid $$; while :; do sleep 0.05; done'
 
 
@@ -55,7 +55,7 @@ class Status(RunCase):
                 self.run_to_end("db", "sh", "-c", script, status=status)
         self.assertFalse(self.taken())
 
-    def test_what_is_closed_at_the_start_is_not_the_connection(self):
+    def test_the_connection_uses_no_standard_descriptor_that_is_closed(self):
         # --verbose has something to say, and the command is given what there was.
         for closed in ((2,), (0, 2), (0, 1, 2)):
             with self.subTest(closed=closed):
@@ -136,7 +136,7 @@ class Door(unittest.TestCase):
         daemon = Daemon(self)
         more = {}
         if os.getuid() == 0:
-            # Somewhere that nobody can read it.
+            # A copy that other users cannot read.
             copy = os.path.join(daemon.dir, "lockbroker")
             with open(Job(self, daemon, "--version").process.args[0], "rb") as source:
                 with open(copy, "wb") as target:
@@ -164,7 +164,7 @@ class Door(unittest.TestCase):
             job = command(self, closed + "/s", "run", "db", "true", status=77, **more)
             self.assertIn("no permission to search a directory", job.err)
 
-    def test_what_is_no_socket(self):
+    def test_a_path_that_is_no_socket(self):
         job = command(self, "/etc/passwd", "run", "db", "true", status=69)
         self.assertIn("/etc/passwd is a file, not a socket", job.err)
         self.assertNotIn("systemctl", job.err)
@@ -241,7 +241,7 @@ class Child(RunCase):
 
 
 class Signals(RunCase):
-    def test_are_passed_on(self):
+    def test_are_forwarded(self):
         for name in ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2"):
             with self.subTest(name=name):
                 job = self.run_job("db", "bash", "-c", TRAP.format(name))
@@ -303,7 +303,7 @@ class Reaper(RunCase):
         job.wait(5)
         self.assertFalse(self.taken())
 
-    def test_who_is_left_behind_is_told_of_once(self):
+    def test_remaining_processes_are_reported_once(self):
         read, write = os.pipe()
         script = "setsid sleep 60 & echo pid $!; sleep 60 & echo $!; exit 5"
         job = self.run_job("--verbose", "--status-fd", str(write), "db", "sh", "-c", script, fds=(write,))
@@ -330,7 +330,7 @@ class Reaper(RunCase):
         self.assertTrue(gone(orphan))
 
     def test_a_signal_that_comes_with_the_end_of_the_command(self):
-        """`run` finds both when it looks: the command that has ended, and a signal for what it left behind."""
+        """`run` finds both at once: the end of the command, and a signal for the processes that it left behind."""
         for options in ((), ("--foreground",)):
             with self.subTest(options=options):
                 job = self.run_job(*options, "db", "sh", "-c",
@@ -459,13 +459,13 @@ class Create(RunCase):
     def size(self, name):
         return command(self, self.daemon, "size", name).out.strip()
 
-    def test_creates_what_is_missing(self):
+    def test_creates_a_missing_semaphore(self):
         self.run_to_end("--create", "one", "true")
         self.assertEqual(self.size("one"), "1")
         self.run_to_end("--create=3", "three", "true")
         self.assertEqual(self.size("three"), "3")
 
-    def test_leaves_what_is_there(self):
+    def test_create_leaves_an_existing_semaphore_as_it_is(self):
         self.run_to_end("--create=3", "db", "true")
         self.assertEqual(self.size("db"), "1")
 
@@ -503,7 +503,7 @@ class Lost(RunCase):
         job.wait(79)
         self.assertIn("got INT", job.out)
 
-    def test_kills_whoever_stays(self):
+    def test_kills_processes_that_stay(self):
         stubborn = 'trap "" TERM; while :; do sleep 0.05; done'
         job = self.run_job("-k", "0.3", "db", "bash", "-c",
                            f"setsid bash -c '{stubborn}' & echo pid $!; {stubborn}")
@@ -598,7 +598,7 @@ class Stopping(RunCase):
         job.process.stdin.close()
         job.wait(79)
 
-    def test_refuses_who_waits(self):
+    def test_a_stopping_daemon_refuses_waiters(self):
         peer = Wire(self.daemon)
         peer.call("acquire", name="db", timeout=0)
         job = self.run_job("db", "true")

@@ -1,4 +1,4 @@
-"""lockbroker run on a terminal: whose foreground it is, Ctrl-C, Ctrl-Z, what it says while it waits."""
+"""lockbroker run on a terminal: the foreground process group, Ctrl-C, Ctrl-Z, and the line while it waits."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ class OnATerminal(unittest.TestCase):
         self.assertEqual(group(pid), terminal.pid)
         terminal.type("\x03")
         terminal.wait_text("int 1")
-        # USR1 goes the same way and comes later: an INT that was passed on would have come before.
+        # USR1 goes the same way and comes later: a forwarded INT comes before it.
         os.kill(terminal.pid, signal.SIGUSR1)
         terminal.wait(5)
         self.assertNotIn("int 2", terminal.text)
@@ -108,7 +108,7 @@ class OnATerminal(unittest.TestCase):
 
 
 class TheLineThatWaits(unittest.TestCase):
-    """One line on stderr, written over, gone when the waiting is."""
+    """`run` overwrites one line on stderr, and erases it when the wait ends."""
 
     def setUp(self):
         self.fake = Semaphores(self, acquire=None, release={"lock": "f-1"})

@@ -28,7 +28,7 @@ class TroubleCase(unittest.TestCase):
 
 
 class Answers(TroubleCase):
-    """What comes instead of a grant."""
+    """Answers that are no grant."""
 
     def test_nonsense(self):
         for what in (b"garbage\n", b"\xff\xfe\n", b"{}\n", b"[]\n", b"7\n", b"{\"jsonrpc\":\n",
@@ -94,7 +94,7 @@ class Answers(TroubleCase):
         self.assertIn("does not answer", job.err)
         self.assertGreaterEqual(time.monotonic() - began, 5)
 
-    def test_what_is_asked(self):
+    def test_the_acquire_has_all_options(self):
         fake = Fake(self)
         self.run_to_end(fake, "-w", "1.5", "--priority", "-3", "--who", "me", "--why", "b\u00e4ckup",
                         "--mutex", "db", "echo", "a\tb", "x" * 400, status=0)
@@ -221,7 +221,7 @@ class WhileRunning(TroubleCase):
         fake.say(("draining", {"grace": 60}))
         wait_until(lambda: "is stopping" in job.err, what="it says so")
         fake.close()
-        # What is lost now was told to end long enough ago, but for the rest of kill-after.
+        # The command got TERM long ago: only the rest of kill-after is left to it.
         job.wait(79)
         self.assertLess(time.monotonic() - began, 5)
 

@@ -90,7 +90,7 @@ class Show(unittest.TestCase):
         cells = command(self, self.fake, "show", "evil").out.rstrip("\n").split("\t")
         self.assertEqual(cells[3:6], ["?[2J?x?", "na\u00efve ?x", "\u6f22\u5b57"])
 
-    def test_what_is_not_there(self):
+    def test_a_missing_semaphore(self):
         job = command(self, self.fake, "show", "nothing", status=66)
         self.assertIn("the lock does not exist", job.err)
         job = command(self, self.fake, "show", "a b", status=64)
@@ -250,7 +250,7 @@ class Watch(unittest.TestCase):
 
 
 class OverADaemon(unittest.TestCase):
-    """All of it over a lockbrokerd: jobs that hold and wait, and who grants and denies."""
+    """All of it over a lockbrokerd: jobs hold and wait, and an administrator grants and denies."""
 
     def setUp(self):
         self.daemon = Daemon(self)
@@ -283,7 +283,7 @@ class OverADaemon(unittest.TestCase):
             jobs.append(self.job(who))
         return jobs, self.rows(("busy", "A"), ("waiting", "B"), ("waiting", "C"))
 
-    def test_one_that_is_granted_takes_no_slot(self):
+    def test_a_granted_waiter_takes_no_slot(self):
         (a, b, c), rows = self.three()
         self.assertEqual([rows[who][1:3] for who in "ABC"], [["1", ""], ["", "1"], ["", "2"]])
         self.assertEqual(command(self, self.daemon, "list").out, "db\t1\t1\t2\t\n")
@@ -301,13 +301,13 @@ class OverADaemon(unittest.TestCase):
         c.close()
         self.rows()
 
-    def test_who_is_denied_ends_with_80_and_the_rest_waits_on(self):
+    def test_a_denied_waiter_ends_with_80_and_the_rest_waits_on(self):
         (a, b, c), rows = self.three()
         self.assertEqual(command(self, self.daemon, "deny", rows["B"][10]).out, "denied: 1\n")
         b.wait(80)
         self.assertEqual(b.out, "")
         self.rows(("busy", "A"), ("waiting", "C"))
-        # An emergency: nobody comes in, and all who wait are sent away.
+        # An emergency: the gate is closed, and all waiters are denied.
         command(self, self.daemon, "resize", "db", "0")
         self.assertEqual(command(self, self.daemon, "deny", "--all", "db").out, "denied: 1\n")
         c.wait(80)
@@ -320,7 +320,7 @@ class OverADaemon(unittest.TestCase):
         watch = Job(self, self.daemon, "watch", "db")
         watch.wait_out("synced: 0 rows")
         (a, b, c), rows = self.three()
-        # Each row is told in its newest state: the next change comes when this one was told.
+        # A notification has the newest state of its row: so wait for each before the next change.
         for line in ("db: busy, slot 1, A", "db: waiting, position 1, B", "db: waiting, position 2, C"):
             watch.wait_out(line)
         command(self, self.daemon, "grant", rows["B"][10])

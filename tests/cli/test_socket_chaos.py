@@ -1,4 +1,4 @@
-"""Peers that do anything in any order (tests/harness/chaos.py), on memory:, with wide and narrow limits."""
+"""Clients that do anything in any order (tests/harness/chaos.py), on memory:, with wide and narrow limits."""
 
 import unittest
 

@@ -84,7 +84,7 @@ def connect(path):
 
 
 def pour(peers, data):
-    """Sends data again and again to all peers, as fast as they take it, and reads nothing."""
+    """Sends data again and again to all clients, as fast as they take it, and reads nothing."""
     for peer in peers:
         peer.setblocking(False)
     left = {peer.fileno(): (peer, memoryview(data)) for peer in peers}
@@ -118,7 +118,7 @@ class Crowd(unittest.TestCase):
         return Daemon(self, *options, env={"ASAN_OPTIONS": asan}, **kwargs)
 
     def hold(self, daemon):
-        """Three locks of root, which are told how long they are safe."""
+        """Three locks of root, with notices of their leases."""
         holder = Wire(daemon)
         for name in ("a", "b", "c"):
             holder.call("acquire", name=name, kind="mutex", timeout=0, lease=True)

@@ -1,4 +1,4 @@
-"""How the daemon comes to its socket: made, taken over, handed over; and what it says then."""
+"""How the daemon gets its socket, by making it, replacing a stale one or from systemd, and its messages then."""
 
 import ctypes
 import fcntl
@@ -84,7 +84,7 @@ class Door(unittest.TestCase):
             said = [p.communicate()[1] for p in others]
         self.assertEqual(sorted(p.returncode for p in others), [0] + [UNUSABLE] * 5, said)
 
-    def test_who_looks_and_replaces_does_so_alone(self):
+    def test_one_daemon_at_a_time_checks_and_replaces_a_socket(self):
         daemon = Daemon(self)
         daemon.kill()
         stale = os.stat(daemon.socket).st_ino
@@ -193,7 +193,7 @@ class Activation(unittest.TestCase):
         daemon.start()  # the next one gets the same
         self.assertEqual(Wire(daemon).call("ping"), {})
 
-    def test_a_peer_that_came_before_the_daemon(self):
+    def test_a_client_that_connected_before_the_daemon_started(self):
         daemon = Daemon(self, activate=True)
         daemon.stop()
         early = Wire(daemon)
@@ -202,7 +202,7 @@ class Activation(unittest.TestCase):
         self.assertEqual(early.answer(asked), {})
 
     def hand_over(self, *sockets):
-        """Starts the daemon with these as 3, 4, ...; what it says, and its status."""
+        """Starts the daemon with these as descriptors 3, 4, ... Returns its status and its messages."""
         daemon = Daemon(self, start=False)
         fds = [s.fileno() for s in sockets]
         moves = " ".join(f"{3 + i}<&{fd}" for i, fd in enumerate(fds))
@@ -221,7 +221,7 @@ class Activation(unittest.TestCase):
             s.listen()
         return s
 
-    def test_what_is_handed_over_must_be_one_listening_stream_socket(self):
+    def test_systemd_must_pass_one_listening_stream_socket(self):
         internet = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.addCleanup(internet.close)
         internet.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Peers as they come and go: half-closed, hanging up in every state, too slow, too many."""
+"""Clients that come and go: half-closed, hanging up in every state, too slow, too many."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from daemon import Daemon
 from wait import wait_until
 from wire import Wire, WireError
 
-SOON = 0.1  # seconds in which the slot of a peer that hung up must be free
+SOON = 0.1  # seconds in which the slot of a client that hung up must be free
 
 
 def line(id, method, **params):
@@ -26,7 +26,7 @@ class HangUp(unittest.TestCase):
         self.watcher.call("create", name="db")
 
     def assert_free(self, name="db", **params):
-        """The slot can be had, soon, and nothing is left of those who had it."""
+        """Another client gets the slot soon, and nothing is left of its former holders."""
         began = time.monotonic()
         lock = self.watcher.call("acquire", name=name, timeout=SOON, **params)["lock"]
         self.assertLess(time.monotonic() - began, SOON)
@@ -76,7 +76,7 @@ class HangUp(unittest.TestCase):
         peer = Wire(self.daemon)
         peer.request("create", name="other", slots=3)
         peer.hang_up()
-        # What was asked is done all the same.
+        # The daemon still performs the request.
         wait_until(lambda: "error" not in self.watcher.reply(
             self.watcher.request("size", name="other")))
         self.assertEqual(self.watcher.call("size", name="other")["slots"], 3)
@@ -146,7 +146,7 @@ class HalfClose(unittest.TestCase):
         self.assertEqual(sorted(replies), list(range(1000)))
         self.assertFalse([reply for reply in replies.values() if "error" in reply])
 
-    def test_what_is_held_goes_at_once(self):
+    def test_its_hold_ends_at_once(self):
         peer = Wire(self.daemon)
         peer.call("acquire", name="db", timeout=0)
         peer.socket.shutdown(socket.SHUT_WR)
@@ -163,7 +163,7 @@ class HalfClose(unittest.TestCase):
 
 
 class Limits(unittest.TestCase):
-    def test_a_peer_that_does_not_read_is_closed(self):
+    def test_a_client_that_does_not_read_is_closed(self):
         daemon = Daemon(self, expect=["does not read"])
         peer = Wire(daemon)
         peer.call("acquire", name="m", kind="mutex", timeout=0)
@@ -177,7 +177,7 @@ class Limits(unittest.TestCase):
                     pass
         except (BrokenPipeError, ConnectionResetError):
             pass
-        daemon.wait_log(r"peer \d+ \(uid \d+, pid \d+\) is closed: it does not read")
+        daemon.wait_log(r"client \d+ \(uid \d+, pid \d+\) is closed: it does not read")
         Wire(daemon).call("acquire", name="m", kind="mutex", timeout=SOON)
         self.assertLess(daemon.rss(), 512 * 1024)
 
@@ -215,7 +215,7 @@ class Limits(unittest.TestCase):
         three.request("acquire", name="m", kind="mutex")
         three.call("ping")
         self.assertEqual(one.error("watch").reason, "too-many-waiters")
-        # Who waits stays when the limit falls.
+        # Present waiters stay when the limit falls.
         daemon.write_config("max-waits-per-uid = 1\n")
         daemon.reload()
         wait_until(lambda: one.call("info")["limits"]["waits_per_uid"] == 1, what="it is reloaded")
@@ -238,7 +238,7 @@ class Limits(unittest.TestCase):
         one.request("watch", name="db")
         one.call("ping")
 
-    def test_no_look_fails_because_its_user_has_many(self):
+    def test_no_scan_fails_because_its_user_has_many(self):
         daemon = Daemon(self, config="max-scans-per-uid = 2\n")
         Wire(daemon).call("create", name="db")
         peers = [Wire(daemon) for _ in range(40)]
@@ -263,22 +263,22 @@ class Limits(unittest.TestCase):
         self.assertEqual(peers[0].recv()["result"]["name"], "m")
 
     def scan(self, daemon):
-        """A peer with 16 scans of which the first has been answered."""
+        """A client with 16 scans, after the answer to the first one."""
         peer = Wire(daemon)
         for id in range(16):
             peer.send_line({"id": id, "method": "fsck", "params": {"name": f"db{id}"}})
         self.assertEqual(peer.recv()["id"], 0)
         return peer
 
-    def test_scans_of_who_hangs_up_are_given_up(self):
+    def test_scans_of_a_client_that_hangs_up_are_cancelled(self):
         daemon = Daemon(self, "--max-scans-per-uid", "16")
         daemon.wait_broker()
         self.scan(daemon).hang_up()
-        daemon.wait_log(r"refused fsck of db15: peer \d+, .* cancelled: its connection has ended")
-        # But for the one that had begun.
-        daemon.wait_log(r"refused fsck of db1: peer \d+, .* no-such-lock")
+        daemon.wait_log(r"refused fsck of db15: client \d+, .* cancelled: its connection has ended")
+        # One had begun, and goes on.
+        daemon.wait_log(r"refused fsck of db1: client \d+, .* no-such-lock")
 
-    def test_scans_of_who_has_only_said_all_are_answered(self):
+    def test_scans_of_a_half_closed_client_are_answered(self):
         daemon = Daemon(self, "--max-scans-per-uid", "16")
         daemon.wait_broker()
         peer = self.scan(daemon)
@@ -303,7 +303,7 @@ class Limits(unittest.TestCase):
                          "too-many-locks")
         Wire(daemon).call("acquire", name="c", kind="mutex", timeout=0)
 
-    def test_peers_of_a_uid_are_bounded(self):
+    def test_clients_of_a_uid_are_bounded(self):
         daemon = Daemon(self, "--max-connections-per-uid", "3", expect=["connections are refused"])
         peers = [Wire(daemon) for _ in range(3)]
         for peer in peers:
@@ -320,7 +320,7 @@ class Limits(unittest.TestCase):
         wait_until(lambda: peers[1].call("info")["counts"]["connections"] == 2)
         self.assertEqual(Wire(daemon).call("ping"), {})
 
-    def test_many_peers_each_with_a_hold(self):
+    def test_many_clients_each_with_a_hold(self):
         daemon = Daemon(self)
         watcher = Wire(daemon)
         peers = [Wire(daemon) for _ in range(300)]
@@ -378,7 +378,7 @@ class Channels(unittest.TestCase):
         self.assertIn(f"user {self.ALICE} uses", alice[0].call("explain", name="db")["text"])
         bob = self.user(self.BOB)
         lock = bob.call("acquire", name="db", timeout=0)["lock"]
-        # Who has no channel is not refused when the slot is free, and stops nobody behind it.
+        # A user without a channel is not refused when the slot is free, and stops no waiter behind it.
         waits = alice[0].request("acquire", name="db")
         alice[0].call("ping")
         behind = bob.request("acquire", name="db")
@@ -428,7 +428,7 @@ class OutOfFiles(unittest.TestCase):
         asked = [peer.request("ping") for peer in peers[2:]]
         cpu, began = daemon.cpu(), time.monotonic()
         while time.monotonic() - began < 0.5:
-            first.call("ping")  # those who are in are served
+            first.call("ping")  # connected clients are served
             self.assertTrue(peers[4].quiet(0.05))
         self.assertLess(daemon.cpu() - cpu, 0.25)
         self.assertEqual(len(list(daemon.log().split("no client can be accepted"))), 2)

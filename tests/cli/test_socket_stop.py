@@ -63,7 +63,7 @@ class Stop(unittest.TestCase):
         holder.hang_up()
         daemon.wait_exit()
 
-    def test_after_the_stop_timeout_the_rest_is_taken(self):
+    def test_after_the_stop_timeout_the_remaining_holds_end(self):
         daemon = Daemon(self, "--stop-timeout", "0.3", expect=["the stop timeout has passed", "warning: lost "])
         holder = Wire(daemon)
         lock = holder.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
@@ -89,7 +89,7 @@ class Stop(unittest.TestCase):
         daemon.wait_exit()
         daemon.wait_log("SIGTERM again: stopping at once")
 
-    def test_peers_in_every_state(self):
+    def test_clients_in_every_state(self):
         daemon = Daemon(self, "--stop-timeout", "0.2", expect=["the stop timeout has passed", "warning: lost "])
         peers = [Wire(daemon) for _ in range(20)]
         peers[0].call("create", name="db", slots=3)
@@ -104,7 +104,7 @@ class Stop(unittest.TestCase):
         for peer in peers:
             peer.wait_closed()
 
-    def test_a_peer_that_goes_on_asking_does_not_delay_it(self):
+    def test_a_client_that_goes_on_asking_does_not_delay_it(self):
         daemon = Daemon(self, "--max-scans-per-uid", "1")
         peers = [Wire(daemon) for _ in range(4)]
         over = threading.Event()
@@ -119,7 +119,7 @@ class Stop(unittest.TestCase):
 
     @staticmethod
     def go_on_asking(sock, over):
-        """Until the daemon hangs up; what it answers is read and forgotten."""
+        """Sends requests until the daemon hangs up, and ignores its answers."""
         lines = b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"%s"}\n' % (n, method)
                          for n, method in enumerate([b"ping", b"info", b"explain"] * 500))
         lines = lines.replace(b'"explain"', b'"explain","params":{"name":"db"}')
@@ -167,7 +167,7 @@ class Crash(unittest.TestCase):
 
 
 class Reload(unittest.TestCase):
-    def test_what_can_change_changes(self):
+    def test_a_reload_changes_limits_and_rules(self):
         daemon = Daemon(self, config="max-locks-per-connection = 1\n")
         peer = Wire(daemon)
         peer.call("acquire", name="a", kind="mutex", timeout=0)
@@ -184,7 +184,7 @@ class Reload(unittest.TestCase):
         self.assertEqual(notices.count("READY=1"), 2)
         self.assertLess(notices.index("RELOADING=1"), len(notices) - notices[::-1].index("READY=1"))
 
-    def test_what_cannot_change_is_said_each_time(self):
+    def test_an_option_that_needs_a_restart_is_logged_at_each_reload(self):
         daemon = Daemon(self, config="heartbeat = 10\n", expect=["heartbeat"])
         daemon.write_config("heartbeat = 11\nmax-waits-per-connection = 7\n")
         for times in (1, 2):
@@ -211,7 +211,7 @@ class Reload(unittest.TestCase):
             wait_until(lambda: daemon.log().count("reloaded") == times)
         self.assertEqual(peer.call("verify", lock=lock)["lock"], lock)
 
-    def test_limits_of_peers(self):
+    def test_limits_of_clients(self):
         daemon = Daemon(self, config="max-connections-per-uid = 1\n")
         first = Wire(daemon)
         first.call("ping")

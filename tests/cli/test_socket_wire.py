@@ -1,4 +1,4 @@
-"""The wire as a peer with nothing but a socket sees it: what is taken, what is refused, and how."""
+"""The wire as a client with nothing but a socket sees it: requests that are accepted, and errors of others."""
 
 import grp
 import json
@@ -219,7 +219,7 @@ class Requests(WireCase):
                 self.assertEqual(self.peer.error("release", lock=wrong).reason, "not-held")
         self.assertEqual(self.peer.call("verify", lock=lock)["lock"], lock)
 
-    def test_another_peer_may_verify_but_not_release(self):
+    def test_another_client_may_verify_but_not_release(self):
         lock = self.peer.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
         other = Wire(self.daemon)
         self.assertEqual(other.call("verify", lock=lock)["name"], "m")
@@ -269,14 +269,14 @@ class Looking(WireCase):
         self.peer.call("acquire", name="m", kind="mutex", timeout=0)
         self.peer.hang_up()
         self.daemon.wait_log(r"requested m: .*who job\\x0a7")
-        self.daemon.wait_log(r"granted m: lock \d+, peer \d+, uid \d+, pid \d+, waited ")
+        self.daemon.wait_log(r"granted m: lock \d+, client \d+, uid \d+, pid \d+, waited ")
         self.daemon.wait_log(r"refused m: .*would-block")
         self.daemon.wait_log(r"released m: .*held \d")
-        self.daemon.wait_log(r"released m: .*its peer has ended")
+        self.daemon.wait_log(r"released m: .*its client has disconnected")
 
 
 class Users(unittest.TestCase):
-    """Peers of another uid; only root can be one."""
+    """Clients of another uid; only root can be one."""
 
     NOBODY = 65534
 
@@ -304,7 +304,7 @@ class Users(unittest.TestCase):
         return reply
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
-    def test_who_may_do_what(self):
+    def test_administration_needs_the_admin_group(self):
         group = grp.getgrgid(0).gr_name
         daemon = Daemon(self, "--socket-mode", "0666", "--admin-group", group)
         os.chmod(daemon.dir, 0o711)
@@ -327,7 +327,7 @@ class Users(unittest.TestCase):
                 if reason == "permission-denied":
                     self.assertIn(f"only root, the daemon's user and group {group} may",
                                   reply["error"]["message"])
-                    daemon.wait_log(rf"denied {method}( with \w+)? of \w+: peer \d+, uid {self.NOBODY}, pid \d+: only root")
+                    daemon.wait_log(rf"denied {method}( with \w+)? of \w+: client \d+, uid {self.NOBODY}, pid \d+: only root")
         reply = self.as_user(daemon, [], "size", name="db")
         self.assertEqual(reply["result"]["slots"], 1)
         self.assertEqual(self.as_user(daemon, [], "explain", name="db")["result"]["verdict"], "full")
@@ -347,7 +347,7 @@ class Journal(unittest.TestCase):
     def test_changes_of_semaphores(self):
         daemon = Daemon(self)
         peer = Wire(daemon)
-        who = rf"peer \d+, uid {os.getuid()}, pid {os.getpid()}"
+        who = rf"client \d+, uid {os.getuid()}, pid {os.getpid()}"
         peer.call("create", name="db", slots=3)
         daemon.wait_log(f"info: requested create of db: {who}, 3 slots$")
         daemon.wait_log(f"info: done create of db: {who}, 3 slots$")
@@ -359,26 +359,26 @@ class Journal(unittest.TestCase):
         self.assertEqual(peer.error("destroy", name="db").reason, "no-such-lock")
         daemon.wait_log(f"info: refused destroy of db: {who}, no-such-lock$")
 
-    def test_what_is_asked_of_a_change_is_said(self):
+    def test_the_parameters_of_a_change_are_logged(self):
         daemon = Daemon(self, "--log-level", "debug")
         peer = Wire(daemon)
         peer.call("create", name="db", slots="unlimited", exist_ok=True)
-        daemon.wait_log("info: requested create of db: peer .*, unlimited, may exist$")
-        daemon.wait_log("info: done create of db: peer .*, unlimited$")
+        daemon.wait_log("info: requested create of db: client .*, unlimited, may exist$")
+        daemon.wait_log("info: done create of db: client .*, unlimited$")
         peer.call("resize", name="db", slots=4, order="ascending", wait=1.5)
-        daemon.wait_log("info: requested resize of db: peer .*, to 4 slots, ascending, waits 1.500 s for holders$")
-        daemon.wait_log("info: done resize of db: peer .*, 4 slots: .")
+        daemon.wait_log("info: requested resize of db: client .*, to 4 slots, ascending, waits 1.500 s for holders$")
+        daemon.wait_log("info: done resize of db: client .*, 4 slots: .")
         peer.call("resize", name="db", remove=2, overshoot=7)
-        daemon.wait_log("info: requested resize of db: peer .*, removes 2, overshoot 7$")
-        daemon.wait_log("info: done resize of db: peer .*, 2 slots$")
+        daemon.wait_log("info: requested resize of db: client .*, removes 2, overshoot 7$")
+        daemon.wait_log("info: done resize of db: client .*, 2 slots$")
         peer.error("resize", name="db", add=9999)
-        daemon.wait_log("info: requested resize of db: peer .*, adds 9999$")
-        daemon.wait_log("info: refused resize of db: peer .*, target 10001 slots, 2 slots, invalid-params: ")
+        daemon.wait_log("info: requested resize of db: client .*, adds 9999$")
+        daemon.wait_log("info: refused resize of db: client .*, target 10001 slots, 2 slots, invalid-params: ")
         peer.call("size", name="db")
-        daemon.wait_log(r"debug: requested size of db: peer \d+, uid \d+, pid \d+$")
-        daemon.wait_log(r"debug: done size of db: peer \d+, uid \d+, pid \d+, 2 slots$")
+        daemon.wait_log(r"debug: requested size of db: client \d+, uid \d+, pid \d+$")
+        daemon.wait_log(r"debug: done size of db: client \d+, uid \d+, pid \d+, 2 slots$")
 
-    def test_a_change_is_told_to_its_end_though_its_peer_is_gone(self):
+    def test_a_change_is_logged_to_its_end_though_its_client_is_gone(self):
         daemon = Daemon(self)
         peer, other = Wire(daemon), Wire(daemon)
         peer.call("create", name="db", slots=1)
@@ -386,11 +386,11 @@ class Journal(unittest.TestCase):
         other.request("destroy", name="db", wait=None)
         peer.notification("revoked")
         other.hang_up()
-        daemon.wait_log("info: left destroy of db: peer .*, its peer has ended$")
+        daemon.wait_log("info: left destroy of db: client .*, its client has disconnected$")
         other = Wire(daemon)
         other.send_line({"id": 1, "method": "create", "params": {"name": "new", "slots": 300}})
         other.hang_up()
-        daemon.wait_log("info: done create of new: peer .*, 300 slots$")
+        daemon.wait_log("info: done create of new: client .*, 300 slots$")
 
 
 class Rules(unittest.TestCase):
@@ -403,7 +403,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(caught.exception.reason, "permission-denied")
         self.assertIn("secret-1", caught.exception.message)
         self.assertIn("an access rule denies it", caught.exception.message)
-        daemon.wait_log(rf"denied create of secret-1: peer \d+, uid {os.getuid()}, pid {os.getpid()}: an access")
+        daemon.wait_log(rf"denied create of secret-1: client \d+, uid {os.getuid()}, pid {os.getpid()}: an access")
         self.assertEqual(peer.error("acquire", name="secret-1").reason, "permission-denied")
         daemon.wait_log(r"denied acquire of secret-1: ")
         self.assertEqual(peer.error("info").reason, "permission-denied")

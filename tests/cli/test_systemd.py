@@ -33,7 +33,7 @@ class Systemd(unittest.TestCase):
         for name in SUBSTITUTED:
             shutil.copy(BUILT / name, self.units)
         shutil.copy(SOURCE / "lockbrokerd.socket", self.units)
-        # Of the system's own, what every unit asks for.
+        # The one unit of the system that every unit requires.
         (self.units / "sysinit.target").write_text("[Unit]\nDescription=stub\n")
         for unit in self.units.iterdir():
             for program in re.findall(r"^Exec\w+=(\S+)", unit.read_text(), re.M):
@@ -75,7 +75,7 @@ class Systemd(unittest.TestCase):
         self.assertRegex(unit, r"(?m)^MemoryMax=1G$")
         self.assertNotRegex(unit, r"(?m)^MemoryHigh=")
 
-    def test_peers_keep_their_uids(self):
+    def test_clients_keep_their_uids(self):
         unit = (self.units / "lockbrokerd.service").read_text()
         self.assertNotRegex(unit, r"(?m)^(PrivateUsers|DynamicUser)=")
 
@@ -91,7 +91,7 @@ class Systemd(unittest.TestCase):
         self.assertRegex(groups, r"(?m)^lockbroker-admin:")
 
     def test_folders(self):
-        # Whom they belong to needs root and the users of the host; here all is ours.
+        # To set the owners needs root and the users of the host. Here this user owns all.
         own = f" {os.getuid()} {os.getgid()} "
         text = (SOURCE / "tmpfiles.d/lockbroker.conf").read_text()
         text, count = re.subn(r" (root root|lockbroker lockbroker) ", own, text)

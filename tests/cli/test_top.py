@@ -1,4 +1,4 @@
-"""lockbroker top on a terminal whose screen is read: what it shows, what its keys do, what goes wrong."""
+"""lockbroker top on a terminal whose screen is read: its display, its keys, and its errors."""
 
 import os
 import re
@@ -173,7 +173,7 @@ class Shown(Rows):
         screen.wait_row("^needs 40x10, q:quit$")
         screen.resize(80, 9)
         screen.wait_row("^needs 40x10")
-        # What is not seen is not answered: the question is still there.
+        # A key does not answer a question that is not on the screen. The question is still there.
         screen.resize(80, 24)
         screen.type("g")
         screen.wait_row("^Close db")
@@ -206,7 +206,7 @@ class Shown(Rows):
                     self.assertNotRegex(screen.text, r"\x1b\[[0-9;]*3[0-7]m")
                 self.quit(screen)
 
-    def test_what_is_missing_is_said(self):
+    def test_missing_rows_and_silent_hosts_are_shown(self):
         self.fake.script["list"] = lambda request, connection: {
             **self.fake.on_list(request, connection), "more": 5, "silent_hosts": ["west", "east"]}
         self.fake.script["show"] = lambda request, connection: {**self.fake.on_show(request, connection), "more": 7}
@@ -297,7 +297,7 @@ class Keys(Rows):
         self.into_rows(screen)
         screen.type("G")
         screen.wait_row(r"^Grant db to bob at once, without a slot\? \[y/N\]$")
-        # He who was asked about is granted, whoever is selected by then.
+        # The waiter of the question is granted, even if another row is selected by then.
         self.fake.semaphores["db"]["rows"].insert(1, row("waiting", "w-0", position=1, who="ann", name="db"))
         screen.wait_row("ann")
         screen.type("y")
@@ -333,7 +333,7 @@ class Keys(Rows):
         screen.wait_row("^no waiters$")
         self.quit(screen)
 
-    def test_what_is_refused_is_said(self):
+    def test_a_refusal_is_shown(self):
         screen = self.start()
         self.fake.refusal = error(10, "permission-denied", "the group lockbroker-admin may")
         screen.type("+")
@@ -368,7 +368,7 @@ class Trouble(Rows):
         screen.wait_row("^no semaphore is selected$")
         self.quit(screen)
 
-    def test_what_is_not_known_yet_is_not_said_to_be_nothing(self):
+    def test_an_unknown_number_is_not_shown_as_zero(self):
         self.fake.script["list"] = None
         screen = Screen(self, self.fake, "top")
         screen.wait_row("^lockbrokerd has not answered for")

@@ -1,8 +1,8 @@
 /*
- * Fuzz target: a script of three peers, the clock and the broker, one action in each line. It runs
+ * Fuzz target: a script of three clients, the clock and the broker, one action in each line. It runs
  * over the real peer room, the engine and the broker in memory, in virtual time:
  *
- *	A{"id":1,...}	peer A sends the rest of the line and LF; B and C too
+ *	A{"id":1,...}	client A sends the rest of the line and LF; B and C too
  *	a{"id":		the same without LF
  *	!A  /A  <A	A hangs up, ends its sending side, reads its input
  *	+500		half a second passes
@@ -10,8 +10,8 @@
  *	~b  ~u		an alarm begins, ends
  *	*		the daemon is told to stop
  *
- * An @ in sent bytes stands for the last lock that was read. It must not crash. A peer gets only
- * messages. When all peers have hung up, the engine comes to rest and holds no queue.
+ * An @ in sent bytes stands for the last lock that was read. It must not crash. A client gets only
+ * messages. When all clients have hung up, the engine comes to rest and holds no queue.
  *
  *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_peer
  *	tests/fuzz/fuzz_peer -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/peer
@@ -281,7 +281,7 @@ end(void)
 	}
 	memory_world_block(world, false);
 	pass_time(60 * NSEC_PER_SEC);
-	must(peers_count(peers) == 0, "a peer is left");
+	must(peers_count(peers) == 0, "a client is left");
 	must(lock_quiet(engine), "the engine does not come to rest");
 	memory_world_each(world, is_left, NULL);
 	peers_free(peers);

@@ -1,6 +1,6 @@
-"""Peers that send random requests, from a seed.
+"""Clients that send random requests, from a seed.
 
-Every request gets one answer, as described. When all peers have hung up, nothing is left.
+Every request gets one answer, as described. When all clients have hung up, nothing is left.
 """
 
 import os
@@ -93,7 +93,7 @@ class Peer:
             self.wire.socket.shutdown(socket.SHUT_WR)
             self.wire.wait_closed()
             self.read()
-            # A peer that ended its side is owed all but its acquires.
+            # A client that ended its side is owed all but its acquires.
             assert not set(self.asked.values()) - {"acquire"}, self.asked
         elif self.dice.random() < 0.3:
             self.wire.send_bytes(b'{"id":1,"method":')
@@ -101,7 +101,7 @@ class Peer:
 
 
 def chaos(test, daemons, seed, steps):
-    """Lets peers loose on daemons of one broker, which is empty."""
+    """Lets clients loose on daemons of one broker, which is empty."""
     print(f"LOCKBROKER_TEST_SEED={seed}")
     dice = random.Random(seed)
     watchers = [Wire(daemon) for daemon in daemons]
@@ -128,7 +128,7 @@ def chaos(test, daemons, seed, steps):
         wait_until(lambda: not any(watcher.call("info")["counts"][count]
                                    for count in ("holds", "waiting", "in_flight")), 20)
         counts = watcher.call("info")["counts"]
-        # Claims of peers that left meanwhile are released without having been granted.
+        # Claims of clients that left meanwhile are released without having been granted.
         test.assertLessEqual(counts["granted"], counts["released"], counts)
         test.assertGreater(counts["granted"], steps / 250, "so little happened that it shows nothing")
         for name in MUTEXES:

@@ -175,11 +175,11 @@ class Network:
         self._set([(sender, receiver)], "reject with tcp reset")
 
     def split(self, left, right):
-        """No host at one side hears one at the other; all at once."""
+        """Drops all packets between the two sides, all at once."""
         self._set(self._between(left, right), "drop")
 
     def break_off(self, left, right):
-        """As split, and senders hear it at once."""
+        """As split, but senders get a TCP reset at once."""
         self._set(self._between(left, right), "reject with tcp reset")
 
     def slow(self, sender, receiver, seconds):

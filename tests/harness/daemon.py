@@ -33,7 +33,7 @@ WAYS = (CLAIM,) if os.environ.get("CLAIM") else ("exclusive-queue", "consumer")
 
 # Lines that no log may have, even if a test expects them.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")
-# Lines of level warning or worse (daemon/base/log.c), and what is said before there is a log.
+# Lines of level warning or worse (daemon/base/log.c), and messages before there is a log.
 TROUBLE = re.compile(r"^(?:<[0-4]>|\d{4}-\S+Z (?:error|warning): |lockbrokerd: )")
 # Not the caller's: a daemon under test listens to its own options alone.
 FOREIGN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID",
@@ -41,7 +41,7 @@ FOREIGN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LIST
 
 
 def clean_environment(**more):
-    """The environment without what would make a program of ours speak to somebody else."""
+    """The environment without the variables that make our programs speak to another daemon or manager."""
     env = {k: v for k, v in os.environ.items()
            if k not in FOREIGN and not k.startswith("LOCKBROKER_")}
     env.update(more)
@@ -92,7 +92,7 @@ class Daemon:
             self.start()
 
     def write_config(self, text):
-        """Replaces the configuration file (but for the broker); reload() makes it be read."""
+        """Replaces the configuration file, except for the broker. reload() makes the daemon read it."""
         with open(self.config_path, "w", encoding="utf-8") as file:
             file.write(self.config_head + text)
         os.chmod(self.config_path, 0o600)
@@ -179,7 +179,7 @@ class Daemon:
                 peer.hang_up()
         wait_until(answers, within, "the broker answers")
 
-    # ---- looking at it ----
+    # ---- its state ----
 
     def _stat_state(self):
         with open(f"/proc/{self.pid}/stat", encoding="ascii", errors="replace") as file:

@@ -1,8 +1,8 @@
-"""Many peers acquire the slots of one semaphore, and their reports are checked.
+"""Many clients acquire the slots of one semaphore, and their reports are checked.
 
-Each peer reads CLOCK_MONOTONIC after its grant and before it releases or hangs up. Each reported span therefore lies
+Each client reads CLOCK_MONOTONIC after its grant and before it releases or hangs up. Each reported span therefore lies
 within the hold. Two spans of one slot that overlap are two holders of one lock. So are more spans at once than slots.
-Some peers hang up during their acquire. A slot that such an acquire got must become free again.
+Some clients hang up during their acquire. A slot that such an acquire got must become free again.
 """
 
 import os
@@ -20,7 +20,7 @@ USUAL = ("would-block", "timeout", "contended")
 
 
 class Hammerer(threading.Thread):
-    """One peer: connects anew whenever it has hung up."""
+    """One client: connects anew whenever it has hung up."""
 
     def __init__(self, daemon, name, seed, until, kind="semaphore"):
         super().__init__(daemon=True)
@@ -98,7 +98,7 @@ def overlaps(spans):
 
 
 def hammer(test, daemons, name, slots, peers_each, seconds, kind="semaphore"):
-    """Lets them hammer, and fails the test when what they saw cannot be."""
+    """Runs the clients, and fails the test if their observations are impossible."""
     print(f"HAMMER_SEED={SEED}")
     until = time.monotonic() + seconds
     peers = [Hammerer(daemon, name, SEED + i, until, kind)
@@ -107,7 +107,7 @@ def hammer(test, daemons, name, slots, peers_each, seconds, kind="semaphore"):
         peer.start()
     for peer in peers:
         peer.join(seconds + 60)
-        test.assertFalse(peer.is_alive(), "a peer hangs")
+        test.assertFalse(peer.is_alive(), "a client hangs")
     test.assertEqual([peer.failure for peer in peers if peer.failure], [])
 
     vanished = sum(Wire(daemon).call("info")["counts"]["holder_queues_lost"] for daemon in daemons)
@@ -115,7 +115,7 @@ def hammer(test, daemons, name, slots, peers_each, seconds, kind="semaphore"):
     report(peers, spans, vanished, seconds)
     wrong = [pair for slot in range(1, slots + 1)
              for pair in overlaps([span for span in spans if span[2] == slot])]
-    # What an old server's deletion by name let through is counted apart (daemon/broker/broker.h).
+    # An old server deletes by name (daemon/broker/broker.h). Violations by that are counted apart.
     test.assertLessEqual(len(wrong), vanished, wrong[:5])
     if not vanished:
         test.assertLessEqual(most_at_once(spans), slots)

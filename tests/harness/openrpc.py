@@ -42,7 +42,7 @@ class OpenRPC:
         return names is None or len(params.keys() & set(names)) == 1
 
     def check_reply(self, method, message):
-        """method: what was asked; None when the request was none, or not ours to know."""
+        """method: of the request. None: the request was invalid, or is unknown here."""
         if message.keys() not in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"}):
             raise Mismatch(f"neither result nor error: {message}")
         if "error" in message:

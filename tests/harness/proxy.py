@@ -3,10 +3,10 @@
 	proxy = Proxy(self, rabbit.port)
 	daemon = Daemon(self, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
 
-	proxy.cut()		# reads, writes and closes nothing; new connections get no byte
+	proxy.cut()		# freezes all connections, and new ones too
 	proxy.mend()		# delivers the bytes sent meanwhile
-	proxy.strand()		# cuts the present connections for good; the broker still gets
-				# heartbeats on them and keeps them; new ones are not cut
+	proxy.strand()		# cuts the present connections, but not new ones, for good;
+				# the broker still gets heartbeats on them
 	proxy.abandon()		# ends those heartbeats
 	proxy.end_but_first()	# ends all connections but the oldest, a daemon's lock connection
 """
@@ -49,7 +49,7 @@ class Proxy:
         self.is_cut = False
         self.beating = False
         self.stopped = False
-        self.last_from_broker = 0.0  # CLOCK_BOOTTIME at which its last bytes were passed on
+        self.last_from_broker = 0.0  # CLOCK_BOOTTIME at which its last bytes were forwarded
         self.failure = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()

@@ -79,9 +79,9 @@ def in_root(root, argv):
 
 
 def free_ports(count):
-    """Ports that nobody uses now, below the range from which the kernel takes those of outgoing
-    connections: a client that tries to connect while the node is down could get the node's own
-    port there, connect to itself, and keep the node from coming back."""
+    """Unused ports below the range for outgoing connections. From that range the kernel could give the port of a node
+    that is down to a client that tries to connect. The client would connect to itself, and the node could not
+    start again."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
         low = int(f.read().split()[0])
     held = []
@@ -172,11 +172,13 @@ LOCALHOST = Host("localhost", "127.0.0.1")
 
 
 class Rabbit:
-    """One node. directory: where it lives (made when missing, kept); None: a temporary one that is
-    removed by close(). config: more lines of rabbitmq.conf; plugins: what to enable; tls: listen for
-    TLS too, with a certificate for the names in san; env: more of the node's environment; join: a node
-    whose cluster it joins at its first start, and which must run then and, on the same host, end after
-    it; host: where it lives; erl_args: more arguments of the Erlang VM."""
+    """One node.
+
+    directory: of the node. It is made if it is missing, and kept. None: a temporary one, which close() removes.
+    config: more lines of rabbitmq.conf. plugins: to enable. env: more of the node's environment. host: of the node.
+    tls: listen for TLS too, with a certificate for the names in san. erl_args: more arguments of the Erlang VM.
+    join: a running node whose cluster this one joins at its first start. On the same host it must end after this one.
+    """
 
     def __init__(self, directory=None, config="", plugins=(), tls=False,
                  san="DNS:localhost,IP:127.0.0.1", env=None, join=None, host=LOCALHOST, erl_args=""):
@@ -235,7 +237,7 @@ class Rabbit:
         return f"amqps://guest:guest@localhost:{self.tls_port}"
 
     def variables(self):
-        """What `run` puts into the environment."""
+        """The variables that `run` adds to the environment."""
         env = {"LOCKBROKER_AMQP_URL": self.url, "LOCKBROKER_RABBIT_DIR": self.directory,
                "LOCKBROKER_RABBIT_NODE": self.node,
                "LOCKBROKER_RABBIT_PY": os.path.abspath(__file__)}
@@ -292,7 +294,7 @@ class Rabbit:
         return self
 
     def stop(self):
-        """In order: its clients are told (320)."""
+        """Stops it in order: its clients get a connection.close (320)."""
         self._end("beam", signal.SIGTERM)
         if not self.clustered:
             self._end_epmd()
@@ -475,7 +477,7 @@ class Rabbit:
             want = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
             if soft == resource.RLIM_INFINITY or soft != want:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (want, hard))
-            # Nobody would be left to end it when this process is killed. It is the starting thread's
+            # The node ends when this process is killed, as no other one would end it. It is the starting thread's
             # end that counts: start a temporary node from one that lives as long.
             if self.temporary:
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG

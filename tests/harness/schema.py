@@ -50,13 +50,13 @@ def bound(measure, fits, words):
 
 class Schema:
     def __init__(self, document, closed=False):
-        """document: where "$ref": "#/..." looks. closed: an object that has its properties listed
-        has no others, even when its schema would allow them."""
+        """document: the root to which "$ref": "#/..." refers. closed: an object whose schema lists properties has no
+        others, even if the schema allows them."""
         self.document = document
         self.closed = closed
 
     def resolve(self, node):
-        """What a {"$ref": ...} stands for; anything else is itself."""
+        """The node that {"$ref": ...} refers to, or the node itself."""
         while isinstance(node, dict) and "$ref" in node:
             ref, node = node["$ref"], self.document
             for word in ref.removeprefix("#/").split("/"):

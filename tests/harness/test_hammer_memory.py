@@ -1,4 +1,4 @@
-"""Peers of one daemon acquire three slots without a RabbitMQ, and hang up at any moment.
+"""Clients of one daemon acquire three slots without a RabbitMQ, and hang up at any moment.
 
 The registry alone arbitrates, because the broker lets a connection declare its own queue again.
 """

@@ -101,14 +101,14 @@ class Messages(unittest.TestCase):
 
 
 class Logs(unittest.TestCase):
-    def test_what_is_trouble(self):
+    def test_trouble_in_a_log_is_found(self):
         for line in ("2026-01-01T00:00:00.000Z warning: x", "2026-01-01T00:00:00.000Z error: x",
                      "<4>x", "lockbrokerd: --socket: too long"):
             self.assertRegex(line, TROUBLE)
         for line in ("2026-01-01T00:00:00.000Z info: warning: x", "<6>x"):
             self.assertNotRegex(line, TROUBLE)
 
-    def test_what_is_fatal(self):
+    def test_fatal_lines_of_a_log_are_found(self):
         for line in ("lockbrokerd: a.c:3: f: Assertion `x' failed.",
                      "==1==ERROR: AddressSanitizer: heap-use-after-free",
                      "==1==ERROR: LeakSanitizer: detected memory leaks",

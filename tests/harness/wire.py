@@ -1,13 +1,13 @@
-"""A peer with a socket alone: it sends lines and receives parsed lines. Every wait has a deadline.
+"""A client with a socket alone: it sends lines and receives parsed lines. Every wait has a deadline.
 
 Every received message is checked against protocol/openrpc.json. A request that does not match the description must
 not succeed.
 
-	peer = Wire(daemon)			# closed at the end of the test
-	held = peer.call("acquire", name="db", timeout=0)
-	first = peer.request("size", name="db")	# pipelining: only sends
-	peer.answer(first)			# the answer to that request, early or late
-	peer.notification("lost", within=1)
+	client = Wire(daemon)			# closed at the end of the test
+	held = client.call("acquire", name="db", timeout=0)
+	first = client.request("size", name="db")	# pipelining: only sends
+	client.answer(first)			# the answer to that request, early or late
+	client.notification("lost", within=1)
 """
 
 import collections
@@ -48,7 +48,7 @@ class Wire:
         self.rest = b""
         self.replies = collections.deque()
         self.notifications = collections.deque()
-        self.methods = {}  # by id: what was asked, and whether it may succeed
+        self.methods = {}  # by id: the method, and whether the request is valid
         self.last_id = 0
 
     # ---- out ----
@@ -58,7 +58,7 @@ class Wire:
         self.socket.sendall(data)
 
     def send_line(self, line):
-        """line: text, bytes, or what is to be made into JSON; LF is added."""
+        """line: text, bytes, or an object for JSON. LF is added."""
         if not isinstance(line, (str, bytes)):
             line = json.dumps(line)
         if isinstance(line, str):
@@ -172,7 +172,7 @@ class Wire:
             (self.notifications if "method" in message else self.replies).append(message)
 
     def wait_closed(self, within=WITHIN):
-        """Waits for the daemon to close; what comes before that is kept."""
+        """Waits for the daemon to close, and keeps the messages before that."""
         end = time.monotonic() + within
         try:
             while (message := self._read_message(end)) is not None:

@@ -1,7 +1,7 @@
-"""The hostile user: what an unprivileged peer can do within every configured limit.
+"""The hostile user: attacks of an unprivileged client within every configured limit.
 
-Each attack is a function of a Hostile. It says `ready` when it has what it wanted, or as much as it is given,
-and then goes on until it is killed.
+Each attack is a function of a Hostile. It says `ready` when it has all that it wanted, or all that the daemon gives
+it. Then it goes on until it is killed.
 """
 
 import json
@@ -74,7 +74,7 @@ class Hostile:
         return made
 
     def want(self, peer):
-        """What its connection is to be watched for."""
+        """Tells epoll the events that the connection waits for."""
         if peer.socket.fileno() in self.peers:
             self.poll.modify(peer.socket, (select.EPOLLIN if peer.reads else 0)
                              | (select.EPOLLOUT if peer.out else 0))
@@ -123,7 +123,7 @@ class Hostile:
         self.user.set_ready()
 
     def keep_busy(self, peers, asks, per_peer):
-        """Keeps per_peer requests of each peer unanswered: asks(peer) makes one."""
+        """Keeps per_peer requests of each client unanswered: asks(peer) makes one."""
         for peer in peers:
             for _ in range(per_peer):
                 asks(peer)
@@ -223,7 +223,7 @@ def queries(it):
 
 
 def rows(it):
-    """Thousands who wait for one lock, with long words, and as many who want to see all of them."""
+    """Thousands of waiters for one lock, with long words, and as many requests to show them all."""
     for peer in it.connect(18):
         for _ in range(1000):
             peer.ask("acquire", name="hostile/line", kind="mutex", who="x" * 256, why="y" * 256, command="z" * 256)
@@ -273,7 +273,7 @@ def locks(it):
 
 
 def awaits(it):
-    """Awaits of slots that nobody takes: as many as one user may have waiting."""
+    """Awaits of slots that stay free: as many as one user may have waiting."""
     for at, peer in enumerate(it.connect(20)):
         for slot in range(1, 1001):
             peer.ask("await", name=f"hostile/{at}", slot=slot, state="busy")
@@ -298,7 +298,7 @@ def priorities(it):
 
 
 def waiters(it):
-    """Thousands who wait for a lock that goes from one to the next, and want to hear at which place."""
+    """Thousands of waiters for a lock that goes from one to the next, with notices of their positions."""
     peers = it.connect(19, keep=True)
     for peer in peers:
         for _ in range(1000):

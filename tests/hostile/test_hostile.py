@@ -1,21 +1,20 @@
 """One hostile user, one honest user, over every limit that there is.
 
-The honest user holds locks, and takes and gives back free slots all the time. Alone at first; then, with the
-same daemon, beside the hostile user, from the first byte of that until the daemon has cleaned up behind it. Of
-each attack:
+The honest user holds locks, and acquires and releases free slots all the time. It is alone at first. Then it uses the
+same daemon beside the hostile user, from the attack's first byte until the daemon has cleaned up. During each attack:
 
-- no hold of the honest user is lost or suspect, and no lease of it ends;
-- none of its acquires of a free slot is refused;
-- its 99th percentile is at most RATIO_MOST times what it was alone, or FLOOR, and ALONE_MOST counts as what it
-  was alone when the machine is so busy that it was more (no slower than alone is not too slow, even then);
-- the daemon's memory stays below MEMORY_MOST.
+- No hold of the honest user is lost or suspect, and no lease of it ends.
+- None of its acquires of a free slot is refused.
+- Its 99th percentile is at most the largest of three values: FLOOR, the value when it was alone, and RATIO_MOST times
+  that value. That value counts as at most ALONE_MOST in the product, as the machine may be busy.
+- The daemon's memory stays below MEMORY_MOST.
 
-A latency counts from the time at which a round was due: an answer that takes a second is as many late ones as
-there are rounds a second. The time in which the daemon and the honest user could run and had no processor is
-taken off, and both run at a higher priority than the hostile user, as RabbitMQ does: the test is about the daemon
-and not about how the kernel shares processors out. FLOOR is what nobody would notice and what a busy machine does
-otherwise: a daemon that makes 0.5 ms into 19 ms passes. What was too slow, and nothing worse, is measured up to
-TRIES times, and has to be too slow each time. Memory is not judged in a build with sanitizers, which need more.
+A latency counts from the time at which a round was due. So an answer that takes a second makes all rounds of that
+second late. The time in which the daemon or the honest user was ready and had no processor is subtracted. Both, and
+RabbitMQ, have a higher priority than the hostile user: the test is not about the kernel's scheduler. FLOOR is a
+latency that no user notices, and that a busy machine causes: a daemon that makes 0.5 ms into 19 ms passes. An attack
+that is too slow, and nothing worse, is measured up to TRIES times. It fails if it is too slow each time. Memory is
+not judged in a build with sanitizers, which need more.
 
 An attack that is marked `late` may be slow, in the rounds and up to the time that the mark names, and nothing
 worse.
@@ -53,13 +52,13 @@ TABLE = [("attack", "broker", "what", "alone", "beside", "ratio", "rounds", "har
 
 
 class Late(NamedTuple):
-    """What the honest user is expected to wait too long for, though no harm may come to it."""
+    """Requests for which the honest user may wait longer, though its holds stay safe."""
     why: str
     most: float  # seconds: the 99th percentile of the latencies, whatever it was alone
     kinds: tuple = ("acquire", "connect", "wake")
 
 
-BEHIND = "RabbitMQ does the hostile user's looks first, each of which may be at 300 slots"
+BEHIND = "RabbitMQ answers the hostile user's scans first, and each may probe 300 slots"
 BEHIND_QUEUES = "RabbitMQ makes the hostile user's queues first, of which four are at it at once"
 # 12 to 62 ms on two processors, with four of them placed at a time.
 BEHIND_CONSUMERS = Late("RabbitMQ adds the hostile user's 2,211 consumers to a queue that orders them by priority", 0.1)
@@ -108,7 +107,7 @@ class Hostile(unittest.TestCase):
             self.skipTest("needs root, to be two users")
 
     def start(self, broker, elsewhere, options, files):
-        """The daemons, and what their users find there."""
+        """Starts the daemons and creates the semaphores."""
         url = "memory:"
         if broker == "rabbit":
             url = RABBIT.start().url
@@ -130,7 +129,7 @@ class Hostile(unittest.TestCase):
         return daemons, root
 
     def attack(self, attack, *options, most=None, late=None, **how):
-        """Judges one attack. most: what the hostile user must have done, so that this shows something. late: how
+        """Judges one attack. most: the least counts of the hostile user, so that the attack shows something. late: how
         slow it may be. how: as in measure()."""
         for tries in range(1, TRIES + 1):
             done, problems, slow, waits = self.measure(attack, options, late, **how)
@@ -145,12 +144,12 @@ class Hostile(unittest.TestCase):
         self.assertFalse(problems, f"{attack.__name__}:\n" + "\n".join(problems))
 
     def measure(self, attack, options, late, broker="memory", elsewhere=False, fresh=True, files=None, then=None):
-        """What the hostile user did, what is wrong, what is too slow, and what is as slow as `late` lets it be.
+        """Returns the counts of the hostile user, the problems, the slow latencies, and those that `late` allows.
 
         elsewhere: whether there is another daemon, from which the honest user is woken. fresh: whether the honest
-        user makes connections, too. files: the daemon's limit of them. then: is called with the daemon and a
-        connection of root's while the hostile user is there still, and says what is wrong; what the honest user
-        sees from then on does not count."""
+        user makes connections, too. files: the daemon's limit of them. then: a function that returns problems. It
+        gets the daemon and a connection of root's during the attack. Later observations of the honest user do not
+        count."""
         name = attack.__name__
         daemons, root = self.start(broker, elsewhere, options, files)
         honest = User(self, HONEST_UID, honest_work, daemons[0].socket, daemons[0].pid,
@@ -201,13 +200,13 @@ class Hostile(unittest.TestCase):
         return hostile.counts(), problems, slow, waits
 
     def let_pass(self):
-        """While others do what they do: from when to when."""
+        """Lets the users work for SECONDS. Returns the beginning and the end."""
         began = time.monotonic()
         time.sleep(SECONDS)
         return began, time.monotonic()
 
     def clean_up(self, root):
-        """Waits until the hostile user has left nothing behind; what is wrong."""
+        """Waits until nothing of the hostile user is left. Returns the problems."""
         counts = {}
 
         def is_clean():

@@ -1,7 +1,7 @@
-"""Processes of other users: a bare peer of the daemon, and the honest user whom nothing may harm.
+"""Processes of other users: a bare client of the daemon, and the honest user whom nothing may harm.
 
-A process is forked, gives up its rights for good, and dies with the test. What it counts is in memory that
-the test shares, and so survives its SIGKILL.
+A process is forked, gives up its rights for good, and dies with the test. Its counters are in memory that the test
+shares, and survive its SIGKILL.
 """
 
 import bisect
@@ -22,7 +22,7 @@ HOSTILE_UID, HONEST_UID = 65533, 65532
 FORK = multiprocessing.get_context("fork")
 PR_SET_PDEATHSIG = 1
 
-# The broker has less: what it does for the hostile user counts.
+# The broker has less: its work for the hostile user counts.
 NICE, BROKER_NICE = -10, -5
 WARM_UP = 40  # rounds
 # No answer for so long is a refusal, and the honest user connects anew.
@@ -97,7 +97,7 @@ class User:
         return dict(zip(self.counted, self.counters))
 
     def result(self, within):
-        """Tells it to stop; what its work returned."""
+        """Tells it to stop. Returns the result of its work."""
         self.stop_event.set()
         if not self.results.poll(within):
             raise AssertionError(f"a user's process did not stop within {within} s")
@@ -116,7 +116,7 @@ class Refused(Exception):
 
 
 class Line:
-    """A blocking peer that checks nothing: what is measured should not be Python."""
+    """A blocking client that checks nothing, as the test must not measure Python."""
 
     def __init__(self, path, within=GIVES_UP):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -200,10 +200,10 @@ class Waits:
 
 
 class Honest:
-    """Holds locks, and takes and gives back slots that are free, so many times a second.
+    """Holds locks, and acquires and releases free slots at a given rate.
 
-    Of each acquire it notes (when it was due, seconds until the grant, what kind it was). `harm` has each hold
-    that was lost or suspect, and `refused` each acquire of a free slot that was not granted: (when, what)."""
+    Of each acquire it notes (when it was due, seconds until the grant, kind). `harm` has each hold that was lost or
+    suspect. `refused` has each acquire of a free slot that was not granted: (when, reason)."""
 
     HOLDS = 3  # of each make
 
@@ -246,7 +246,7 @@ class Honest:
     # ---- what it holds ----
 
     def hold(self):
-        """Three locks on a connection that is told the lease, three on one that is not."""
+        """Three locks on a connection with notices of the lease, and three on one without."""
         self.holders = []
         self.locks = []
         for lease in (True, False):
@@ -262,7 +262,7 @@ class Honest:
         self.harm.append((time.monotonic(), what))
 
     def listen(self):
-        """What its holders are told; and whether one who heeds the lease would have stopped by now."""
+        """Reads the notifications of its holders, and notes leases that have ended by now."""
         for line in list(self.holders):
             try:
                 line.pump()

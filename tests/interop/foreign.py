@@ -66,7 +66,7 @@ class Foreign:
 
 
 class Hammering:
-    """One client that hammers (tests/harness/hammer.py) from start() on. bold: it never looks before it tries."""
+    """One client that hammers (tests/harness/hammer.py) from start() on. bold: it claims without a probe."""
 
     def __init__(self, test, url, naming, name, seconds, seed, bold=False):
         self.client = launch(test, url, naming, "hammer", name, seconds, seed, int(bold))
@@ -77,7 +77,7 @@ class Hammering:
         self.client.stdin.flush()
 
     def result(self):
-        """Ends it; what it saw: spans, refused, hung_up, revoked."""
+        """Ends it. Returns its observations: spans, refused, hung_up, revoked."""
         self.client.stdin.close()
         text = self.client.stdout.read()
         status = self.client.wait()

@@ -1,9 +1,8 @@
-"""Another client of the scheme: seeds/000 and the true mutex of seeds/003, step by step as they are
-written, with another AMQP library and in one thread. It shares no code with lockbroker, and must not: what
-it does is what the daemon has to get along with.
+"""Another client of the scheme: seeds/000 and the true mutex of seeds/003, step by step. It has another AMQP library
+and one thread. It shares no code with lockbroker, and must not: the daemon has to work beside other clients.
 
 	pika_client.py URL NAMING	# one object a line in, one a line out: {"do": "acquire", "name": "n"}
-	pika_client.py URL NAMING hammer NAME SECONDS SEED BOLD	# prints what it held, as JSON
+	pika_client.py URL NAMING hammer NAME SECONDS SEED BOLD	# prints its holds, as JSON
 
 NAMING is amqp-locks ({name}-{slot}-A) or amqp-locks-python ({name}-A-{slot}). Runs under /usr/bin/python3,
 which has Debian's pika.
@@ -91,7 +90,7 @@ class Client:
             return False
 
     def publish(self, queue, text):
-        """Something that nobody asked for."""
+        """Publishes a message that the receiver does not expect."""
         self.channel.basic_publish("", queue, text.encode(), mandatory=True)
 
     def flood(self, queues, count, size):
@@ -105,7 +104,7 @@ class Client:
         return rejected
 
     def declare(self, queue):
-        """As somebody does who knows nothing of arguments."""
+        """Declares a queue without arguments."""
         self.channel.queue_declare(queue, durable=True)
 
     def delete(self, queue):
@@ -202,7 +201,7 @@ class Client:
         self.connect()
 
     def hammer(self, name, seconds, seed, bold):
-        """Takes and gives back until the time is over, or its input ends; what it held, as (from, to, slot)."""
+        """Acquires and releases until the time is over, or its input ends. Returns its holds as (from, to, slot)."""
         dice = random.Random(seed)
         until = time.monotonic() + seconds
         spans, refused, hung_up, revoked = [], 0, 0, 0

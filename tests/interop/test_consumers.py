@@ -81,7 +81,7 @@ class Flood(Consumers):
         self.flood(daemon, queues, MESSAGES)
 
     def test_queues_of_others_deliver_messages(self):
-        """Somebody else has declared the holder queues anew, without x-overflow: the holder is sent all."""
+        """Another client has declared the holder queues anew, without x-overflow: the holder gets all messages."""
         daemon = self.daemon()
         peer = Wire(daemon)
         peer.call("create", name=self.name, slots=SLOTS)

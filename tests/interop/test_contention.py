@@ -1,6 +1,6 @@
-"""Two daemons with some peers each, and some clients of another make, all after the slots of one
-semaphore, in both presets: never more holders than slots, never two of one slot (tests/harness/hammer.py). The
-clients of another make know exclusive queues alone. Slots are held in either way, or converted meanwhile.
+"""Two daemons with some clients each, and some clients of another make, acquire the slots of one semaphore, in both
+presets. There are never more holders than slots, and never two of one slot (tests/harness/hammer.py). The clients of
+another make know exclusive queues alone. Slots are held in either way, or converted meanwhile.
 
 INTEROP_SECONDS says how long in each preset (4), and twice as long as the other tests; `make interop` makes it 30.
 """
@@ -53,7 +53,7 @@ class Contention(unittest.TestCase):
         """Waits for all, and judges the holds of both kinds: ours, theirs."""
         for peer in self.peers:
             peer.join(SECONDS + 60)
-            self.assertFalse(peer.is_alive(), "a peer hangs")
+            self.assertFalse(peer.is_alive(), "a client hangs")
         self.assertEqual([peer.failure for peer in self.peers if peer.failure], [])
         others = [one.result() for one in self.others]
         ours = [span for peer in self.peers for span in peer.spans]
@@ -80,10 +80,10 @@ class Contention(unittest.TestCase):
         """Everybody uses exclusive queues."""
         self.start(naming, "exclusive-queue")
         ours, theirs, others = self.finish()
-        # Nobody took part without a grant.
+        # Each client got a grant.
         for i, one in enumerate(others):
             self.assertTrue(one["spans"], f"client {i}")
-        # And they met: somebody's hold was between two of somebody else's kind, again and again.
+        # They met: holds of the two kinds alternated again and again.
         foreign = set(theirs)
         order = [span in foreign for span in sorted(ours + theirs)]
         turns = sum(a != b for a, b in zip(order, order[1:]))
@@ -91,7 +91,7 @@ class Contention(unittest.TestCase):
         self.assertGreater(turns, 10)
 
     def keep_out(self, naming):
-        """Slots are held by consumers: to the other clients each is taken, whether they look or only try."""
+        """Slots are held by consumers. To the other clients each is busy, with a probe and without."""
         self.start(naming, "consumer", bold=True, at_most=SECONDS / 2)
         _, theirs, others = self.finish()
         self.assertEqual(theirs, [])
@@ -121,8 +121,8 @@ class Contention(unittest.TestCase):
     def holds(self):
         return sum(len(peer.spans) for peer in self.peers)
 
-    def test_who_polls_gets_a_turn_beside_a_line(self):
-        """One slot, and a daemon at which somebody waits at all times: it could be handed on for ever."""
+    def test_a_poller_gets_a_turn_beside_a_local_queue(self):
+        """One slot, and a daemon that always has a waiter: the daemon could hand the slot off for ever."""
         name, seconds = "line", min(SECONDS / 2, 6)
         daemon = Daemon(self, "--rescan-interval", "0.1", broker=RABBIT.url)
         daemon.wait_broker()

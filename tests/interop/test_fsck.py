@@ -1,4 +1,4 @@
-"""What a client of another make leaves behind, found and repaired over a real RabbitMQ."""
+"""fsck finds and repairs the remains of a client of another make, over a real RabbitMQ."""
 
 import time
 import unittest
@@ -70,7 +70,7 @@ class Fsck(unittest.TestCase):
         self.foreign.under_admin("create", self.name, slots=slots)
         began = time.monotonic()
         self.assertEqual(len(self.found(repair=True)), slots + 1)  # and it was not listed
-        print(f"{slots} slots, looked at twice: {time.monotonic() - began:.2f} s")
+        print(f"{slots} slots, scanned twice: {time.monotonic() - began:.2f} s")
         self.assertEqual({problem for problem, _ in self.found()}, {"arguments"})
         # Nothing is left of it: a channel, or the mutex.
         wait_until(lambda: self.name not in RABBIT.ctl("list_queues", "name").split(), 5,

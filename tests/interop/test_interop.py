@@ -16,7 +16,7 @@ from rabbit import Rabbit
 from wire import Wire, wait_until
 
 RABBIT = Rabbit()
-ROUNDS = 20  # of each of those who administer at once
+ROUNDS = 20  # of each concurrent administrator
 
 # How somebody else may have declared A: nothing of it is lockbroker's way.
 MADE_OTHERWISE = {
@@ -64,7 +64,7 @@ class Together:
         return daemon
 
     def slots(self):
-        """The slots of which there is an A, as the broker lists them."""
+        """The slots whose A the broker lists."""
         numbers = {self.form("A").format(slot): slot for slot in range(1, 400)}
         return sorted(numbers[queue] for queue in RABBIT.ctl("list_queues", "name").splitlines()
                       if queue in numbers)
@@ -165,7 +165,7 @@ class Together:
         self.assertEqual(self.foreign.acquire(name=self.name), 1)
         peer.call("destroy", name=self.name)
         self.assertFalse(self.foreign.verify(name=self.name, slot=1))
-        # Its B stays until it is done, and nobody else gets the slot though there is one again.
+        # Its B stays until it releases. No other client gets the slot, though the slot exists again.
         peer.call("create", name=self.name, slots=1, claim="exclusive-queue")
         self.assertEqual(self.refused(peer, "acquire", timeout=0), "would-block")
         self.foreign.release(name=self.name, slot=1)
@@ -190,7 +190,7 @@ class Together:
         error = peer.error("resize", name=self.name, slots=1, wait=0.3)
         self.assertEqual((error.reason, error.data["target"]), ("timeout", 1))
         self.assertEqual([row["slot"] for row in error.data["holders"]], [2, 3])
-        # The size is what was asked for, whoever still holds what.
+        # The size is the requested one, though removed slots still have holders.
         self.assertEqual(self.slots(), [1])
         self.assertEqual([self.foreign.verify(name=self.name, slot=slot) for slot in (1, 2, 3)],
                          [True, False, False])
@@ -213,7 +213,7 @@ class Together:
         peer.call("resize", name=self.name, slots=0)
         self.assertIsNone(self.foreign.acquire(name=self.name))
         self.assertEqual(self.refused(peer, "acquire", timeout=0), "would-block")
-        # Whoever does not know the gate opens it by declaring slots.
+        # A client that does not know the gate opens it when it declares slots.
         self.foreign.under_admin("create", self.name, slots=2)
         self.assertEqual(peer.call("acquire", name=self.name, timeout=0)["slot"], 2)
         peer.call("destroy", name=self.name)
@@ -239,7 +239,7 @@ class Together:
         self.assertEqual({one["problem"] for one in peer.call("fsck", name=self.name)["findings"]},
                          {"arguments"})
 
-    def test_what_is_no_name_in_the_directory(self):
+    def test_invalid_names_in_the_directory_are_ignored(self):
         peer = Wire(self.daemon())
         peer.call("create", name=self.name, slots=1)
         for text in ("", "x" * 300, "amq.x", "x-1-A", "two words", "a\tb", "a\0b", "\u00e4"):
@@ -249,7 +249,7 @@ class Together:
         self.assertEqual({name for name in names if "/" not in name}, set())
 
     def test_administrators_of_both_kinds_at_once(self):
-        """Random sizes from two daemons and the other client: one of them is what is left."""
+        """Random sizes from two daemons and the other client: the last one counts."""
         print(f"HAMMER_SEED={SEED}")
         daemons = [self.daemon() for _ in range(2)]
         Wire(daemons[0]).call("create", name=self.name, slots=1)
@@ -281,7 +281,7 @@ class AmqpLocksPython(Together, unittest.TestCase):
     naming = "amqp-locks-python"
 
     def test_a_mutex_of_a_name_with_slots(self):
-        """The mutex and the administration are one queue here: who held it would lock them out."""
+        """The mutex and the administration are one queue here. A holder of the mutex would lock administrators out."""
         peer = Wire(self.daemon())
         peer.call("create", name=self.name, slots=1)
         self.assertEqual(self.refused(peer, "acquire", kind="mutex", timeout=0), "already-exists")

@@ -64,7 +64,7 @@ any_manner(struct sim *sim, struct order *order)
 				  : 1 + (int64_t)dice_below(&sim->dice, 2 * NSEC_PER_SEC);
 }
 
-/* So few that nobody comes to have more slots than there are names for. */
+/* So few that the number of slots stays below the number of known names. */
 static void
 any_relative(struct sim *sim, struct order *order)
 {
@@ -221,7 +221,7 @@ admins_step(struct sim *sim)
 	admins_ask(sim, any_daemon(sim), &order);
 }
 
-/* A relative one is not the same when it is told again. */
+/* A relative order is not repeated: a second one has another effect. */
 void
 admins_heard(struct sim *sim, const struct ask *ask, enum reason reason)
 {
@@ -240,7 +240,7 @@ admins_heard(struct sim *sim, const struct ask *ask, enum reason reason)
 		*unfinished = ask->order;
 }
 
-/* ---- looking ---- */
+/* ---- requests that change nothing ---- */
 
 static void
 await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)

@@ -88,7 +88,7 @@ book_peer_gone(struct book *book, int daemon, uint64_t peer)
 		if (ask->daemon != daemon || (peer != 0 && ask->peer != peer))
 			continue;
 		/*
-		 * A waiting request ends unanswered. The other requests of the peer are still
+		 * A waiting request ends unanswered. The other requests of the client are still
 		 * answered.
 		 */
 		if (peer == 0 || ask->what == ASK_ACQUIRE || ask->what == ASK_AWAIT) {

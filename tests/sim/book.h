@@ -1,5 +1,5 @@
 /*
- * The knowledge of the peers: their unanswered requests, and the locks that they believe to hold.
+ * The knowledge of the clients: their unanswered requests, and the locks that they believe to hold.
  * Small arrays. The index of an entry changes if another one goes.
  */
 #ifndef TESTS_SIM_BOOK_H
@@ -56,30 +56,30 @@ struct ask {
 	int priority;       /* acquire */
 	bool lease;         /* acquire: the client obeys the lease */
 	bool create;        /* acquire: creates the semaphore if there is none */
-	uid_t uid;          /* acquire: of its peer */
+	uid_t uid;          /* acquire: of its client */
 	bool exempt;        /* acquire: exempt from the limit of channels */
 	bool slotless;      /* verify, release: the hold takes no slot */
 	struct order order; /* of an administrator */
 	bool busy;          /* await: until the slot is busy; else until it is free */
 	bool was_busy;      /* await: the slot's state when the client asked */
-	bool gone;          /* the peer is gone: no answer is due */
+	bool gone;          /* the client is gone: no answer is due */
 	unsigned claims;    /* administrator: how many times the daemon had got the mutex before */
 	bool mutex_busy;    /* the same: the daemon had it for another request */
 	int64_t due;        /* time of the latest answer; INT64_MAX: no limit */
 	uint64_t since;     /* moment */
-	/* acquire: from then on no other request of its peer comes first. A moment and a time. */
+	/* acquire: from then on no other request of its client comes first. A moment and a time. */
 	uint64_t ready;
 	int64_t ready_at;
 	unsigned overtaken;  /* acquire: later ones of no higher priority that came first */
 	uint64_t connection; /* verify, release: of the hold */
 	bool held;           /* verify, release: whether the lock was held when asked */
-	int64_t lost_at;     /* verify: since then its peer was told that the lock is lost; 0: no */
-	bool revoked;        /* verify, release: revoked when asked, or told since */
+	int64_t lost_at; /* verify: since then its client was told that the lock is lost; 0: no */
+	bool revoked;    /* verify, release: revoked when asked, or told since */
 };
 
 /*
- * A granted lock, until its release request, `lost`, or the end of its peer. The peer believes that
- * it holds it. A peer that obeys its lease believes so only while the lease lasts, as with
+ * A granted lock, until its release request, `lost`, or the end of its client. The client believes that
+ * it holds it. A client that obeys its lease believes so only while the lease lasts, as with
  * liblockbroker.
  */
 struct belief {
@@ -94,10 +94,10 @@ struct belief {
 	bool by_consumer; /* how B is held */
 	bool heeds, over; /* obeys its lease; the lease has passed */
 	int64_t safe_until, granted_at;
-	bool suspect; /* the peer was told */
-	bool revoked; /* the peer was told */
+	bool suspect; /* the client was told */
+	bool revoked; /* the client was told */
 	/*
-	 * A was deleted and the watch reported it: the moment, and the deadline to tell the peer.
+	 * A was deleted and the watch reported it: the moment, and the deadline to tell the client.
 	 * 0: no.
 	 */
 	uint64_t heard;
@@ -116,9 +116,9 @@ struct book {
 	int64_t next_due; /* no request is due earlier */
 };
 
-/* Whether its peer still works under the lock. */
+/* Whether its client still works under the lock. */
 bool book_is_believed(const struct belief *belief, int64_t now);
-/* Whether the request ends with its peer and can be cancelled. */
+/* Whether the request ends with its client and can be cancelled. */
 bool book_waits(const struct ask *ask);
 /* Full: there must be no further request. */
 bool book_is_full(const struct book *book);
@@ -128,7 +128,7 @@ void book_end_ask(struct book *book, struct ask *ask);
 void book_believe(struct book *book, const struct belief *belief);
 struct belief *book_find_belief(struct book *book, int daemon, uint64_t lock);
 void book_end_belief(struct book *book, struct belief *belief);
-/* The peer is gone: its beliefs end. peer 0: the daemon is gone with all its peers. */
+/* The client is gone: its beliefs end. peer 0: the daemon is gone with all its clients. */
 void book_peer_gone(struct book *book, int daemon, uint64_t peer);
 
 #endif

@@ -49,7 +49,7 @@ administer(struct sim *sim, const struct order *order)
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		if (sim->book.asks[i].order.what == order->what &&
 		    sim->book.asks[i].order.wait == 0)
-			check_fail(sim, 3, "an administrator was not answered, and all is still");
+			check_fail(sim, 3, "an administrator got no answer, and no event is due");
 	}
 }
 
@@ -100,7 +100,7 @@ give_up_mutexes(struct sim *sim)
 			client_release(sim, &sim->book.beliefs[i]);
 	}
 	pass_until_answered(sim);
-	/* Each waiter for it, even if its peer is gone, has it by now or gives up. */
+	/* Each waiter for it, even if its client is gone, has it by now or gives up. */
 	sim_pass(sim, sim->plan.settings.request_timeout);
 }
 
@@ -159,7 +159,7 @@ serve_all(struct sim *sim)
 		if (sim->book.ask_count < waiting)
 			rounds = 0;
 		else if (++rounds > 16)
-			check_fail(sim, 0, "somebody waits, and what it waits for is free");
+			check_fail(sim, 0, "a client waits for a slot that is free");
 	}
 }
 
@@ -178,7 +178,7 @@ pass_until_quiet(struct sim *sim)
 	}
 }
 
-/* A try is granted at once now, and so nothing is reserved that nobody has. */
+/* A try is granted at once now: no slot is reserved without a holder. */
 static void
 try_all(struct sim *sim)
 {
@@ -202,8 +202,8 @@ try_all(struct sim *sim)
 }
 
 /*
- * After so long dead links' Bs are gone and the living links up, late answers have come, Bs were
- * looked at again.
+ * After that time the Bs of dead links are gone and the living links are up. Late answers have come, and
+ * Bs were checked again.
  */
 static int64_t
 settling_time(const struct sim *sim)

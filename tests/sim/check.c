@@ -33,7 +33,7 @@ check_claim(struct sim *sim, const struct memory_performed *what, struct queue_i
 {
 	if (sim->truth.names[id.name].slots[id.slot].owner == what->connection &&
 	    what->method == AMQP_QUEUE_DECLARE_METHOD)
-		check_fail(sim, 1, "connection %d claimed %s, which it had already",
+		check_fail(sim, 1, "connection %d claimed %s, but it had it already",
 		    (int)what->connection, what->queue);
 }
 
@@ -115,7 +115,7 @@ void
 check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
 {
 	if (deeds->claimed <= deeds->dropped && id.part == QUEUE_B)
-		check_fail(sim, 7, "looked at %s, which this link has not claimed", queue_text(id));
+		check_fail(sim, 7, "checked %s, which this link has not claimed", queue_text(id));
 }
 
 /* ---- always ---- */
@@ -162,7 +162,7 @@ check_is_told(struct sim *sim, struct belief *belief)
 		belief->freed_at = sim->now;
 	if (sim->now - belief->freed_at > DELIVERED(sim) && is_ended(sim, belief) &&
 	    (sim->plan.troubles & ANSWERS_MAY_HANG) == 0 && !daemon_is_behind(daemon))
-		check_fail(sim, 4, "the broker ended lock %d of daemon %d, and nobody was told",
+		check_fail(sim, 4, "the broker ended lock %d of daemon %d, unreported",
 		    (int)belief->lock, belief->daemon + 1);
 }
 
@@ -191,8 +191,8 @@ check_belief(struct sim *sim, struct belief *belief)
 		check_is_told(sim, belief);
 	if (belief->over || check_is_excepted(sim, belief))
 		return;
-	check_fail(sim, 4, "lock %d of daemon %d believes it holds %s, which is not its",
-	    (int)belief->lock, belief->daemon + 1, queue_b(belief->name, belief->slot));
+	check_fail(sim, 4, "lock %d is held, but its daemon %d does not own %s", (int)belief->lock,
+	    belief->daemon + 1, queue_b(belief->name, belief->slot));
 }
 
 /* Every request is answered or ended by its deadline. */
@@ -209,7 +209,7 @@ check_dues(struct sim *sim)
 		    daemon_is_behind(&sim->daemons[book->asks[i].daemon]))
 			book->next_due = sim->now;
 		else if (book->asks[i].due < sim->now)
-			check_fail(sim, 3, "request %d of peer %d of daemon %d is not answered",
+			check_fail(sim, 3, "request %d of client %d of daemon %d is not answered",
 			    (int)book->asks[i].request, (int)book->asks[i].peer,
 			    book->asks[i].daemon + 1);
 		else if (book->asks[i].due < book->next_due)
@@ -285,11 +285,11 @@ check_healed(struct sim *sim)
 			continue;
 		if (slot->by_name == belief->connection &&
 		    slot->removed > slot->deeds[belief->daemon].claimed)
-			check_fail(sim, 10, "%s was deleted by name, and nobody noticed",
+			check_fail(sim, 10, "%s was deleted by name, unnoticed by its daemon",
 			    queue_b(belief->name, belief->slot));
 		if (belief->heard != 0 && !belief->revoked && slot->a_came < belief->heard &&
 		    !check_is_unseen(sim, belief))
-			check_fail(sim, 5, "%s was deleted, which was heard and not told",
+			check_fail(sim, 5, "%s was deleted, and its holder not notified",
 			    queue_a(belief->name, belief->slot));
 	}
 }
@@ -407,11 +407,12 @@ check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 		    "connection",
 		    daemon->number + 1, hold_channels, auxiliary_channels);
 	else if (broker_watched(daemon->broker) > 0)
-		check_fail(sim, 5, "daemon %d watches what it does not hold", daemon->number + 1);
+		check_fail(
+		    sim, 5, "daemon %d watches a slot that it does not hold", daemon->number + 1);
 	else if (counts.holds + counts.waiting + counts.in_flight > 0)
-		check_fail(sim, 0, "daemon %d counts holds that are none", daemon->number + 1);
+		check_fail(sim, 0, "daemon %d counts holds, but has none", daemon->number + 1);
 	else if (counts.granted != daemon->granted)
-		check_fail(sim, 0, "daemon %d counts %d grants, its peers %d", daemon->number + 1,
+		check_fail(sim, 0, "daemon %d counts %d grants, its clients %d", daemon->number + 1,
 		    (int)counts.granted, (int)daemon->granted);
 }
 

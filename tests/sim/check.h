@@ -42,16 +42,16 @@ void check_admin(struct sim *sim, const struct sim_daemon *daemon, const struct 
 bool check_was_no_lock(const struct sim *sim, int name, uint64_t since);
 bool check_was_there(const struct sim *sim, int name, uint64_t since);
 bool check_was_alarm(const struct sim *sim, uint64_t since);
-/* A daemon notified a peer, or notified it that its acquire waits. */
+/* A daemon notified a client, or notified it that its acquire waits. */
 void check_peer(struct sim *sim, const struct sim_daemon *daemon, uint64_t peer);
 void check_waiting(struct sim *sim, const struct ask *ask);
 /* A daemon notified an administrator that it waits for holders. */
 void check_holder_wait(struct sim *sim, const struct ask *ask);
-/* A daemon sent a notice about a lock. belief NULL: the peer holds no such lock. */
+/* A daemon sent a notice about a lock. belief NULL: the client holds no such lock. */
 void check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *belief,
     const struct lock_notice *notice);
 
-/* The daemon stated safe_until of a lock, or sent it to a peer that had asked for such notices. */
+/* The daemon stated safe_until of a lock, or sent it to a client that had asked for such notices. */
 void check_safe_until(
     struct sim *sim, struct sim_daemon *daemon, int name, int slot, int64_t safe_until);
 void check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *peer,
@@ -61,7 +61,7 @@ bool check_lease_is_over(
     const struct sim *sim, const struct sim_daemon *daemon, int name, int slot);
 /* Always: the lease of a lock, and that its B is checked. */
 void check_lease(struct sim *sim, struct belief *belief);
-/* Whether B may be free while its peer believes in the lock: the exceptions of docs/SAFETY.md. */
+/* Whether B may be free while its client believes in the lock: the exceptions of docs/SAFETY.md. */
 bool check_is_excepted(const struct sim *sim, const struct belief *belief);
 
 /*

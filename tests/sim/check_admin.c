@@ -52,8 +52,7 @@ check_listed(struct sim *sim, int name)
 	const struct truth_name *of = &sim->truth.names[name];
 
 	if (!of->meddled && of->entries == 0 && truth_exists(&sim->truth, name))
-		check_fail(
-		    sim, 12, "%s is there, and the directory does not say so", queue_lock(name));
+		check_fail(sim, 12, "%s exists, and is not in the directory", queue_lock(name));
 }
 
 /*
@@ -67,8 +66,7 @@ check_gone(struct sim *sim, int name, int daemon)
 	const struct truth_work *work = &of->work[daemon];
 
 	if (of->meddled_at < work->locked && work->destroys == 0 && work->destroyed < work->locked)
-		check_fail(
-		    sim, 12, "%s is gone for a moment, and nobody destroyed it", queue_lock(name));
+		check_fail(sim, 12, "%s is gone for a moment, without a destroy", queue_lock(name));
 }
 
 /*
@@ -231,7 +229,7 @@ check_holder_wait(struct sim *sim, const struct ask *ask)
 	const struct truth_work *work;
 
 	if (ask == NULL || ask->order.wait == 0) {
-		check_fail(sim, 3, "told of holders that it does not wait for");
+		check_fail(sim, 3, "a request that waits for no holders got a notice");
 		return;
 	}
 	work = &sim->truth.names[ask->name].work[ask->daemon];
@@ -363,7 +361,7 @@ check_list(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 		if (of->listed > ask->since)
 			continue;
 		if ((row != NULL) != shape.listed)
-			check_fail(sim, 12, "list says nothing right of %s", queue_lock(name));
+			check_fail(sim, 12, "list is wrong about %s", queue_lock(name));
 		else if (row != NULL && row->slots != -1 && of->changed < ask->since &&
 			 (row->exists != truth_exists(&sim->truth, name) ||
 			     (row->exists && row->slots != size_of(&shape))))

@@ -67,10 +67,10 @@ check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *
 			belief->safe_until = notice->safe_until;
 	}
 	if (!asked)
-		check_fail(sim, 7, "peer %d heard of a lease, and did not ask to", (int)peer->id);
+		check_fail(sim, 7, "client %d got an unwanted lease notice", (int)peer->id);
 	/* A newer hold by consumer may have an older lease. */
 	if (notice->safe_until <= peer->safe_until && !sim->plan.consumers)
-		check_fail(sim, 7, "the lease of peer %d went back", (int)peer->id);
+		check_fail(sim, 7, "the lease of client %d went back", (int)peer->id);
 	peer->safe_until = notice->safe_until;
 }
 
@@ -110,7 +110,7 @@ check_lost_in_time(struct sim *sim, const struct belief *belief)
 	/* A peer is told of the earliest lease of its holds, which a silent home does not extend. */
 	else if (belief->heeds && sim->now - belief->safe_until > HEARTBEAT / 3 &&
 		 (sim->plan.troubles & 1U << TROUBLE_HOMES) == 0)
-		check_fail(sim, 7, "the peer of lock %d of daemon %d was not told of its lease",
+		check_fail(sim, 7, "the holder of lock %d of daemon %d got no lease notice",
 		    (int)belief->lock, belief->daemon + 1);
 }
 
@@ -135,7 +135,7 @@ check_looked_at(struct sim *sim, struct belief *belief)
 		belief->most = holds;
 	belief->looked_at = since;
 	if (sim->now - since > belief->most * (HEARTBEAT / 3) + LOOK_SLACK(sim))
-		check_fail(sim, 7, "%s was not looked at for %.1f ms",
+		check_fail(sim, 7, "%s was not checked for %.1f ms",
 		    queue_b(belief->name, belief->slot), (double)(sim->now - since) / 1e6);
 }
 
@@ -151,7 +151,7 @@ check_rechecked(struct sim *sim, const struct belief *belief)
 	    slot->by_name == belief->connection &&
 	    slot->removed > slot->deeds[belief->daemon].claimed &&
 	    sim->now - since > RECHECKED_AFTER + 2 * LOOK_SLACK(sim))
-		check_fail(sim, 10, "%s was deleted by name, and nobody looked",
+		check_fail(sim, 10, "%s was deleted by name, and not checked",
 		    queue_b(belief->name, belief->slot));
 }
 
@@ -163,7 +163,7 @@ check_lease(struct sim *sim, struct belief *belief)
 	if (belief->heard_due != 0 && sim->now > belief->heard_due && !belief->revoked &&
 	    !check_is_unseen(sim, belief) &&
 	    sim->truth.names[belief->name].slots[belief->slot].a_came < belief->heard)
-		check_fail(sim, 5, "%s was deleted, and nobody was told in time",
+		check_fail(sim, 5, "%s was deleted, and its holder not told in time",
 		    queue_a(belief->name, belief->slot));
 	if (daemon_is_behind(daemon))
 		return;

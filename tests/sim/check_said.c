@@ -103,7 +103,7 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 	if (sim->violation[0] != '\0')
 		return;
 	if (daemon->granting == ask->request && (answer->slot != 0 || answer->safe_until != 0))
-		check_fail(sim, 14, "let in, and holds a slot");
+		check_fail(sim, 14, "a hold granted by an administrator has a slot");
 	if (answer->slot == 0 && (ask->kind != LOCK_KIND_MUTEX || answer->safe_until == 0)) {
 		check_slotless(sim, daemon, ask, answer);
 		return;
@@ -365,8 +365,7 @@ check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer)
 {
 	if (ask == NULL) {
-		check_fail(
-		    sim, 3, "an answer that nobody waits for: %s", reason_word(answer->reason));
+		check_fail(sim, 3, "an answer without a request: %s", reason_word(answer->reason));
 		return;
 	}
 	switch (ask->what) {
@@ -408,7 +407,7 @@ check_peer(struct sim *sim, const struct sim_daemon *daemon, uint64_t peer)
 		if (daemon->peers[i].id == peer)
 			return;
 	}
-	check_fail(sim, 3, "peer %d of daemon %d hung up and was told something", (int)peer,
+	check_fail(sim, 3, "client %d of daemon %d hung up and got a message", (int)peer,
 	    daemon->number + 1);
 }
 
@@ -416,7 +415,7 @@ void
 check_waiting(struct sim *sim, const struct ask *ask)
 {
 	if (ask == NULL || ask->what != ASK_ACQUIRE || ask->timeout == 0)
-		check_fail(sim, 3, "told to wait for something that it does not wait for");
+		check_fail(sim, 3, "a request that does not wait got a notice");
 }
 
 /* Invariant 4: a hold ends once, and not for nothing. */
@@ -425,11 +424,11 @@ check_lost(struct sim *sim, const struct sim_daemon *daemon, const struct belief
     enum reason reason)
 {
 	if (reason == REASON_DRAINING && !daemon->abandoned)
-		check_fail(sim, 4, "taken away without an order");
+		check_fail(sim, 4, "a hold ended by a stop, but there was none");
 	else if (reason == REASON_LOST &&
 		 truth_is_ours(sim, daemon->number, belief->name, belief->slot) &&
 		 !check_lease_is_over(sim, daemon, belief->name, belief->slot))
-		check_fail(sim, 4, "told to have lost %s, which is still ours",
+		check_fail(sim, 4, "%s was reported lost, but is still held",
 		    queue_b(belief->name, belief->slot));
 }
 
@@ -445,7 +444,7 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 	}
 	if (belief->slotless) {
 		if (notice->reason != REASON_DRAINING || !daemon->abandoned)
-			check_fail(sim, 14, "a hold without a slot was told that it is no more");
+			check_fail(sim, 14, "a hold without a slot was reported lost");
 		return;
 	}
 	slot = &sim->truth.names[belief->name].slots[belief->slot];
@@ -456,18 +455,18 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 	case LOCK_NOTICE_REVOKED: /* invariant 5: once, and when A was seen gone */
 		if (belief->revoked ||
 		    slot->deeds[daemon->number].a_absent <= slot->deeds[daemon->number].claimed)
-			check_fail(sim, 5, "told that %s is revoked, which it is not",
+			check_fail(sim, 5, "%s was reported revoked, but is not",
 			    queue_b(belief->name, belief->slot));
 		break;
 	case LOCK_NOTICE_VANISHED:
 		if (slot->removed <= slot->deeds[daemon->number].claimed)
-			check_fail(sim, 10, "%s is said to have vanished",
+			check_fail(sim, 10, "%s was reported vanished, but is not",
 			    queue_b(belief->name, belief->slot));
 		break;
 	case LOCK_NOTICE_SUSPECT:
 	case LOCK_NOTICE_RESTORED: /* in turn */
 		if (belief->suspect == (notice->kind == LOCK_NOTICE_SUSPECT))
-			check_fail(sim, 7, "told twice that lock %d is %s", (int)belief->lock,
+			check_fail(sim, 7, "twice reported: lock %d is %s", (int)belief->lock,
 			    belief->suspect ? "suspect" : "restored");
 		break;
 	case LOCK_NOTICE_STUCK:

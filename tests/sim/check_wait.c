@@ -65,7 +65,7 @@ check_claim_sent(struct sim *sim, const struct sim_daemon *daemon, struct queue_
 	    &sim->waits.names[id.name].slots[id.slot].seen[daemon->number];
 
 	if (seen->hinted_at != 0 && sim->now - seen->hinted_at < sim->plan.settings.hint_grace)
-		check_fail(sim, 18, "daemon %d claims %s %.1f ms after it told others of it",
+		check_fail(sim, 18, "daemon %d claims %s %.1f ms after its hint of it",
 		    daemon->number + 1, queue_text(id), (double)(sim->now - seen->hinted_at) / 1e6);
 }
 
@@ -112,7 +112,7 @@ check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int 
 	if (deeds->claimed > deeds->dropped && seen->granted > deeds->claimed &&
 	    truth_is_ours(sim, daemon->number, name, slot) && of->removed < deeds->claimed &&
 	    seen->revoked == 0 && deeds->a_absent == 0 && !is_held(sim, daemon->number, name, slot))
-		check_fail(sim, 15, "daemon %d tells others of %s, which it has",
+		check_fail(sim, 15, "daemon %d sends a hint of %s, but holds it",
 		    daemon->number + 1, queue_b(name, slot));
 	/*
 	 * The first since it was freed; of what was taken out of service only where it came back.
@@ -173,11 +173,11 @@ check_is_fresh(
 	int64_t left = answer->safe_until - sim->now, heard = LEASE - left;
 
 	if (left <= HEARTBEAT / 2)
-		check_fail(sim, 17, "%s was handed on %.1f ms before its lease is over", queue,
+		check_fail(sim, 17, "%s was handed off %.1f ms before its lease ends", queue,
 		    (double)left / 1e6);
 	/* By consumer it is the lease of B, and the link may have been heard since. */
 	else if (heard >= FRESH && !by_consumer)
-		check_fail(sim, 17, "%s was handed on, and its link was heard %.1f ms ago", queue,
+		check_fail(sim, 17, "%s was handed off, its link silent for %.1f ms", queue,
 		    (double)heard / 1e6);
 }
 
@@ -198,10 +198,9 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 	const char *queue = queue_b(name, answer->slot);
 
 	if (seen->revoked > seen->granted)
-		check_fail(sim, 17, "%s was handed on, and is revoked", queue);
+		check_fail(sim, 17, "%s was handed off, but is revoked", queue);
 	else if (answer->slot != 0 && deeds->a_seen < deeds->claimed)
-		check_fail(
-		    sim, 17, "%s was handed on, its slot unseen since it was claimed", queue);
+		check_fail(sim, 17, "%s was handed off, A unseen since its claim", queue);
 	else if (looked < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
 		check_is_fresh(sim, answer, queue, deeds->by_consumer);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */
@@ -210,7 +209,7 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 	/* It was told, and then looked at; or it was looked at, as nobody was to tell. */
 	if (seen->heard >= of->a_gone ? gone > 3 * answer_time(sim) && news_come(sim)
 				      : gone > answer_time(sim) && watches_are_true(sim))
-		check_fail(sim, 17, "%s was handed on %.1f ms after its slot was gone", queue,
+		check_fail(sim, 17, "%s was handed off %.1f ms after A was gone", queue,
 		    (double)gone / 1e6);
 }
 
@@ -518,7 +517,7 @@ check_waits(struct sim *sim)
 	const struct wait_pass *pass = &sim->waits.pass;
 
 	if (pass->owed)
-		check_fail(sim, 6, "%s was said to be released, was not, and nobody has it",
+		check_fail(sim, 6, "%s was reported released, but is not, nor granted",
 		    queue_b(pass->name, pass->slot));
 	if (sim->now < sim->waits.next_look || is_few(sim) ||
 	    (sim->plan.troubles & WAITS_MAY_FAIL) != 0)
@@ -598,6 +597,6 @@ check_rows(struct sim *sim, const struct sim_daemon *daemon)
 	for (size_t i = 0; i < sim->book.belief_count; i++)
 		holding += sim->book.beliefs[i].daemon == daemon->number;
 	if (count.waiting != waiting || count.holding != holding)
-		check_fail(sim, 3, "daemon %d shows %zu who wait and %zu who hold, of %zu and %zu",
+		check_fail(sim, 3, "daemon %d shows %zu waiters and %zu holders, of %zu and %zu",
 		    daemon->number + 1, count.waiting, count.holding, waiting, holding);
 }

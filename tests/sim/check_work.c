@@ -25,6 +25,6 @@ check_method(struct sim *sim, int daemon)
 	int64_t most = METHODS_BEGUN + METHODS_PER_SECOND * time / NSEC_PER_SEC;
 
 	if ((int64_t)++sim->waits.methods[daemon] > most)
-		check_fail(sim, 16, "daemon %d asks %d things in %.1f ms, and nothing happened",
+		check_fail(sim, 16, "daemon %d sent %d requests in %.1f ms without a cause",
 		    daemon + 1, (int)sim->waits.methods[daemon], (double)time / 1e6);
 }

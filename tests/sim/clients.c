@@ -240,7 +240,7 @@ release_as(struct sim *sim, const struct belief *belief, uint64_t peer)
 	    });
 	NOTE(sim, .text = "{p} of {d} releases lock {n} (request {m})", .daemon = daemon->number,
 	    .peer = peer, .n = (int64_t)lock, .m = (int64_t)request);
-	/* A peer that releases its lock does not believe in it any more. */
+	/* A client that releases its lock does not believe in it any more. */
 	if (held)
 		book_end_belief(&sim->book, book_find_belief(&sim->book, daemon->number, lock));
 	lock_release(daemon->engine, peer, request, lock);
@@ -320,7 +320,7 @@ let_in_or_turn_away(struct sim *sim, const struct ask *meant, bool let_in)
 	if (reason != REASON_NONE ||
 	    book_find_ask(&sim->book, daemon->number, peer, row.request) != NULL)
 		check_fail(sim, 3, "request %d was %s, and waits on", (int)row.request,
-		    let_in ? "let in" : "denied");
+		    let_in ? "granted" : "denied");
 	if (dice_percent(&sim->dice, 10) &&
 	    lock_deny(daemon->engine, row.waiter) != REASON_NOT_HELD)
 		check_fail(sim, 3, "request %d was denied and did not wait", (int)row.request);
@@ -376,7 +376,7 @@ turn_all_away(struct sim *sim)
 			   sim->book.asks[i].name == name;
 	daemon->denying = UINT64_MAX;
 	if (lock_deny_all(daemon->engine, queue_lock(name)) != waiting)
-		check_fail(sim, 3, "not all of the %zu who waited were denied", waiting);
+		check_fail(sim, 3, "not all of the %zu waiters were denied", waiting);
 	daemon->denying = 0;
 }
 

@@ -1,12 +1,12 @@
 /*
- * Random requests of peers and administrators.
+ * Random requests of clients and administrators.
  */
 #ifndef TESTS_SIM_CLIENTS_H
 #define TESTS_SIM_CLIENTS_H
 
 #include "tests/sim/sim.h"
 
-/* One action of one peer of one daemon. */
+/* One action of one client of one daemon. */
 void client_step(struct sim *sim);
 
 /*

@@ -5,21 +5,21 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/ways.h"
 
-/* So many grants to others before a daemon where somebody waits has its own; and so many in all. */
+/* The most grants to others before a daemon with a waiter gets one, and the grants in all. */
 #define TURNS_OF_OTHERS(sim) (240 + 40 * (sim)->plan.settings.max_local_handoffs)
 #define TURNS(sim) (TURNS_OF_OTHERS(sim) + 60)
-/* So often somebody meets who lets go. */
+/* The number of waiters that come during a release. */
 #define MEETINGS 4
 /* A crowd gathers about few slots. */
 #define CROWD_SLOTS 3
-/* So often somebody leaves the line just as somebody else lets go. */
+/* The number of waiters that leave the wait queue during a release. */
 #define WAVERS 20
-/* So many wait at each daemon; and at one where nobody else waits. */
+/* The waiters at each daemon, and the waiters if one daemon alone has any. */
 #define WAITERS 2
 #define WAITERS_ALONE 6
-/* If one daemon alone hands a slot on for so long, it frees the slot for clients that poll. */
+/* If one daemon alone hands a slot off for so long, it withholds the slot for clients that poll. */
 #define ALONE_MOST (250 * NSEC_PER_MSEC)
-/* A place in the line is kept for so long. */
+/* A place in the wait queue is kept for so long. */
 #define LINGER (200 * NSEC_PER_MSEC)
 
 static bool
@@ -47,7 +47,7 @@ crowd_waits(struct sim *sim)
 	}
 	if (!waits || looks || !dice_percent(&sim->dice, 30))
 		return;
-	/* Daemons look for a slot that was just repaired. */
+	/* Daemons scan for a slot that was just repaired. */
 	sim_pass(sim, sim->plan.settings.rescan_interval * 5 / 4);
 	for (int i = 0; i < DAEMONS_MAX; i++)
 		before[i] = sim->waits.published[i];
@@ -121,7 +121,7 @@ is_fit(const struct sim *sim, int name)
 	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_CHANNELS)) == 0;
 }
 
-/* Nobody is left who waits or holds. */
+/* Ends all waiters and holders. */
 static void
 disperse(struct sim *sim)
 {
@@ -154,7 +154,7 @@ crowd_takes_turns(struct sim *sim)
 		count_and_release(sim, &turns);
 	}
 	if (!is_over(sim) && turns.grants == 0)
-		check_fail(sim, 16, "a slot is free, and nobody who waits has it");
+		check_fail(sim, 16, "a slot is free, and no waiter gets it");
 	disperse(sim);
 }
 
@@ -176,7 +176,7 @@ crowd_meets(struct sim *sim)
 		sim_pass(sim, (int64_t)dice_below(&sim->dice, 4 * NSEC_PER_MSEC));
 		while (sim->book.belief_count > 0)
 			client_release(sim, &sim->book.beliefs[0]);
-		/* Nobody has a place in the line after this. */
+		/* Nobody has a place in the wait queue after this. */
 		sim_pass(sim, NSEC_PER_SEC);
 		while (sim->book.belief_count > 0)
 			client_release(sim, &sim->book.beliefs[0]);
@@ -212,20 +212,20 @@ crowd_is_unheard(struct sim *sim)
 		return;
 	queue_up_at(sim, daemon, name, 1 + CROWD_SLOTS);
 	sim_pass(sim, 100 * NSEC_PER_MSEC);
-	/* A slot handed on by this was not checked since. */
+	/* A slot of such a hand-off was not checked since. */
 	release_each_once(sim, daemon);
 	ways_block(daemon, MEMORY_IN | MEMORY_OUT, 2 * HEARTBEAT);
 	/* It is not lost yet, and good for more than half a heartbeat. */
 	sim_pass(sim, HEARTBEAT + (int64_t)dice_below(&sim->dice, HEARTBEAT / 4));
 	release_each_once(sim, daemon);
-	/* Until the broker has given up what it does not hear of. */
+	/* Until the broker has given up silent links. */
 	sim_pass(sim, 5 * HEARTBEAT);
 	disperse(sim);
 }
 
 /* ---- a daemon without a channel ---- */
 
-/* All that there is but one mutex, as far as there are channels; nobody waits. */
+/* Takes all locks except one mutex, as far as there are channels. No client waits. */
 static void
 take_all_but(struct sim *sim, struct sim_daemon *daemon, int name)
 {
@@ -299,11 +299,11 @@ check_was_left(struct sim *sim, int name, int slot, int64_t began)
 	int64_t freed = sim->waits.names[name].slots[slot].freed_at;
 	int64_t claimed = sim->truth.names[name].slots[slot].claimed_at;
 
-	/* It took itself for somebody else who waits. */
+	/* It took its own consumer for that of another daemon. */
 	if (freed - sim->waits.names[name].overcounted_at < NSEC_PER_SEC)
 		return;
 	if (freed >= began && claimed >= freed && claimed - freed < sim->plan.settings.hint_grace)
-		check_fail(sim, 17, "%s was let go, and claimed again %.1f ms later",
+		check_fail(sim, 17, "%s was withheld, and claimed again %.1f ms later",
 		    queue_b(name, slot), (double)(claimed - freed) / 1e6);
 }
 
@@ -335,7 +335,7 @@ crowd_is_alone(struct sim *sim)
 	}
 	for (int slot = 1; slot <= size; slot++) {
 		if (sim->waits.names[name].slots[slot].freed_at < began)
-			check_fail(sim, 17, "%s was handed on for %.1f ms, and never let go",
+			check_fail(sim, 17, "%s was handed off for %.1f ms, and never withheld",
 			    queue_b(name, slot), (double)(sim->now - began) / 1e6);
 	}
 	if (!is_over(sim))
@@ -405,7 +405,7 @@ crowd_is_suspect(struct sim *sim)
 		return;
 	queue_up_at(sim, daemon, name, 1);
 	sim_pass(sim, (int64_t)dice_below(&sim->dice, 2 * NSEC_PER_MSEC));
-	/* Nothing is told of what is free meanwhile. */
+	/* Free slots have no hints meanwhile. */
 	sim->waits.settled = sim->now;
 	ways_block(daemon, MEMORY_OUT | MEMORY_IN,
 	    HEARTBEAT + (int64_t)dice_below(&sim->dice, HEARTBEAT / 2));
@@ -442,8 +442,7 @@ crowd_is_stuck(struct sim *sim)
 		release_slots(sim);
 		sim_pass(sim, time);
 		if (++rounds > 3 * CROWD_SLOTS)
-			check_fail(
-			    sim, 16, "somebody waits for ever beside a channel that is silent");
+			check_fail(sim, 16, "a client waits for ever beside a silent channel");
 	}
 	sim->stuck_claim = sim->stuck = 0;
 	/* Then the engine gives the link up by itself. */

@@ -9,19 +9,19 @@
 /* There are waiters, and no holder releases. */
 void crowd_waits(struct sim *sim);
 /*
- * There is no holder and no waiter. Two peers of each daemon acquire and release one lock
+ * There is no holder and no waiter. Two clients of each daemon acquire and release one lock
  * repeatedly.
  */
 void crowd_takes_turns(struct sim *sim);
 /*
- * The same at one daemon alone. It must free the slot after some hand-offs, for clients that poll.
+ * The same at one daemon alone. It must withhold the slot after some hand-offs, for clients that poll.
  */
 void crowd_is_alone(struct sim *sim);
-/* One peer begins to wait while another one releases. */
+/* One client begins to wait while another one releases. */
 void crowd_meets(struct sim *sim);
 /* A holder releases to a waiter after the lock connection was silent for more than a second. */
 void crowd_is_unheard(struct sim *sim);
-/* One daemon has no channel left and passes its hints on to another daemon. Later it has one. */
+/* One daemon has no channel left and forwards its hints to another daemon. Later it has one. */
 void crowd_starves(struct sim *sim);
 /* The waiter of a hint has just left the wait queue. */
 void crowd_wavers(struct sim *sim);

@@ -45,8 +45,8 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 		if (peer->id != ask->peer)
 			continue;
 		/*
-		 * The last safe_until that the peer was told holds for all its locks. Holds by
-		 * consumer have leases of their own, and the peer is told of the earliest.
+		 * The last safe_until that the client was told holds for all its locks. Holds by
+		 * consumer have leases of their own, and the client is told of the earliest.
 		 */
 		if (sim->plan.consumers)
 			break;
@@ -133,7 +133,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		if (daemon->peers[i].id == peer)
 			check_lease_notice(sim, daemon, &daemon->peers[i], notice);
 	}
-	/* It may be back before anybody looks; all is looked for anew then. */
+	/* The connection may be back before the next check. The daemon scans anew then. */
 	if (notice->kind == LOCK_NOTICE_BROKER)
 		sim->waits.fit_since[daemon->number] = sim->now;
 	if (notice->kind == LOCK_NOTICE_LEASE || notice->kind == LOCK_NOTICE_BROKER ||

@@ -1,6 +1,6 @@
 /*
  * The daemons of a schedule: an engine and a broker in memory each. Hears the events that the
- * engines send to their peers.
+ * engines send to their clients.
  */
 #ifndef TESTS_SIM_DAEMONS_H
 #define TESTS_SIM_DAEMONS_H
@@ -8,9 +8,9 @@
 #include "tests/sim/sim.h"
 
 void daemon_start(struct sim *sim, int number);
-/* The daemon and its peers are gone. */
+/* The daemon and its clients are gone. */
 void daemon_kill(struct sim_daemon *daemon);
-/* The peer's connection ends. Another peer takes its place. */
+/* The client's connection ends. Another client takes its place. */
 void daemon_hang_up(struct sim_daemon *daemon, int peer);
 /* Whether the daemon is stopped, or has not done work that is due. */
 bool daemon_is_behind(const struct sim_daemon *daemon);

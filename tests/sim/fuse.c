@@ -6,7 +6,7 @@
 
 /* More than nearly all that an administrator does. */
 #define STEPS_MOST 25
-/* After so long a daemon that was told that somebody else is at work waits to ask again. */
+/* If another administrator is at work, the daemon waits to ask again after this time. */
 #define WHILE_STUCK (25 * NSEC_PER_MSEC)
 
 /* Meanwhile another daemon creates the lock that this one was to destroy. */
@@ -24,7 +24,7 @@ create_elsewhere(struct sim *sim, int daemon)
 }
 
 /*
- * After the step was performed, and before anybody hears of it; or while it waits to make it again.
+ * After the step was performed, and before its answer; or while the daemon waits to repeat it.
  */
 static void
 on_fuse(void *ctx, uint64_t id)

@@ -206,10 +206,10 @@ meddle_lose_a(struct sim *sim)
 /* ---- wait queues ---- */
 
 void
-meddle_lines(struct sim *sim)
+meddle_wait_queues(struct sim *sim)
 {
 	static const char *const hints[] = {"1", "2", "3", "0", "40", "-1", "no number"};
-	const char *queue = queue_line(any_name(sim), dice_percent(&sim->dice, 15));
+	const char *queue = queue_wait(any_name(sim), dice_percent(&sim->dice, 15));
 	const char *hint = hints[dice_below(&sim->dice, sizeof(hints) / sizeof(hints[0]))];
 
 	if (!memory_world_has(sim->world, queue, NULL))

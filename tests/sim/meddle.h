@@ -22,6 +22,6 @@ void meddle_lose_a(struct sim *sim);
 /* Plans to delete, by its name, a B that was just declared. */
 void meddle_by_name(struct sim *sim);
 /* Deletes a wait queue, or sends an invalid hint. */
-void meddle_lines(struct sim *sim);
+void meddle_wait_queues(struct sim *sim);
 
 #endif

@@ -56,7 +56,7 @@ ask(struct sim *sim, struct sim_daemon *daemon)
 	char text[TEXT_MOST];
 	size_t len = write_text(text, QUESTION, daemon->number, daemon->last_message + 1);
 
-	/* It is told its number afterwards: they are counted here, too. */
+	/* The daemon learns the number of the query afterwards: so the queries are counted here, too. */
 	if (broker_ask(daemon->broker, text, len) == 0)
 		return;
 	daemon->last_message++;
@@ -85,10 +85,10 @@ messages_asked(struct sim_daemon *daemon, const struct broker_message *message)
 	NOTE(sim, .text = "{d} is asked {m} by daemon {n}", .daemon = daemon->number,
 	    .n = asker + 1, .m = (int64_t)number);
 	if (!is_text(message, QUESTION, asker, number))
-		check_fail(sim, 0, "daemon %d is asked something in pieces", daemon->number + 1);
+		check_fail(sim, 0, "daemon %d got an incomplete query", daemon->number + 1);
 	/* From a link that the world thought alive it may come to the inbox of the next one. */
 	else if (asker == daemon->number && sim->now >= sim->waits.settled)
-		check_fail(sim, 0, "daemon %d hears its own question", daemon->number + 1);
+		check_fail(sim, 0, "daemon %d got its own query", daemon->number + 1);
 	broker_reply_to(
 	    daemon->broker, message->from, text, write_text(text, REPLY, asker, number));
 }
@@ -103,8 +103,8 @@ messages_replied(struct sim_daemon *daemon, const struct broker_message *message
 	    .n = (int64_t)message->asked);
 	if (message->asked == 0 || message->asked > daemon->last_message ||
 	    !is_text(message, REPLY, daemon->number, message->asked))
-		check_fail(sim, 0, "daemon %d has a reply to what it did not ask, or in pieces",
-		    daemon->number + 1);
+		check_fail(
+		    sim, 0, "daemon %d got an incomplete or unwanted reply", daemon->number + 1);
 	daemon->replies += message->asked == daemon->last_message;
 }
 
@@ -121,7 +121,7 @@ messages_meet(struct sim *sim)
 		ask(sim, daemon);
 		sim_pass(sim, DAEMON_MESSAGE_TIME);
 		if (sim->violation[0] == '\0' && daemon->replies != sim->plan.daemons - 1)
-			check_fail(sim, 0, "daemon %d asked all, and had %d replies", i + 1,
+			check_fail(sim, 0, "daemon %d asked all, and got %d replies", i + 1,
 			    daemon->replies);
 	}
 }

@@ -93,7 +93,7 @@ queue_unlimited(int name)
 }
 
 const char *
-queue_line(int name, bool mutex)
+queue_wait(int name, bool mutex)
 {
 	return lines[name][mutex];
 }
@@ -125,7 +125,7 @@ queue_text(struct queue_id id)
 	case QUEUE_UNLIMITED:
 		return queue_unlimited(id.name);
 	case QUEUE_WAIT:
-		return queue_line(id.name, id.slot == 1);
+		return queue_wait(id.name, id.slot == 1);
 	case QUEUE_DIRECTORY:
 		return queue_directory();
 	case QUEUE_DIRECTORY_MUTEX:

@@ -42,7 +42,7 @@ const char *queue_a(int name, int slot);
 const char *queue_b(int name, int slot);
 const char *queue_gate(int name);
 const char *queue_unlimited(int name);
-const char *queue_line(int name, bool mutex);
+const char *queue_wait(int name, bool mutex);
 const char *queue_directory(void);
 const char *queue_directory_mutex(void);
 const char *queue_text(struct queue_id id);

@@ -78,7 +78,7 @@ sim_next(struct sim *sim, int64_t until)
 	timers_run(turn.timers);
 	check_step(sim);
 	if (sim->truth.moment > EVENTS_MOST)
-		check_fail(sim, 0, "it goes on and on");
+		check_fail(sim, 0, "the schedule does not end");
 	return true;
 }
 
@@ -109,7 +109,7 @@ any_troubles(struct dice *dice)
 	return troubles;
 }
 
-/* Few, or none, or as a daemon has it that is not told otherwise. */
+/* Few, none, or the default. */
 static unsigned
 any_passes(struct dice *dice)
 {

@@ -1,12 +1,12 @@
 /*
  * One schedule: the lock engines of some daemons over one memory_world in virtual time, their
- * peers, and their troubles, all drawn from a seed. The parts, from the bottom up:
+ * clients, and their troubles, all drawn from a seed. The parts, from the bottom up:
  *
  *	dice, queues, trace	random numbers, names, notes
  *	truth			the world's knowledge: claims, checks, deletions and moments
  *	waits, tap		messages of daemons about waiters
  *	probes			a daemon's view of holders
- *	book			the peers' knowledge: unanswered requests, believed locks
+ *	book			the clients' knowledge: unanswered requests, believed locks
  *	check			the invariants
  *	ways, daemons		connections and daemons
  *	clients, admins		the actors
@@ -32,7 +32,7 @@
 #define PEERS_MAX 4
 #define LINKS 2
 #define FOREIGN_MAX 4
-/* A low limit of a peer or user, if the schedule has one. */
+/* A low limit of a client or user, if the schedule has one. */
 #define PLAN_FEW 2
 /* A limit that is never reached. */
 #define PLAN_MANY 1000
@@ -41,7 +41,7 @@
 /* Locks with numbers above this are not checked. */
 #define GIVEN_MOST 4096
 
-/* The server closes the connection of a silent peer after two to three heartbeats. */
+/* The server closes the connection of a silent daemon after two to three heartbeats. */
 #define HEARTBEAT (1 * NSEC_PER_SEC)
 #define MARGIN (HEARTBEAT / 5)
 #define LEASE (2 * HEARTBEAT - MARGIN)
@@ -69,7 +69,7 @@ enum trouble {
 	TROUBLE_KILL,    /* a daemon is killed and started again */
 	TROUBLE_DRAIN,   /* a daemon is stopped in order and started again */
 	TROUBLE_FEW_CHANNELS, /* the broker allows few channels */
-	TROUBLE_LINES,        /* hints are lost or invalid; wait queues are deleted */
+	TROUBLE_HINTS,        /* hints are lost or invalid; wait queues are deleted */
 	TROUBLE_HOMES,        /* the home of holder queues is silent, parted or down */
 	TROUBLE_CONVERT, /* slots change between the two ways to hold them, by a foreign hand */
 	TROUBLE_FUSE, /* a daemon or its auxiliary connection ends after a step of administration */
@@ -78,7 +78,7 @@ enum trouble {
 
 /* The troubles that delay the news of a watch, or the check that follows. */
 #define NEWS_MAY_BE_LATE                                                                           \
-	(~(1U << TROUBLE_CANCEL | 1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL | 1U << TROUBLE_LINES))
+	(~(1U << TROUBLE_CANCEL | 1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL | 1U << TROUBLE_HINTS))
 
 /* The troubles by which a daemon misses messages sent to it. */
 #define NEWS_MAY_BE_HELD_UP                                                                        \
@@ -166,7 +166,7 @@ struct sim_daemon {
 	uint64_t starving[LINKS];   /* the connection of that timer */
 	int64_t patience[LINKS];    /* ns from the last byte that the world read */
 	int64_t silent_since[LINKS];
-	uint64_t granted;         /* as counted by its peers */
+	uint64_t granted;         /* as counted by its clients */
 	uint64_t told_connection; /* its lock connection, as it was told; 0: down */
 	uint64_t last_message;    /* number of its last query */
 	int replies;              /* number of answers to it */
@@ -213,7 +213,7 @@ struct sim {
 	int fuse_daemon;
 	bool fuse_foreign; /* until then a foreign client has the directory's mutex */
 	struct timer fuse;
-	/* The last order on each name that has not succeeded, as far as the peers know. */
+	/* The last order on each name that has not succeeded, as far as the clients know. */
 	struct order unfinished[NAMES];
 	/* How each other node reaches HOME, the next change, and the time of the last one. */
 	struct home_way {

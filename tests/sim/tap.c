@@ -129,7 +129,7 @@ __wrap_broker_wait_queue_wake(struct broker *broker, const char *queue, int slot
 	sim->truth.moment++;
 	if (hinted_slot(line, slot) >= 0)
 		check_hint_sent(sim, daemon, line.name, hinted_slot(line, slot));
-	if (sim_has(sim, TROUBLE_LINES) && dice_percent(&sim->dice, 20)) {
+	if (sim_has(sim, TROUBLE_HINTS) && dice_percent(&sim->dice, 20)) {
 		NOTE(sim, .text = "a hint of {d} to {q}, slot {n}, is lost",
 		    .daemon = daemon->number, .queue = queue_text(line), .n = slot);
 		return;

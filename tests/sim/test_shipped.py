@@ -28,7 +28,7 @@ def output(*command):
 
 
 def functions(*files):
-    """The functions that these define, but for the compiler's own."""
+    """The functions that these files define, without the compiler's own."""
     return set(re.findall(r"^[0-9a-f]+ [Tt] ([A-Za-z]\w*)$", output("nm", *files), re.MULTILINE))
 
 
@@ -44,7 +44,7 @@ class Simulation(unittest.TestCase):
     def test_has_no_second_implementation_of_anything(self):
         own = functions(*objects("tests/sim/[a-z]*.o"))
         others = functions(SIMULATION) - own - functions(DAEMON)
-        # What the C library's start files bring.
+        # The start files of the C library add these.
         self.assertEqual({name for name in others if not name.endswith("_tm_clones")}, set())
         self.assertIn("truth_performed", own)
         self.assertNotIn("memory_world_new", own)

@@ -10,7 +10,7 @@ print_member(const struct note *note, char which, FILE *out)
 		fprintf(out, "daemon %d", note->daemon + 1);
 		break;
 	case 'p':
-		fprintf(out, "peer %" PRIu64, note->peer);
+		fprintf(out, "client %" PRIu64, note->peer);
 		break;
 	case 'n':
 		fprintf(out, "%" PRId64, note->n);

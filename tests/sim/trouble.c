@@ -89,7 +89,7 @@ unheard(void *ctx, const struct broker *broker, const char *queue)
 		/* A consumer on a channel that is stuck hears nothing. */
 		if ((sim->plan.troubles & 1U << TROUBLE_SILENCE) == 0)
 			belief->heard = sim->truth.moment;
-		/* The cancel is delivered, then A is looked at behind what was asked before. */
+		/* The cancel is delivered. Then A is checked, after the earlier requests. */
 		if ((sim->plan.troubles & NEWS_MAY_BE_LATE) == 0)
 			belief->heard_due = sim->now + 3 * 10 * sim->plan.usual;
 	}
@@ -301,7 +301,7 @@ end_daemon(struct sim *sim, struct sim_daemon *daemon)
 		lock_abandon(daemon->engine);
 		for (size_t i = 0; i < sim->book.belief_count; i++) {
 			if (sim->book.beliefs[i].daemon == daemon->number)
-				check_fail(sim, 4, "lock %d was not taken away",
+				check_fail(sim, 4, "lock %d outlives the stop of its daemon",
 				    (int)sim->book.beliefs[i].lock);
 		}
 	} else {
@@ -428,8 +428,8 @@ make(struct sim *sim, enum trouble trouble)
 	case TROUBLE_DRAIN:
 		end_daemon(sim, daemon);
 		break;
-	case TROUBLE_LINES:
-		meddle_lines(sim);
+	case TROUBLE_HINTS:
+		meddle_wait_queues(sim);
 		break;
 	case TROUBLE_HOMES:
 		homes_step(sim);

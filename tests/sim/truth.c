@@ -283,7 +283,7 @@ holder_deed(struct sim *sim, const struct done *done)
 
 /* ---- work of administrators ---- */
 
-/* by: the daemon; -1 = nobody of ours. */
+/* by: the daemon; -1: none. */
 static void
 has_changed(struct sim *sim, int name, bool existed, int by)
 {
@@ -492,10 +492,7 @@ perform(struct sim *sim, const struct done *done)
 		    part == QUEUE_DIRECTORY_MUTEX && done->answer == BROKER_LOCKED);
 }
 
-/*
- * A publish that looks whether a slot is there; the names of wait queues end with this daemon
- * message.
- */
+/* Whether it is a publish that probes a slot. The names of wait queues end with W. */
 static bool
 is_probe(const struct memory_performed *what)
 {
@@ -514,11 +511,11 @@ truth_performed(void *ctx, const struct memory_performed *what)
 	sim->truth.moment++;
 	sim->truth.performed++;
 	if (what->code >= AMQP_FRAME_ERROR)
-		check_fail(
-		    sim, 0, "daemon %d sent what ends its link: %d", done.daemon + 1, what->code);
+		check_fail(sim, 0, "daemon %d sent a method that ends its link: %d",
+		    done.daemon + 1, what->code);
 	if (what->alarmed)
 		check_fail(
-		    sim, 0, "daemon %d publishes, and was told of an alarm", done.daemon + 1);
+		    sim, 0, "daemon %d publishes although it knows of an alarm", done.daemon + 1);
 	if (done.daemon >= 0 && what->connection == truth_hold_connection(sim, done.daemon)) {
 		sim->truth.reading[done.daemon] = what->connection;
 		sim->truth.read_at[done.daemon] = sim->now;

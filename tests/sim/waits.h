@@ -36,7 +36,7 @@ struct wait_seen {
 
 struct wait_slot {
 	struct wait_seen seen[WAITS_DAEMONS];
-	int64_t free_since; /* as of the last look; INT64_MAX: not free */
+	int64_t free_since; /* as of the last check; INT64_MAX: not free */
 	int64_t freed_at;   /* time: a daemon last deleted its B, or declared its A */
 	int64_t gone_at;    /* time: A was last deleted */
 };
@@ -52,7 +52,7 @@ struct wait_name {
 	 */
 	int64_t overcounted_at;
 	/*
-	 * Times: a hint was last passed on, and was last not passed on, because that had just
+	 * Times: a hint was last forwarded, and was last not forwarded, because that had just
 	 * happened.
 	 */
 	int64_t passed_on_at[WAITS_DAEMONS];
@@ -75,10 +75,10 @@ struct waits {
 	struct wait_pass pass;
 	int64_t next_look;
 	int64_t fit_since[WAITS_DAEMONS]; /* the daemon can serve waiters; INT64_MAX: it cannot */
-	/* it can also look for markers on an auxiliary connection */
+	/* it can also probe markers on an auxiliary connection */
 	int64_t let_see_since[WAITS_DAEMONS];
 	/*
-	 * Since when there is a channel for the users of even and odd peers, and for exempt ones.
+	 * Since when there is a channel for the users of even and odd clients, and for exempt ones.
 	 */
 	int64_t channel_since[WAITS_DAEMONS][3];
 	int64_t settled; /* since then no effect of a trouble is left; INT64_MAX */

@@ -93,7 +93,7 @@ update(struct sim_daemon *daemon)
 	}
 }
 
-/* How long the world still waits for a link that the daemon has given up; -1: it hears of it. */
+/* How long the world still waits for a link that the daemon has given up. -1: it notices at once. */
 static int64_t
 deaf_for(const struct sim_daemon *daemon, enum broker_link link)
 {

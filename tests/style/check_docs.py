@@ -23,7 +23,7 @@ def tests():
 
 
 class Documents(unittest.TestCase):
-    def test_name_what_there_is(self):
+    def test_name_existing_tests(self):
         sources, wrong = tests(), []
         for document in DOCUMENTS:
             for line in text(document).split("\n"):
@@ -34,7 +34,7 @@ class Documents(unittest.TestCase):
                               or name and not re.search(rf"\b{name}\b", sources[file])]
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
-    def test_name_faults_there_are(self):
+    def test_name_existing_faults(self):
         faults = set(re.findall(r"X\(([A-Z_0-9]+),", text("daemon/base/fault.h")))
         wrong = [f"{document}: {name}" for document in DOCUMENTS
                  for listed in re.findall(r"\b[Ss]im \(([^)]*)\)", text(document))

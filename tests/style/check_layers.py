@@ -1,4 +1,4 @@
-"""Who may use whom (docs/ARCHITECTURE.md, "Levels"): the #include lines, and the symbols of what was built."""
+"""Rooms use only lower rooms (docs/ARCHITECTURE.md, "Levels"), by #include lines and by symbols of the build."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from tree import ROOT, sources, text
 
 BUILD = os.environ.get("top_builddir") or os.path.join(ROOT, "build-check")
 
-# What each room may use besides itself, most special first: "daemon/lock/core/" before "daemon/lock/".
+# The rooms that each room may use besides itself, most special first: "daemon/lock/core/" before "daemon/lock/".
 BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/")
 LOCK = ("daemon/lock/table/", "daemon/lock/core/", "daemon/lock/hold/", "daemon/lock/admin/", "daemon/lock/wait/")
 BELOW_PEER = BELOW_LOCK + LOCK + ("daemon/amqp/", "daemon/lock/", "daemon/view/")
@@ -164,7 +164,7 @@ def may_use_symbol(path, other, symbol):
 
 
 class Symbols(unittest.TestCase):
-    """What the includes cannot show: a declaration by hand, and files of one room that use each other."""
+    """Uses that the includes cannot show: a declaration by hand, and files of one room that use each other."""
 
     maxDiff = None
 

@@ -1,4 +1,4 @@
-"""What the object files of a build define and use, read with nm."""
+"""The symbols that the object files of a build define and use, read with nm."""
 
 import os
 import subprocess

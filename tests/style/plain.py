@@ -82,7 +82,7 @@ MDOC_WORDS = ("Em", "Nd", "Nm", "No", "Op", "Oo", "Oc", "Pq", "Po", "Pc", "Sx", 
 
 
 def mdoc_words(line):
-    """A line of mdoc(7) that begins with a macro, as text: what is set as code is in backquotes."""
+    """A line of mdoc(7) that begins with a macro, as text, with code in backquotes."""
     said, code, flag, space = "", False, False, True
     for word in re.findall(r'"[^"]*"|\S+', re.sub(r"\b(Xr \S+) (\d)", r"\1(\2)", line[1:])):
         if word == "Ns":
@@ -182,18 +182,14 @@ def openrpc(source):
 
 
 def findings(path, source):
-    """(group, line, rule, sentence). A document is a group; so are messages and comments, folder by folder."""
-    ending, folder = os.path.splitext(path)[1], os.path.dirname(path)
-    if ending in (".c", ".h") and path != "client/lockbroker.h":
-        readers = [(f"comments of {folder}", c_comments)]
-        if not path.startswith("tests/"):
-            readers.append((f"messages of {folder}", c_strings))
-    elif ending == ".py" and path.startswith("tests/"):
-        readers = [(f"comments of {folder}", python)]
+    """(line, rule, sentence). The strings of a test are no messages."""
+    ending = os.path.splitext(path)[1]
+    known = {".md": markdown, ".in": mdoc, ".json": openrpc, ".py": python}
+    if ending in (".c", ".h"):
+        readers = [c_comments] if path.startswith("tests/") else [c_comments, c_strings]
     else:
-        known = {".md": markdown, ".in": mdoc, ".json": openrpc, ".py": python, ".h": c_comments}
-        readers = [(path, known.get(ending, hash_comments) if folder != "systemd" else hash_comments)]
-    return [(group, number, rule, sentence) for group, reader in readers
+        readers = [hash_comments if path.startswith("systemd/") else known.get(ending, hash_comments)]
+    return [(number, rule, sentence) for reader in readers
             for number, sentence in sentences(reader(source)) for rule in broken(sentence)]
 
 
@@ -201,7 +197,7 @@ def main(tree, *paths):
     found = 0
     for path in paths:
         with open(os.path.join(tree, path), encoding="utf-8") as file:
-            for _, number, rule, sentence in findings(os.path.normpath(path), file.read()):
+            for number, rule, sentence in findings(os.path.normpath(path), file.read()):
                 print(f"{path}:{number}: {rule}: {sentence}")
                 found += 1
     print(found)

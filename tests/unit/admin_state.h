@@ -9,7 +9,7 @@
 
 /*
  * The state in short, such as "3 7 9 U G listed": the size, the uncounted slots, the markers, and
- * its entry in the directory. It looks at slots up to 400. Static.
+ * its entry in the directory. It reads slots up to 400. Static.
  */
 const char *admin_state(const struct lock_world *world, const char *name);
 /* Creates that state. Nothing of the semaphore may exist before. */

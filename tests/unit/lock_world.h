@@ -99,7 +99,7 @@ void world_acquire(struct lock_world *world, int daemon, uint64_t peer, uint64_t
 /* The answer to a request; NULL: none yet. Two answers fail the test. */
 const struct said *world_answer(
     const struct lock_world *world, int daemon, uint64_t peer, uint64_t request);
-/* The number of notices of that kind to a peer. */
+/* The number of notices of that kind to a client. */
 int world_notices(
     const struct lock_world *world, int daemon, uint64_t peer, enum lock_notice_kind kind);
 /* Lets time pass until the request is answered, at most 60 s. Returns the answer. */

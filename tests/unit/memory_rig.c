@@ -175,8 +175,8 @@ on_line(void *ctx, const struct broker_wait_queue_event *event)
 	if (event->news == BROKER_WAIT_QUEUE_HINT || event->news == BROKER_WAIT_QUEUE_NOBODY)
 		snprintf(what + strlen(what), sizeof(what) - strlen(what), "=%d", event->slot);
 	see(what);
-	if (rig.line_heard != NULL)
-		rig.line_heard(event);
+	if (rig.wait_queue_heard != NULL)
+		rig.wait_queue_heard(event);
 }
 
 static void

@@ -52,7 +52,7 @@ struct rig {
 	/* Called from inside each piece of news of a watch. */
 	void (*heard)(const char *queue, enum broker_news news);
 	/* Called from inside each piece of news of a wait queue. */
-	void (*line_heard)(const struct broker_wait_queue_event *event);
+	void (*wait_queue_heard)(const struct broker_wait_queue_event *event);
 	uint64_t from; /* of the last question: "asked:TEXT" */
 	/* Called from inside each daemon message: "replied:NUMBER=TEXT". */
 	void (*message_heard)(const struct broker_message *message);

@@ -53,7 +53,7 @@ START_TEST(acquire_verify_release)
 }
 END_TEST
 
-START_TEST(what_is_missing_is_created)
+START_TEST(create_is_sent_with_the_acquire)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
 	struct lb_lock *lock = NULL;
@@ -294,7 +294,7 @@ START_TEST(any_method_can_be_called)
 }
 END_TEST
 
-START_TEST(a_silent_daemon_is_a_deadline_and_its_late_answer_nothing)
+START_TEST(a_late_answer_of_a_silent_daemon_is_ignored)
 {
 	int64_t began = client_clock_now();
 
@@ -576,7 +576,7 @@ calls_suite(void)
 	tcase_set_timeout(tcase, 20);
 	tcase_add_checked_fixture(tcase, client_rig_up, client_rig_down);
 	tcase_add_test(tcase, acquire_verify_release);
-	tcase_add_test(tcase, what_is_missing_is_created);
+	tcase_add_test(tcase, create_is_sent_with_the_acquire);
 	tcase_add_test(tcase, options_of_an_earlier_header);
 	tcase_add_test(tcase, each_code_has_a_word_of_its_own);
 	tcase_add_loop_test(
@@ -586,7 +586,7 @@ calls_suite(void)
 	tcase_add_test(tcase, a_grant_with_the_end_of_the_connection_is_none);
 	tcase_add_test(tcase, bad_arguments_send_nothing);
 	tcase_add_test(tcase, any_method_can_be_called);
-	tcase_add_test(tcase, a_silent_daemon_is_a_deadline_and_its_late_answer_nothing);
+	tcase_add_test(tcase, a_late_answer_of_a_silent_daemon_is_ignored);
 	tcase_add_test(tcase, a_daemon_that_answers_pings_has_its_time);
 	tcase_add_test(tcase, a_daemon_that_does_not_even_answer_a_ping_is_given_up);
 	tcase_add_test(tcase, a_late_grant_is_given_back);

@@ -167,7 +167,7 @@ START_TEST(a_callback_is_called_in_the_middle_of_a_call)
 }
 END_TEST
 
-START_TEST(what_is_asked_without_waiting_is_answered_by_an_event)
+START_TEST(an_asynchronous_call_is_answered_by_an_event)
 {
 	int64_t first = 0, second = 0, third = 0;
 	const struct lb_event *next;
@@ -248,7 +248,7 @@ events_suite(void)
 	tcase_add_test(tcase, revoked_is_a_mark);
 	tcase_add_test(tcase, waiting_is_told_and_can_be_withdrawn);
 	tcase_add_test(tcase, a_started_acquire_ends_in_a_grant);
-	tcase_add_test(tcase, what_is_asked_without_waiting_is_answered_by_an_event);
+	tcase_add_test(tcase, an_asynchronous_call_is_answered_by_an_event);
 	tcase_add_test(tcase, a_watch_tells_all_and_is_ended_by_cancel);
 	tcase_add_test(tcase, a_callback_is_called_in_the_middle_of_a_call);
 	suite_add_tcase(suite, tcase);

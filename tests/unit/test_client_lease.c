@@ -20,7 +20,7 @@ int64_t __wrap_client_clock_now(void);
 
 static int64_t shift;     /* ms that were slept through so far */
 static const char *late;  /* a message after a minute of sleep, at the first reading of the clock */
-static int looks_to_stop; /* when the clock has been read so often, a minute is slept through */
+static int reads_to_stop; /* when the clock has been read so often, a minute is slept through */
 
 #define LEASE 10000
 #define MINUTE 60000
@@ -32,7 +32,7 @@ __wrap_client_clock_now(void)
 		say(late);
 		late = NULL;
 	}
-	if (looks_to_stop > 0 && --looks_to_stop == 0)
+	if (reads_to_stop > 0 && --reads_to_stop == 0)
 		shift += MINUTE;
 	return __real_client_clock_now() + shift;
 }
@@ -91,7 +91,7 @@ leased(int64_t safe_until)
 static void
 up(void)
 {
-	shift = looks_to_stop = 0;
+	shift = reads_to_stop = 0;
 	late = NULL;
 	client_rig_up();
 }
@@ -137,7 +137,7 @@ START_TEST(the_newest_word_counts)
 }
 END_TEST
 
-START_TEST(its_passing_is_a_loss_for_good)
+START_TEST(the_end_of_the_lease_is_a_loss_for_good)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 	const struct lb_event *lost;
@@ -196,8 +196,8 @@ START_TEST(a_newer_word_moves_nothing_that_has_ended)
 }
 END_TEST
 
-/* The daemon may hold it still for us: once, when the program has done with it, it is told. */
-START_TEST(a_release_after_it_is_told_and_not_waited_for)
+/* The daemon may still have the hold: the library sends one release when the program ends its work. */
+START_TEST(a_release_after_the_lease_is_sent_but_not_awaited)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 
@@ -215,7 +215,7 @@ END_TEST
 /* ---- the deadline of an acquire ---- */
 
 /*
- * At the first looks at the clock the grant still comes in time; at the next one it crosses the
+ * At the first reads of the clock the grant still comes in time. At the next one it is past the
  * deadline.
  */
 START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
@@ -228,7 +228,7 @@ START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
 	for (int look = 1; code == LB_OK; look++) {
 		client_rig_down();
 		up();
-		looks_to_stop = look;
+		reads_to_stop = look;
 		late = GRANT("1", "a-9");
 		lock = NULL;
 		code = lb_acquire(lb, "db", &options, &lock);
@@ -241,8 +241,8 @@ START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
 }
 END_TEST
 
-/* A daemon that reads nothing cannot be told: the end of the connection tells it. */
-START_TEST(what_cannot_be_withdrawn_ends_the_connection)
+/* A daemon that does not read gets no message: the library ends the connection instead. */
+START_TEST(an_acquire_that_cannot_be_withdrawn_ends_the_connection)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
 	struct lb_lock *held = leased(ahead(2 * MINUTE)), *lock = NULL;
@@ -253,7 +253,7 @@ START_TEST(what_cannot_be_withdrawn_ends_the_connection)
 		ck_assert_int_eq(lb_call_start(lb, "ping", NULL, &request), LB_OK);
 		ck_assert_int_eq(lb_dispatch(lb), LB_OK);
 	}
-	looks_to_stop = 3;
+	reads_to_stop = 3;
 	ck_assert_int_eq(lb_acquire(lb, "db", &options, &lock), LB_CLOSED);
 	ck_assert_int_gt(strlen(lb_message(lb)), 0);
 	ck_assert_ptr_null(lock);
@@ -318,7 +318,7 @@ static int (*const doors[])(struct lb_lock *lock) = {
 #define DOORS ((int)(sizeof(doors) / sizeof(doors[0])))
 
 /* Stopped for a minute while the daemon went on: unread input is read before the clock decides. */
-START_TEST(what_was_renewed_unread_is_held)
+START_TEST(an_unread_renewal_keeps_the_hold)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 
@@ -331,7 +331,7 @@ START_TEST(what_was_renewed_unread_is_held)
 END_TEST
 
 /* Stopped for a minute, in which the daemon fell silent, too. */
-START_TEST(what_lies_unread_for_too_long_renews_nothing)
+START_TEST(an_unread_renewal_that_is_too_old_renews_nothing)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 
@@ -346,14 +346,14 @@ END_TEST
 START_TEST(an_answer_that_was_slept_over_is_not_fresh)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
-	int looks;
+	int read_count;
 
 	say_verified(2, ahead(LEASE));
-	looks_to_stop = _i;
+	reads_to_stop = _i;
 	ck_assert_int_eq(lb_verify(lock, 1000), LB_LOST);
-	looks = _i - looks_to_stop;
+	read_count = _i - reads_to_stop;
 	/* Else the stop came after the call. */
-	ck_assert_int_eq(looks, _i);
+	ck_assert_int_eq(read_count, _i);
 }
 END_TEST
 
@@ -392,7 +392,7 @@ START_TEST(a_loss_behind_the_grant_is_a_loss)
 END_TEST
 
 /* In real time, with a daemon that says nothing. */
-START_TEST(waiting_ends_when_it_passes)
+START_TEST(waiting_ends_with_the_lease)
 {
 	int64_t began = client_clock_now();
 	struct lb_lock *lock = leased(began + 150);
@@ -404,7 +404,7 @@ START_TEST(waiting_ends_when_it_passes)
 }
 END_TEST
 
-START_TEST(verify_is_answered_when_it_passes)
+START_TEST(verify_is_answered_at_the_end_of_the_lease)
 {
 	int64_t began = client_clock_now();
 	struct lb_lock *lock = leased(began + 150);
@@ -412,7 +412,7 @@ START_TEST(verify_is_answered_when_it_passes)
 	ck_assert_int_eq(lb_verify(lock, LB_FOREVER), LB_LOST);
 	ck_assert_int_ge(client_clock_now(), lb_lock_safe_until(lock));
 	ck_assert_int_lt(client_clock_now(), began + 5000);
-	/* Its answer comes when nobody waits for it any more. */
+	/* Its answer comes when no call waits for it any more. */
 	say_verified(2, ahead(LEASE));
 	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}");
 	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_OK);
@@ -441,7 +441,7 @@ START_TEST(a_callback_is_told_in_the_middle_of_a_call)
 }
 END_TEST
 
-START_TEST(what_a_getter_found_is_told_by_the_next_dispatch)
+START_TEST(a_loss_that_a_getter_found_is_reported_by_the_next_dispatch)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 
@@ -480,7 +480,7 @@ START_TEST(timeout_is_what_is_left)
 END_TEST
 
 /* A lock that is being released protects nothing any more. */
-START_TEST(a_release_is_no_loss_when_it_passes_meanwhile)
+START_TEST(a_release_is_no_loss_if_the_lease_ends_meanwhile)
 {
 	struct lb_lock *lock = leased(client_clock_now() + 100);
 
@@ -489,12 +489,12 @@ START_TEST(a_release_is_no_loss_when_it_passes_meanwhile)
 }
 END_TEST
 
-START_TEST(a_release_is_done_though_it_passed_meanwhile)
+START_TEST(a_release_is_done_though_the_lease_ended_meanwhile)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 
 	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"lock\":\"a-1\"}}");
-	looks_to_stop = 2;
+	reads_to_stop = 2;
 	ck_assert_int_eq(lb_release(lock, LB_FOREVER), LB_OK);
 	ck_assert_int_eq(shift, MINUTE);
 	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_RELEASED);
@@ -542,23 +542,23 @@ lease_suite(void)
 	tcase_set_timeout(tcase, 20);
 	tcase_add_checked_fixture(tcase, up, client_rig_down);
 	tcase_add_test(tcase, the_newest_word_counts);
-	tcase_add_test(tcase, its_passing_is_a_loss_for_good);
+	tcase_add_test(tcase, the_end_of_the_lease_is_a_loss_for_good);
 	tcase_add_test(tcase, a_newer_word_moves_nothing_that_has_ended);
-	tcase_add_test(tcase, a_release_after_it_is_told_and_not_waited_for);
-	tcase_add_loop_test(tcase, what_was_renewed_unread_is_held, 0, DOORS);
-	tcase_add_loop_test(tcase, what_lies_unread_for_too_long_renews_nothing, 0, DOORS);
+	tcase_add_test(tcase, a_release_after_the_lease_is_sent_but_not_awaited);
+	tcase_add_loop_test(tcase, an_unread_renewal_keeps_the_hold, 0, DOORS);
+	tcase_add_loop_test(tcase, an_unread_renewal_that_is_too_old_renews_nothing, 0, DOORS);
 	tcase_add_loop_test(tcase, an_answer_that_was_slept_over_is_not_fresh, 2, 5);
 	tcase_add_test(tcase, a_grant_that_was_slept_over_is_a_loss);
 	tcase_add_test(tcase, a_loss_behind_the_grant_is_a_loss);
 	tcase_add_test(tcase, a_grant_that_crosses_the_deadline_is_given_back);
-	tcase_add_test(tcase, what_cannot_be_withdrawn_ends_the_connection);
-	tcase_add_test(tcase, waiting_ends_when_it_passes);
-	tcase_add_test(tcase, verify_is_answered_when_it_passes);
+	tcase_add_test(tcase, an_acquire_that_cannot_be_withdrawn_ends_the_connection);
+	tcase_add_test(tcase, waiting_ends_with_the_lease);
+	tcase_add_test(tcase, verify_is_answered_at_the_end_of_the_lease);
 	tcase_add_test(tcase, a_callback_is_told_in_the_middle_of_a_call);
-	tcase_add_test(tcase, what_a_getter_found_is_told_by_the_next_dispatch);
+	tcase_add_test(tcase, a_loss_that_a_getter_found_is_reported_by_the_next_dispatch);
 	tcase_add_test(tcase, timeout_is_what_is_left);
-	tcase_add_test(tcase, a_release_is_no_loss_when_it_passes_meanwhile);
-	tcase_add_test(tcase, a_release_is_done_though_it_passed_meanwhile);
+	tcase_add_test(tcase, a_release_is_no_loss_if_the_lease_ends_meanwhile);
+	tcase_add_test(tcase, a_release_is_done_though_the_lease_ended_meanwhile);
 	tcase_add_test(tcase, suspect_and_restored);
 	tcase_add_test(tcase, no_time_is_no_answer);
 	suite_add_tcase(suite, tcase);

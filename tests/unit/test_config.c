@@ -486,7 +486,7 @@ static const char *const printable[] = {
     "[access]\nrule = allow user:root create,destroy a;b#*\nrule = deny any * *\n",
 };
 
-START_TEST(what_is_printed_loads)
+START_TEST(a_printed_configuration_loads)
 {
 	struct config *config = load_text(printable[_i]), *again;
 	char *text, *twice;
@@ -526,7 +526,7 @@ say(void *ctx, const char *key)
 	strcat(ctx, " ");
 }
 
-START_TEST(what_a_reload_cannot_change)
+START_TEST(options_that_a_reload_cannot_change)
 {
 	struct config *running, *wanted;
 	char said[256] = "";
@@ -585,9 +585,9 @@ config_suite(void)
 	tcase_add_test(tc, password_precedence);
 	tcase_add_test(tc, bad_password_files);
 	tcase_add_loop_test(
-	    tc, what_is_printed_loads, 0, (int)(sizeof(printable) / sizeof(printable[0])));
+	    tc, a_printed_configuration_loads, 0, (int)(sizeof(printable) / sizeof(printable[0])));
 	tcase_add_test(tc, no_password_is_printed);
-	tcase_add_test(tc, what_a_reload_cannot_change);
+	tcase_add_test(tc, options_that_a_reload_cannot_change);
 	tcase_add_test(tc, a_new_password_is_a_change);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -94,7 +94,7 @@ static const struct {
     {{"allow any * *"}, OTHER, 9, 9, "destroy", ACCESS_ADMIN, NULL, true},
 };
 
-START_TEST(who_may_what)
+START_TEST(rules_allow_and_deny)
 {
 	struct access_rules *rules = access_rules_new();
 	gid_t more[] = {cases[_i].more};
@@ -311,7 +311,7 @@ access_suite(void)
 	TCase *tc = tcase_create("access");
 
 	tcase_add_loop_test(tc, a_bad_rule, 0, (int)(sizeof(bad_rules) / sizeof(bad_rules[0])));
-	tcase_add_loop_test(tc, who_may_what, 0, (int)(sizeof(cases) / sizeof(cases[0])));
+	tcase_add_loop_test(tc, rules_allow_and_deny, 0, (int)(sizeof(cases) / sizeof(cases[0])));
 	tcase_add_loop_test(tc, why_not, 0, 4);
 	tcase_add_test(tc, admin_group_that_is_none);
 	suite_add_tcase(suite, tc);

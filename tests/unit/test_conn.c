@@ -13,14 +13,14 @@
 #include "daemon/base/mem.h"
 #include "daemon/peer/requests.h"
 
-START_TEST(a_visit_takes_so_many_lines_of_a_peer)
+START_TEST(a_visit_takes_a_limited_number_of_lines_of_a_client)
 {
 	int one = peer_new(), other = peer_new();
 
 	for (int i = 0; i < 3 * CONN_LINES_A_VISIT; i++)
 		say(one, "x\n");
 	say(other, "other\n");
-	/* On a busy machine the time of a pass may end before the other peer has its turn. */
+	/* On a busy machine the time of a pass may end before the other client has its turn. */
 	for (int i = 0; i < 100 && rig.lines <= CONN_LINES_A_VISIT; i++)
 		ck_assert(pass());
 	ck_assert_int_ge(rig.lines, CONN_LINES_A_VISIT + 1);
@@ -177,7 +177,7 @@ START_TEST(a_full_close_ends_at_once)
 }
 END_TEST
 
-START_TEST(a_line_that_is_too_long_ends_the_peer_with_an_error)
+START_TEST(a_line_that_is_too_long_ends_the_client_with_an_error)
 {
 	int fd = peer_new(), flags = fcntl(fd, F_GETFL);
 	char *much = mem_alloc(LINE_MAX_IN + 1);
@@ -232,7 +232,7 @@ START_TEST(a_line_that_is_too_long_is_refused_once)
 }
 END_TEST
 
-START_TEST(a_peer_that_does_not_read_is_closed)
+START_TEST(a_client_that_does_not_read_is_closed)
 {
 	int fd = peer_new();
 	char *line = mem_alloc(65537);
@@ -281,7 +281,7 @@ START_TEST(output_that_waits_is_sent_when_there_is_room)
 }
 END_TEST
 
-START_TEST(a_peer_may_be_killed_by_its_own_line)
+START_TEST(a_client_may_be_closed_by_its_own_line)
 {
 	int fd = peer_new();
 	bool end;
@@ -299,7 +299,7 @@ START_TEST(a_peer_may_be_killed_by_its_own_line)
 }
 END_TEST
 
-START_TEST(a_uid_has_so_many_peers)
+START_TEST(clients_of_a_uid_are_bounded)
 {
 	int first, second, third;
 	const char *text;
@@ -334,7 +334,7 @@ conn_suite(void)
 	TCase *tcase = tcase_create("connections");
 
 	tcase_add_checked_fixture(tcase, conn_rig_setup, conn_rig_teardown);
-	tcase_add_test(tcase, a_visit_takes_so_many_lines_of_a_peer);
+	tcase_add_test(tcase, a_visit_takes_a_limited_number_of_lines_of_a_client);
 	tcase_add_test(tcase, lines_come_in_pieces);
 	tcase_add_test(tcase, too_many_requests_being_answered_stop_the_reading);
 	tcase_add_test(tcase, waiting_requests_do_not_stop_the_reading);
@@ -342,12 +342,12 @@ conn_suite(void)
 	tcase_add_test(tcase, a_half_close_while_nothing_is_read_waits_its_turn);
 	tcase_add_test(tcase, a_half_close_still_gets_its_answers);
 	tcase_add_test(tcase, a_full_close_ends_at_once);
-	tcase_add_test(tcase, a_line_that_is_too_long_ends_the_peer_with_an_error);
+	tcase_add_test(tcase, a_line_that_is_too_long_ends_the_client_with_an_error);
 	tcase_add_test(tcase, a_line_that_is_too_long_is_refused_once);
-	tcase_add_test(tcase, a_peer_that_does_not_read_is_closed);
+	tcase_add_test(tcase, a_client_that_does_not_read_is_closed);
 	tcase_add_test(tcase, output_that_waits_is_sent_when_there_is_room);
-	tcase_add_test(tcase, a_peer_may_be_killed_by_its_own_line);
-	tcase_add_test(tcase, a_uid_has_so_many_peers);
+	tcase_add_test(tcase, a_client_may_be_closed_by_its_own_line);
+	tcase_add_test(tcase, clients_of_a_uid_are_bounded);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -24,7 +24,7 @@
 #define SLACK 8192
 #endif
 
-/* Answers the first scan of a peer. */
+/* Answers the first scan of a client. */
 static void
 answer(uint64_t peer, uint64_t request)
 {
@@ -47,7 +47,7 @@ START_TEST(a_visit_ends_in_time)
 	ck_assert(pass());
 	ck_assert_int_ge(rig.lines, 1);
 	ck_assert_int_le(rig.lines, 2);
-	/* A newcomer has a turn before the first peer continues. */
+	/* A newcomer has a turn before the first client continues. */
 	ck_assert(pass());
 	ck_assert(rig.order[1] != rig.order[2] || rig.order[2] != rig.order[3]);
 	while (rig.lines < CONN_LINES_A_VISIT + 1)
@@ -57,7 +57,7 @@ START_TEST(a_visit_ends_in_time)
 }
 END_TEST
 
-/* A peer of another user, as long as we can be somebody else. */
+/* A client of another user, if the test may change its user. */
 static int
 stranger_new(void)
 {
@@ -69,13 +69,13 @@ stranger_new(void)
 	return fd;
 }
 
-START_TEST(users_have_turns_and_not_their_peers)
+START_TEST(users_have_turns_and_not_their_clients)
 {
 	enum { MANY = 30 };
 	int fds[MANY], fd;
 
 	if (geteuid() != 0) {
-		printf("# SKIP users_have_turns_and_not_their_peers: only root can be somebody "
+		printf("# SKIP users_have_turns_and_not_their_clients: only root can be somebody "
 		       "else\n");
 		return;
 	}
@@ -132,7 +132,7 @@ START_TEST(nothing_is_read_while_the_user_has_no_room)
 	ck_assert_ptr_nonnull(strstr(rig.logged, "pauses reading"));
 	/* Nothing is to be done until it reads. */
 	ck_assert(!pass());
-	/* A peer that has read all its output gets the news. A peer that has not is closed. */
+	/* A client that has read all its output gets the news. A client that has not is closed. */
 	conn_send(peers_find(rig.peers, 2), mem_strdup("news\n"));
 	conn_send(peers_find(rig.peers, 2), mem_strdup("news\n"));
 	passes();
@@ -183,7 +183,7 @@ memory(void)
 		   : info.uordblks + info.hblkhd;
 }
 
-/* The memory of the peer's connection is charged, except for a small constant. */
+/* The memory of the client's connection is charged, except for a small constant. */
 static void
 check_charged(const struct account *account, size_t before)
 {
@@ -235,7 +235,7 @@ START_TEST(the_memory_of_a_connection_is_charged_and_not_the_length_of_its_lines
 }
 END_TEST
 
-START_TEST(a_look_too_many_waits_for_its_turn)
+START_TEST(a_scan_above_the_limit_waits_for_its_turn)
 {
 	int one = peer_new(), other = peer_new();
 
@@ -265,7 +265,7 @@ START_TEST(a_look_too_many_waits_for_its_turn)
 }
 END_TEST
 
-START_TEST(other_requests_are_taken_while_one_look_waits_and_not_behind_two)
+START_TEST(other_requests_are_taken_while_one_scan_waits_and_not_behind_two)
 {
 	int one = peer_new(), other = peer_new();
 
@@ -294,7 +294,7 @@ START_TEST(other_requests_are_taken_while_one_look_waits_and_not_behind_two)
 }
 END_TEST
 
-START_TEST(a_look_that_waits_is_answered_after_a_half_close)
+START_TEST(a_scan_that_waits_is_answered_after_a_half_close)
 {
 	int one = peer_new(), other = peer_new();
 	bool end;
@@ -323,7 +323,7 @@ START_TEST(a_look_that_waits_is_answered_after_a_half_close)
 }
 END_TEST
 
-START_TEST(a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up)
+START_TEST(a_scan_counts_until_the_broker_has_answered_though_its_client_hung_up)
 {
 	int one = peer_new(), other = peer_new();
 
@@ -341,7 +341,7 @@ START_TEST(a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up)
 	passes();
 	ck_assert_str_eq(rig.last_line, "b");
 	ck_assert_uint_eq(peers_count(rig.peers), 1);
-	/* One that waits goes with its peer, and one that goes on with the daemon. */
+	/* One that waits goes with its client, and one that goes on with the daemon. */
 	one = peer_new();
 	say(one, "c\n");
 	passes();
@@ -355,7 +355,7 @@ START_TEST(a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up)
 }
 END_TEST
 
-START_TEST(a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read)
+START_TEST(a_hang_up_is_seen_though_the_client_had_half_closed_and_nothing_is_read)
 {
 	int fd = peer_new();
 	struct account *account = peers_find(rig.peers, 1)->account;
@@ -368,7 +368,7 @@ START_TEST(a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read
 	passes();
 	ck_assert(!pass());
 	ck_assert_int_eq(rig.gones, 0);
-	account_add(account, ACCOUNT_PEERS, 1); /* it outlives the peer */
+	account_add(account, ACCOUNT_PEERS, 1); /* it outlives the client */
 	close(fd);
 	passes();
 	ck_assert_int_eq(rig.gones, 1);
@@ -378,7 +378,7 @@ START_TEST(a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read
 }
 END_TEST
 
-START_TEST(a_half_closed_peer_that_does_not_read_costs_nothing)
+START_TEST(a_half_closed_client_that_does_not_read_costs_nothing)
 {
 	enum { MUCH = 1024 * 1024 };
 	int fd = peer_new();
@@ -411,18 +411,19 @@ suite_conn_user(void)
 
 	tcase_add_checked_fixture(tcase, conn_rig_setup, conn_rig_teardown);
 	tcase_add_test(tcase, a_visit_ends_in_time);
-	tcase_add_test(tcase, users_have_turns_and_not_their_peers);
+	tcase_add_test(tcase, users_have_turns_and_not_their_clients);
 	tcase_add_test(tcase, nothing_is_read_while_the_user_has_no_room);
 	tcase_add_test(tcase, a_line_without_end_is_charged_until_it_is_whole);
 	tcase_add_test(
 	    tcase, the_memory_of_a_connection_is_charged_and_not_the_length_of_its_lines);
-	tcase_add_test(tcase, a_look_too_many_waits_for_its_turn);
-	tcase_add_test(tcase, other_requests_are_taken_while_one_look_waits_and_not_behind_two);
-	tcase_add_test(tcase, a_look_that_waits_is_answered_after_a_half_close);
-	tcase_add_test(tcase, a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up);
+	tcase_add_test(tcase, a_scan_above_the_limit_waits_for_its_turn);
+	tcase_add_test(tcase, other_requests_are_taken_while_one_scan_waits_and_not_behind_two);
+	tcase_add_test(tcase, a_scan_that_waits_is_answered_after_a_half_close);
 	tcase_add_test(
-	    tcase, a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read);
-	tcase_add_test(tcase, a_half_closed_peer_that_does_not_read_costs_nothing);
+	    tcase, a_scan_counts_until_the_broker_has_answered_though_its_client_hung_up);
+	tcase_add_test(
+	    tcase, a_hang_up_is_seen_though_the_client_had_half_closed_and_nothing_is_read);
+	tcase_add_test(tcase, a_half_closed_client_that_does_not_read_costs_nothing);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

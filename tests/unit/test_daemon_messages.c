@@ -42,7 +42,7 @@ static const struct daemon_message_head head = {
     .run = 0xb0, .host = "there", .naming = "amqp-locks", .stays = true};
 
 static enum daemon_message_status
-look(const char *text, struct daemon_message *ret)
+parse(const char *text, struct daemon_message *ret)
 {
 	const char *what = NULL;
 	enum daemon_message_status found =
@@ -52,7 +52,7 @@ look(const char *text, struct daemon_message *ret)
 	return found;
 }
 
-START_TEST(what_is_written_is_read)
+START_TEST(a_written_message_is_read)
 {
 	struct cJSON *made = daemon_message_new(&head, DAEMON_MESSAGE_GRANT, false);
 	struct daemon_message message;
@@ -61,7 +61,7 @@ START_TEST(what_is_written_is_read)
 	json_add_string(made, "waiter", "000000a0-7");
 	json_add_integer(made, "uid", 4294967295);
 	text = daemon_message_text(made);
-	ck_assert_int_eq(look(text, &message), DAEMON_MESSAGE_READ);
+	ck_assert_int_eq(parse(text, &message), DAEMON_MESSAGE_READ);
 	ck_assert(message.op == DAEMON_MESSAGE_GRANT && !message.answer && message.stays);
 	ck_assert_uint_eq(message.run, 0xb0);
 	ck_assert_str_eq(message.host, "there");
@@ -82,7 +82,7 @@ START_TEST(each_op_has_a_word)
 	json_add_string(made, "waiter", "000000a0-7");
 	json_add_integer(made, "uid", 7);
 	text = daemon_message_text(made);
-	ck_assert_int_eq(look(text, &message), DAEMON_MESSAGE_READ);
+	ck_assert_int_eq(parse(text, &message), DAEMON_MESSAGE_READ);
 	ck_assert_int_eq(message.op, _i);
 	daemon_message_done(&message);
 	free(text);
@@ -140,11 +140,11 @@ static const char *const garbled[] = {
     "\"stays\":true,\"ask\":\"rows\"}",
 };
 
-START_TEST(what_is_not_so_written_is_refused)
+START_TEST(garbled_messages_are_refused)
 {
 	struct daemon_message message;
 
-	ck_assert_msg(look(garbled[_i], &message) == DAEMON_MESSAGE_GARBLED, "%s", garbled[_i]);
+	ck_assert_msg(parse(garbled[_i], &message) == DAEMON_MESSAGE_GARBLED, "%s", garbled[_i]);
 }
 END_TEST
 
@@ -152,7 +152,7 @@ START_TEST(another_naming_is_foreign)
 {
 	struct daemon_message message;
 
-	ck_assert_int_eq(look("{\"lockbroker\":1,\"naming\":\"x\",\"ask\":7}", &message),
+	ck_assert_int_eq(parse("{\"lockbroker\":1,\"naming\":\"x\",\"ask\":7}", &message),
 	    DAEMON_MESSAGE_FOREIGN);
 }
 END_TEST
@@ -265,7 +265,7 @@ static const struct {
     {"unknown", "true"},
 };
 
-START_TEST(what_no_daemon_would_say_is_not_sane)
+START_TEST(a_row_with_an_invalid_member_is_not_sane)
 {
 	const struct lock_row busy = row_of(LOCK_ROW_BUSY);
 	struct cJSON *row = row_new(&facts, &busy), *other = json_new_object();
@@ -290,8 +290,8 @@ START_TEST(what_no_daemon_would_say_is_not_sane)
 }
 END_TEST
 
-/* Or an older daemon would say of its holds that nobody explains them. */
-START_TEST(what_a_newer_daemon_adds_is_left_out)
+/* Else an older daemon would call the holders unknown. */
+START_TEST(members_of_a_newer_daemon_are_left_out)
 {
 	const struct lock_row busy = row_of(LOCK_ROW_BUSY);
 	struct cJSON *row = row_new(&facts, &busy), *copy;
@@ -328,7 +328,7 @@ START_TEST(words_of_more_than_may_be_are_not_sane)
 }
 END_TEST
 
-START_TEST(what_is_no_row_at_all_is_not_sane)
+START_TEST(a_value_that_is_no_row_is_not_sane)
 {
 	struct cJSON *array = json_new_array(), *object = json_new_object();
 
@@ -347,20 +347,20 @@ suite_daemon_messages(void)
 	TCase *tcase = tcase_create("messages");
 
 	tcase_add_test(tcase, ids_have_one_spelling);
-	tcase_add_test(tcase, what_is_written_is_read);
+	tcase_add_test(tcase, a_written_message_is_read);
 	tcase_add_loop_test(tcase, each_op_has_a_word, 0, DAEMON_MESSAGE_OPS);
-	tcase_add_loop_test(tcase, what_is_not_so_written_is_refused, 0,
-	    (int)(sizeof(garbled) / sizeof(garbled[0])));
+	tcase_add_loop_test(
+	    tcase, garbled_messages_are_refused, 0, (int)(sizeof(garbled) / sizeof(garbled[0])));
 	tcase_add_test(tcase, another_naming_is_foreign);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("rows");
 	tcase_add_test(tcase, a_row_is_as_the_wire_has_it);
 	tcase_add_test(tcase, rows_are_sane_and_the_same_until_they_change);
-	tcase_add_loop_test(tcase, what_no_daemon_would_say_is_not_sane, 0,
+	tcase_add_loop_test(tcase, a_row_with_an_invalid_member_is_not_sane, 0,
 	    (int)(sizeof(insane) / sizeof(insane[0])));
-	tcase_add_test(tcase, what_a_newer_daemon_adds_is_left_out);
+	tcase_add_test(tcase, members_of_a_newer_daemon_are_left_out);
 	tcase_add_test(tcase, words_of_more_than_may_be_are_not_sane);
-	tcase_add_test(tcase, what_is_no_row_at_all_is_not_sane);
+	tcase_add_test(tcase, a_value_that_is_no_row_is_not_sane);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -102,7 +102,7 @@ START_TEST(only_the_holder_releases)
 }
 END_TEST
 
-START_TEST(two_peers_of_one_daemon_never_share_a_slot)
+START_TEST(two_clients_of_one_daemon_never_share_a_slot)
 {
 	int granted = 0;
 
@@ -226,7 +226,7 @@ START_TEST(a_wait_ends_at_its_deadline)
 END_TEST
 
 /*
- * Nobody knows whether the slot is busy: that is no timeout, which a caller may take for a
+ * The daemon does not know whether the slot is busy. That is no timeout, which a caller may take for a
  * conflict.
  */
 START_TEST(a_wait_that_the_broker_never_answered_is_no_timeout)
@@ -304,7 +304,7 @@ END_TEST
 START_TEST(a_client_that_hangs_up_loses_all_in_every_state)
 {
 	world_make(world, "db", 2);
-	/* One peer holds, claims and waits; it is gone after every possible number of steps. */
+	/* One client holds, claims and waits; it is gone after every possible number of steps. */
 	for (int steps = 0; steps < 40; steps++) {
 		world_acquire(world, 0, 7, 1, "db", DURATION_FOREVER);
 		world_acquire(world, 0, 7, 2, "db", DURATION_FOREVER);
@@ -343,7 +343,7 @@ START_TEST(too_many_lost_races_are_contended)
 	world_make(world, "db", 1);
 	world->delay = 10 * NSEC_PER_MSEC;
 	world_acquire(world, 0, 1, 1, "db", TRY);
-	/* Whenever a claim is sent somebody takes the slot before it arrives, then leaves again. */
+	/* Before each claim arrives, another client takes the slot and then leaves. */
 	while (world_answer(world, 0, 1, 1) == NULL) {
 		lock_get_counts(engine(0), &counts);
 		if (counts.in_flight > 0)
@@ -367,7 +367,7 @@ START_TEST(a_waiter_that_loses_a_race_joins_the_wait_queue)
 	world_pass(world, SECOND / 10);
 	acquire(0, 1, 1, "db", TRY);
 	world_acquire(world, 1, 1, 3, "db", DURATION_FOREVER);
-	/* The claim is refused after 1 ms; a rest, and a look, come only then. */
+	/* The claim is refused after 1 ms. A rest and a scan come only then. */
 	world_pass(world, 2 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
 }
@@ -391,7 +391,7 @@ START_TEST(a_slot_of_a_known_name_is_one_flight)
 }
 END_TEST
 
-START_TEST(the_engine_may_go_in_the_middle_of_a_look)
+START_TEST(the_engine_may_end_in_the_middle_of_a_scan)
 {
 	world_acquire(world, 0, 1, 1, "db", TRY);
 	world_pass(world, 0); /* the probes are on their way, and world_end comes */
@@ -400,30 +400,30 @@ START_TEST(the_engine_may_go_in_the_middle_of_a_look)
 END_TEST
 
 static const struct scan *
-look_until(enum scan_state state)
+scan_until(enum scan_state state)
 {
-	const struct scan *look;
+	const struct scan *found;
 
 	do {
 		ck_assert(world_step(world, SECOND));
-		look = &engine_semaphore_find(engine(0), "db", false)->scan;
-	} while (look->state != state);
-	return look;
+		found = &engine_semaphore_find(engine(0), "db", false)->scan;
+	} while (found->state != state);
+	return found;
 }
 
-/* It would ask for slots that cannot be, and take those before for busy. */
-START_TEST(a_look_that_was_forgotten_does_not_go_on_where_it_was)
+/* Else it would probe impossible slots, and take the slots before for busy. */
+START_TEST(a_scan_that_was_forgotten_begins_anew)
 {
 	world_make(world, "db", 1);
 	ck_assert(memory_world_put(world->memory, "db-1-B", true));
 	world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
-	look_until(SCAN_SEEN);
+	scan_until(SCAN_SEEN);
 	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, 0, "cut");
-	ck_assert_int_eq(look_until(SCAN_PROBING)->first, 1);
+	ck_assert_int_eq(scan_until(SCAN_PROBING)->first, 1);
 }
 END_TEST
 
-START_TEST(a_mutex_that_is_claimed_unseen_is_claimed_once_a_look)
+START_TEST(a_mutex_that_is_claimed_unseen_is_claimed_once_a_scan)
 {
 	struct lock_acquire mutex = {
 	    .name = "upgrade", .kind = LOCK_KIND_MUTEX, .timeout = 60 * NSEC_PER_SEC};
@@ -515,7 +515,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, more_slots_than_one_window_are_all_found);
 	tcase_add_test(tc, release_is_answered_when_b_is_gone);
 	tcase_add_test(tc, only_the_holder_releases);
-	tcase_add_test(tc, two_peers_of_one_daemon_never_share_a_slot);
+	tcase_add_test(tc, two_clients_of_one_daemon_never_share_a_slot);
 	tcase_add_test(tc, a_slot_is_reserved_until_delete_ok);
 	tcase_add_test(tc, a_waiter_gets_what_is_released_here);
 	tcase_add_test(tc, a_waiter_gets_what_is_released_elsewhere);
@@ -530,9 +530,9 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, too_many_lost_races_are_contended);
 	tcase_add_test(tc, a_waiter_that_loses_a_race_joins_the_wait_queue);
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
-	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
-	tcase_add_test(tc, a_look_that_was_forgotten_does_not_go_on_where_it_was);
-	tcase_add_test(tc, a_mutex_that_is_claimed_unseen_is_claimed_once_a_look);
+	tcase_add_test(tc, the_engine_may_end_in_the_middle_of_a_scan);
+	tcase_add_test(tc, a_scan_that_was_forgotten_begins_anew);
+	tcase_add_test(tc, a_mutex_that_is_claimed_unseen_is_claimed_once_a_scan);
 	tcase_add_test(tc, a_claim_whose_channel_dies_is_sent_again_after_a_rest_and_not_for_ever);
 	tcase_add_test(tc, mutex_and_persistent_mutex);
 	suite_add_tcase(suite, tc);

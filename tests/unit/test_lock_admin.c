@@ -47,7 +47,7 @@ START_TEST(create_size_destroy)
 }
 END_TEST
 
-START_TEST(what_exists_is_not_created_again)
+START_TEST(an_existing_lock_is_not_created_again)
 {
 	create(0, 1, "db", 3, false);
 	ck_assert_int_eq(create(1, 1, "db", 3, false)->reason, REASON_ALREADY_EXISTS);
@@ -58,7 +58,7 @@ START_TEST(what_exists_is_not_created_again)
 }
 END_TEST
 
-START_TEST(what_makes_no_sense_is_refused)
+START_TEST(invalid_creates_are_refused)
 {
 	struct lock_engine *of = engine(0);
 
@@ -117,7 +117,7 @@ START_TEST(administrators_of_one_daemon_go_one_by_one)
 }
 END_TEST
 
-START_TEST(requests_of_one_peer_on_one_name_keep_their_order)
+START_TEST(requests_of_one_client_on_one_name_keep_their_order)
 {
 	struct lock_engine *of = engine(0);
 
@@ -156,7 +156,7 @@ START_TEST(many_sizes_at_once_do_not_wait_for_each_other)
 }
 END_TEST
 
-START_TEST(what_was_answered_too_late_is_not_done)
+START_TEST(a_request_that_timed_out_is_not_performed)
 {
 	world->delay = 2 * world_settings.request_timeout;
 	lock_create(engine(0), 1, 1,
@@ -177,9 +177,9 @@ START_TEST(what_was_answered_too_late_is_not_done)
 }
 END_TEST
 
-START_TEST(what_was_answered_too_late_does_not_try_for_ever)
+START_TEST(a_claim_that_timed_out_is_not_repeated_for_ever)
 {
-	/* The deadline passes while the mutex is being claimed, which somebody else has. */
+	/* The deadline passes during the claim of the mutex, which another client has. */
 	memory_world_put(world->memory, "db", true);
 	world->delay = 2 * world_settings.request_timeout;
 	lock_create(engine(0), 1, 1,
@@ -192,7 +192,7 @@ START_TEST(what_was_answered_too_late_does_not_try_for_ever)
 END_TEST
 
 /* As a broker that says yes to every question would have it. */
-START_TEST(slots_end_at_the_most_there_may_be)
+START_TEST(slots_end_at_the_maximum)
 {
 	char queue[256];
 
@@ -227,7 +227,7 @@ START_TEST(an_unknown_answer_changes_nothing)
 {
 	create(0, 1, "db", 2, false);
 	world_pass(world, SECOND);
-	/* On a new auxiliary connection nobody knows of the alarm before something is published. */
+	/* A new auxiliary connection learns of the alarm with its first publish. */
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	memory_world_block(world->memory, true);
@@ -270,7 +270,7 @@ START_TEST(the_auxiliary_connection_dies_behind_a_refused_delete)
 
 		snprintf(name, sizeof(name), "s%d", steps);
 		snprintf(a, sizeof(a), "%s-1-A", name);
-		memory_world_put(world->memory, a, true); /* 405 for everybody but its owner */
+		memory_world_put(world->memory, a, true); /* 405 for all except its owner */
 		lock_destroy(engine(0), 1, 1, &(struct lock_change){.name = name});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
@@ -303,15 +303,15 @@ suite_lock_admin(void)
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, create_size_destroy);
-	tcase_add_test(tc, what_exists_is_not_created_again);
-	tcase_add_test(tc, what_makes_no_sense_is_refused);
+	tcase_add_test(tc, an_existing_lock_is_not_created_again);
+	tcase_add_test(tc, invalid_creates_are_refused);
 	tcase_add_test(tc, a_busy_mutex_is_waited_for_then_named);
 	tcase_add_test(tc, administrators_of_one_daemon_go_one_by_one);
-	tcase_add_test(tc, requests_of_one_peer_on_one_name_keep_their_order);
+	tcase_add_test(tc, requests_of_one_client_on_one_name_keep_their_order);
 	tcase_add_test(tc, many_sizes_at_once_do_not_wait_for_each_other);
-	tcase_add_test(tc, what_was_answered_too_late_is_not_done);
-	tcase_add_test(tc, what_was_answered_too_late_does_not_try_for_ever);
-	tcase_add_test(tc, slots_end_at_the_most_there_may_be);
+	tcase_add_test(tc, a_request_that_timed_out_is_not_performed);
+	tcase_add_test(tc, a_claim_that_timed_out_is_not_repeated_for_ever);
+	tcase_add_test(tc, slots_end_at_the_maximum);
 	tcase_add_test(tc, an_alarm_is_answered_at_once);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
 	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);

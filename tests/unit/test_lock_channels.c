@@ -104,7 +104,7 @@ START_TEST(a_small_limit_of_the_broker_is_halved_at_most)
 }
 END_TEST
 
-START_TEST(a_reload_lets_those_in_who_starve)
+START_TEST(a_reload_lets_starving_waiters_in)
 {
 	take(0, ALICE, 1, CHANNELS - RESERVE);
 	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
@@ -153,7 +153,7 @@ START_TEST(a_newcomer_waits_while_no_channel_is_free)
 END_TEST
 
 /* A slot must not stay free for the sake of a daemon that has no channel for it. */
-START_TEST(what_cannot_be_claimed_for_lack_of_a_channel_goes_elsewhere)
+START_TEST(a_slot_without_a_channel_here_goes_to_another_daemon)
 {
 	uint64_t first = take(0, ADMIN, 1, CHANNELS), lock = acquire(1, 1, 1, "db", TRY)->lock;
 
@@ -307,7 +307,7 @@ START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
 END_TEST
 
 /*
- * Without a place in a line nothing keeps the auxiliary connection up: that it is down says
+ * Without a place in a wait queue nothing keeps the auxiliary connection up: that it is down says
  * nothing.
  */
 START_TEST(a_starving_waiter_sees_that_the_limit_is_gone)
@@ -376,7 +376,7 @@ START_TEST(handing_on_needs_no_channel)
 END_TEST
 
 /* Else a user hangs up and comes again before its channels are free. */
-START_TEST(what_is_being_given_back_counts_until_it_is_gone)
+START_TEST(a_hold_counts_until_its_channel_is_free)
 {
 	take(0, ALICE, 1, CHANNELS - RESERVE);
 	lock_peer_gone(engine(0), 1);
@@ -489,7 +489,7 @@ pass_by(uint64_t starving)
 	return began;
 }
 
-START_TEST(those_who_starve_cost_nothing_while_others_are_served)
+START_TEST(starving_waiters_cost_nothing_while_others_are_served)
 {
 	double few = pass_by(10), many = pass_by(20000);
 
@@ -508,10 +508,10 @@ suite_lock_channels(void)
 	tcase_add_checked_fixture(tc, begin, world_end);
 	tcase_add_test(tc, one_user_leaves_channels_to_others);
 	tcase_add_test(tc, a_small_limit_of_the_broker_is_halved_at_most);
-	tcase_add_test(tc, a_reload_lets_those_in_who_starve);
+	tcase_add_test(tc, a_reload_lets_starving_waiters_in);
 	tcase_add_test(tc, a_waiter_waits_while_no_channel_is_free);
 	tcase_add_test(tc, a_newcomer_waits_while_no_channel_is_free);
-	tcase_add_test(tc, what_cannot_be_claimed_for_lack_of_a_channel_goes_elsewhere);
+	tcase_add_test(tc, a_slot_without_a_channel_here_goes_to_another_daemon);
 	tcase_add_test(tc, a_starving_waiter_does_not_stop_those_behind);
 	tcase_add_test(tc, the_longest_starving_waiter_is_served_first);
 	tcase_add_test(tc, a_name_that_was_served_is_behind_the_others);
@@ -521,11 +521,11 @@ suite_lock_channels(void)
 	tcase_add_test(tc, a_starving_waiter_sees_that_the_limit_is_gone);
 	tcase_add_test(tc, a_slot_that_is_handed_on_is_counted_for_its_new_holder);
 	tcase_add_test(tc, handing_on_needs_no_channel);
-	tcase_add_test(tc, what_is_being_given_back_counts_until_it_is_gone);
+	tcase_add_test(tc, a_hold_counts_until_its_channel_is_free);
 	tcase_add_test(tc, a_starving_waiter_ends_in_every_way);
 	tcase_add_test(tc, a_waiter_starving_in_an_alarm_is_served_in_it);
 	suite_add_tcase(suite, tc);
-	tcase_add_test(costs, those_who_starve_cost_nothing_while_others_are_served);
+	tcase_add_test(costs, starving_waiters_cost_nothing_while_others_are_served);
 	suite_add_tcase(suite, costs);
 	return suite;
 }

@@ -119,7 +119,7 @@ target_told(const struct command *command)
 	return relative && first != NULL ? first->target : -1;
 }
 
-/* Everything is as it was to be, and nobody is at work. */
+/* The order is complete, and no administrator is at work. */
 static void
 expect_done(const struct command *command, enum cut how, int step)
 {
@@ -141,8 +141,8 @@ give_again(const struct command *command, enum cut how, int step)
 	enum reason reason;
 
 	/*
-	 * Nobody was told what the relative command was to make: only the size says how far it
-	 * came.
+	 * The client does not know the target of the relative command. Only the size shows how far
+	 * it came.
 	 */
 	if (relative && to < 0)
 		to = command->after[0] - '0';

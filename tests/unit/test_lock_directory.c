@@ -106,7 +106,7 @@ count_db(void *ctx, const char *body)
 }
 
 /* As a link that died behind the entry makes it. */
-START_TEST(what_is_there_twice_is_told_once)
+START_TEST(a_name_with_two_entries_is_listed_once)
 {
 	int times = 0;
 
@@ -410,7 +410,7 @@ suite_lock_directory(void)
 
 	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, entered_read_left);
-	tcase_add_test(tc, what_is_there_twice_is_told_once);
+	tcase_add_test(tc, a_name_with_two_entries_is_listed_once);
 	tcase_add_test(tc, many_at_once_of_two_daemons);
 	tcase_add_test(tc, a_busy_directory_is_waited_for_then_named);
 	tcase_add_test(tc, a_busy_directory_fails_a_create);

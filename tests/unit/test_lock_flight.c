@@ -32,7 +32,7 @@ ask_for(uid_t uid, uint64_t peer, uint64_t count)
 {
 	for (uint64_t i = 1; i <= count; i++)
 		send_as(0, uid, peer, i, "big", TRY);
-	/* Until the look is answered. */
+	/* Until the scan is answered. */
 	for (int before = world_b_count(world); world_b_count(world) == before;)
 		ck_assert(world_step(world, SECOND));
 	world_pass(world, 0);
@@ -127,7 +127,7 @@ START_TEST(deletes_go_before_claims)
 END_TEST
 
 /* The waiter elsewhere got no hint, or its hint came here. */
-START_TEST(what_was_not_claimed_goes_to_whoever_waits)
+START_TEST(an_unclaimed_slot_goes_to_another_daemons_waiter)
 {
 	uint64_t lock = acquire(2, 9, 1, "db", TRY)->lock;
 
@@ -136,7 +136,7 @@ START_TEST(what_was_not_claimed_goes_to_whoever_waits)
 	send_as(1, BOB, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	ask_for(ALICE, 3, MANY);
-	/* The one at daemon 0 came first, and is told. */
+	/* The waiter at daemon 0 came first, and its daemon gets the hint. */
 	lock_release(engine(2), 9, 2, lock);
 	world_pass(world, 2 * TAKES);
 	ck_assert(is_waiting(0, 1, 1) && is_waiting(1, 2, 1));
@@ -148,7 +148,7 @@ START_TEST(what_was_not_claimed_goes_to_whoever_waits)
 }
 END_TEST
 
-START_TEST(what_was_not_claimed_goes_to_whoever_waits_here)
+START_TEST(an_unclaimed_slot_goes_to_the_next_waiter_here)
 {
 	ask_for(ALICE, 1, MANY);
 	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
@@ -163,7 +163,7 @@ START_TEST(what_was_not_claimed_goes_to_whoever_waits_here)
 END_TEST
 
 /* A channel may be stuck for ever; and the time that a claim may take begins when it is sent. */
-START_TEST(what_is_not_answered_in_time_does_not_count)
+START_TEST(a_claim_that_is_not_answered_in_time_does_not_count)
 {
 	for (uint64_t i = 1; i <= 2 * FLIGHTS_MOST; i++)
 		send_as(0, ALICE, 1, i, "big", DURATION_FOREVER);
@@ -215,7 +215,7 @@ START_TEST(channels_close_while_deletes_wait)
 	for (uint64_t i = 1; i <= MANY; i++)
 		lock_release(engine(0), 1, 100 + i, now(0, 1, i)->lock);
 	world_close_channels(world, 0, BROKER_LOCKS);
-	/* Until the closing is heard, and the deletes. */
+	/* Until the daemon knows of the close and of the deletes. */
 	world_pass(world, 11 * TAKES);
 	ck_assert_int_eq(world_b_count(world), 0);
 	ck_assert(lock_quiet(engine(0)));
@@ -274,9 +274,9 @@ suite_lock_flight(void)
 	tcase_add_test(tc, another_user_does_not_wait_for_them);
 	tcase_add_test(tc, a_deadline_that_passes_before_the_claim_is_sent_is_a_timeout);
 	tcase_add_test(tc, deletes_go_before_claims);
-	tcase_add_test(tc, what_was_not_claimed_goes_to_whoever_waits);
-	tcase_add_test(tc, what_was_not_claimed_goes_to_whoever_waits_here);
-	tcase_add_test(tc, what_is_not_answered_in_time_does_not_count);
+	tcase_add_test(tc, an_unclaimed_slot_goes_to_another_daemons_waiter);
+	tcase_add_test(tc, an_unclaimed_slot_goes_to_the_next_waiter_here);
+	tcase_add_test(tc, a_claim_that_is_not_answered_in_time_does_not_count);
 	tcase_add_test(tc, a_delete_that_is_not_answered_in_time_does_not_count);
 	tcase_add_test(tc, a_delete_that_waits_for_its_turn_does_not_end_with_its_waiter);
 	tcase_add_test(tc, channels_close_while_deletes_wait);

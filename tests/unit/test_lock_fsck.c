@@ -158,7 +158,7 @@ START_TEST(a_sound_semaphore_is_clean)
 }
 END_TEST
 
-START_TEST(what_there_is_not_is_said_so)
+START_TEST(a_missing_semaphore_is_refused_but_a_gate_is_not)
 {
 	ck_assert_int_eq(run(true)->reason, REASON_NO_SUCH_LOCK);
 	put('G', 0);
@@ -439,7 +439,7 @@ START_TEST(an_unknown_answer_changes_nothing)
 }
 END_TEST
 
-START_TEST(what_the_broker_refuses_is_told)
+START_TEST(a_refusal_of_the_broker_is_reported)
 {
 	make(2);
 	world->refuses = true;
@@ -450,7 +450,7 @@ START_TEST(what_the_broker_refuses_is_told)
 END_TEST
 
 /* It stops in the middle, and leaves nothing in flight behind its mutex. */
-START_TEST(what_was_answered_too_late_goes_no_further)
+START_TEST(it_stops_after_a_late_answer)
 {
 	bool done = false;
 
@@ -520,7 +520,7 @@ suite_lock_fsck(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, a_sound_semaphore_is_clean);
-	tcase_add_test(tc, what_there_is_not_is_said_so);
+	tcase_add_test(tc, a_missing_semaphore_is_refused_but_a_gate_is_not);
 	tcase_add_test(tc, uncounted_slots_alone);
 	tcase_add_test(tc, a_holder_of_no_slot_has_to_leave);
 	tcase_add_test(tc, slots_declared_otherwise_are_used_as_they_are);
@@ -535,8 +535,8 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
 	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
-	tcase_add_test(tc, what_the_broker_refuses_is_told);
-	tcase_add_test(tc, what_was_answered_too_late_goes_no_further);
+	tcase_add_test(tc, a_refusal_of_the_broker_is_reported);
+	tcase_add_test(tc, it_stops_after_a_late_answer);
 	tcase_add_test(tc, an_alarm_is_answered_at_once);
 	tcase_add_test(tc, its_peer_may_go);
 	suite_add_tcase(suite, tc);

@@ -1,5 +1,5 @@
 /*
- * A slot handed on inside the daemon: when, to whom, how often; and when not.
+ * Hand-offs inside a daemon: when, to which waiter, how often; and when none is made.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ be_fresh(uint64_t peer, uint64_t request, uint64_t lock)
 	world_await(world, 0, peer, request);
 }
 
-START_TEST(a_slot_goes_on_at_once_and_b_is_kept)
+START_TEST(a_slot_is_handed_off_at_once_and_b_is_kept)
 {
 	uint64_t lock = hold(0, 1, 1);
 	const struct said *granted, *released;
@@ -46,7 +46,7 @@ START_TEST(a_slot_goes_on_at_once_and_b_is_kept)
 	ck_assert(granted < released);
 	ck_assert_uint_eq(world->asked, asked);
 	ck_assert(world_b(world, "db", 1, 0));
-	/* The old number is nobody's, the new one is held. */
+	/* The old number is not held, the new one is. */
 	lock_verify(engine(0), 2, 2, lock, 0);
 	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_NOT_HELD);
 	lock_verify(engine(0), 2, 3, granted->lock, 0);
@@ -91,7 +91,7 @@ START_TEST(a_slot_unseen_for_a_second_is_checked_before_its_hand_off)
 	lock = world_await(world, 0, 2, 1)->lock;
 	ck_assert_int_le(world->now - released, world->delay);
 	ck_assert_int_eq(now(0, 1, 2)->reason, REASON_NONE);
-	/* Watched, but nothing was heard for more than a second. */
+	/* Watched, but the link was silent for more than a second. */
 	wait_for(0, 3, 1);
 	world_pass(world, SECOND * 5 / 2);
 	lock_release(engine(0), 2, 2, lock);
@@ -100,7 +100,7 @@ START_TEST(a_slot_unseen_for_a_second_is_checked_before_its_hand_off)
 }
 END_TEST
 
-START_TEST(a_slot_that_is_gone_is_not_handed_on)
+START_TEST(a_slot_that_is_gone_is_not_handed_off)
 {
 	uint64_t lock = hold(0, 1, 1);
 
@@ -117,7 +117,7 @@ START_TEST(a_slot_that_is_gone_is_not_handed_on)
 }
 END_TEST
 
-START_TEST(a_revoked_hold_is_not_handed_on)
+START_TEST(a_revoked_hold_is_not_handed_off)
 {
 	uint64_t lock = hold(0, 1, 1);
 
@@ -136,8 +136,8 @@ START_TEST(a_revoked_hold_is_not_handed_on)
 }
 END_TEST
 
-/* A was deleted while B was not there, and the watch, which is still on, did not hear of it. */
-START_TEST(a_hold_that_was_claimed_again_is_not_handed_on_unseen)
+/* A was deleted while B did not exist, and the watch, which is still on, did not report it. */
+START_TEST(a_hold_that_was_claimed_again_is_not_handed_off_unseen)
 {
 	uint64_t lock = hold(0, 1, 1);
 
@@ -159,7 +159,7 @@ START_TEST(a_hold_that_was_claimed_again_is_not_handed_on_unseen)
 }
 END_TEST
 
-START_TEST(a_hold_whose_lease_is_nearly_over_is_not_handed_on)
+START_TEST(a_hold_whose_lease_is_nearly_over_is_not_handed_off)
 {
 	uint64_t lock = hold(0, 1, 1);
 	struct lock_counts counts;
@@ -179,7 +179,7 @@ START_TEST(a_hold_whose_lease_is_nearly_over_is_not_handed_on)
 }
 END_TEST
 
-START_TEST(a_hold_whose_lease_is_over_is_nobody_s)
+START_TEST(a_hold_whose_lease_is_over_is_not_handed_off)
 {
 	uint64_t lock = hold(0, 1, 1);
 
@@ -266,7 +266,7 @@ START_TEST(in_order_of_priority_and_kind)
 }
 END_TEST
 
-START_TEST(a_true_mutex_is_handed_on)
+START_TEST(a_true_mutex_is_handed_off)
 {
 	wait_as(0, 1, 1, LOCK_KIND_MUTEX, 0);
 	wait_as(0, 2, 1, LOCK_KIND_MUTEX, 0);
@@ -275,7 +275,7 @@ START_TEST(a_true_mutex_is_handed_on)
 	be_fresh(1, 2, now(0, 1, 1)->lock);
 	lock_release(engine(0), 1, 3, now(0, 1, 1)->lock);
 	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
-	/* After a while its B is looked at first. */
+	/* After a while its B is checked first. */
 	world_pass(world, SECOND * 5 / 2);
 	lock_release(engine(0), 2, 2, now(0, 2, 1)->lock);
 	ck_assert(is_waiting(0, 3, 1));
@@ -283,7 +283,7 @@ START_TEST(a_true_mutex_is_handed_on)
 }
 END_TEST
 
-START_TEST(a_daemon_that_stops_hands_nothing_on)
+START_TEST(a_draining_daemon_hands_nothing_off)
 {
 	uint64_t lock = hold(0, 1, 1);
 
@@ -297,7 +297,7 @@ START_TEST(a_daemon_that_stops_hands_nothing_on)
 }
 END_TEST
 
-START_TEST(a_waiter_over_its_limit_is_passed_over)
+START_TEST(a_waiter_over_its_limit_is_skipped)
 {
 	struct lock_settings settings = world_settings;
 	uint64_t lock = hold(0, 1, 1);
@@ -316,7 +316,7 @@ START_TEST(a_waiter_over_its_limit_is_passed_over)
 END_TEST
 
 /* The known bug: B is checked again, for the holder at that time. */
-START_TEST(b_is_looked_at_again_for_the_next_one)
+START_TEST(b_is_checked_again_for_the_next_waiter)
 {
 	uint64_t lock;
 
@@ -336,7 +336,7 @@ END_TEST
 /* ---- in a row ---- */
 
 /*
- * Hands the slot from peer to peer of a daemon; returns how many had it until another daemon's turn
+ * Hands the slot from client to client of a daemon; returns how many had it until another daemon's turn
  * came.
  */
 static int
@@ -370,14 +370,14 @@ queue_up(int daemon, int count)
 	world_pass(world, SECOND);
 }
 
-START_TEST(after_so_many_somebody_elsewhere_has_a_turn)
+START_TEST(after_the_limit_of_hand_offs_another_daemon_has_a_turn)
 {
 	int most = (int)world_settings.max_local_handoffs, passes;
 
 	queue_up(0, 100);
 	wait_for(1, 2, 1);
 	world_pass(world, SECOND);
-	/* The first hint comes back: this daemon joined the line first. */
+	/* The first hint comes back: this daemon joined the wait queue first. */
 	passes = count_passes(0, 1, 100);
 	ck_assert_int_eq(passes, most + 1 + most);
 	ck_assert(world_b(world, "db", 1, 1));
@@ -387,7 +387,7 @@ START_TEST(after_so_many_somebody_elsewhere_has_a_turn)
 }
 END_TEST
 
-START_TEST(where_nobody_else_waits_it_goes_on)
+START_TEST(hand_offs_go_on_if_no_other_daemon_waits)
 {
 	queue_up(0, 100);
 	ck_assert_int_eq(count_passes(0, 1, 99), 99);
@@ -396,10 +396,10 @@ START_TEST(where_nobody_else_waits_it_goes_on)
 END_TEST
 
 /*
- * Now and then it is let go, for clients that poll. When none does it goes on, whatever was known
- * of the slot before somebody was told of it: it may have been a gate.
+ * Now and then the daemon withholds the slot, for clients that poll. If none claims it, the next waiter
+ * gets it. The semaphore may have been a gate before.
  */
-START_TEST(what_was_open_for_a_moment_goes_on)
+START_TEST(a_withheld_slot_that_no_poller_claims_goes_to_the_next_waiter)
 {
 	struct lock_change change = {.name = "db", .by = LOCK_SLOTS_TO};
 	int opened = 0;
@@ -448,7 +448,7 @@ START_TEST(a_poller_has_a_turn)
 }
 END_TEST
 
-START_TEST(a_daemon_that_cannot_be_told_is_not_waited_for)
+START_TEST(a_daemon_that_gets_no_hint_is_not_awaited)
 {
 	queue_up(0, 100);
 	wait_for(1, 2, 1);
@@ -508,27 +508,28 @@ suite_lock_handoff(void)
 	TCase *tc = tcase_create("handoff");
 
 	tcase_add_checked_fixture(tc, world_begin_with_db, world_end);
-	tcase_add_test(tc, a_slot_goes_on_at_once_and_b_is_kept);
+	tcase_add_test(tc, a_slot_is_handed_off_at_once_and_b_is_kept);
 	tcase_add_test(tc, a_hang_up_hands_all_of_it_on);
 	tcase_add_test(tc, a_slot_unseen_for_a_second_is_checked_before_its_hand_off);
-	tcase_add_test(tc, a_slot_that_is_gone_is_not_handed_on);
-	tcase_add_test(tc, a_revoked_hold_is_not_handed_on);
-	tcase_add_test(tc, a_hold_that_was_claimed_again_is_not_handed_on_unseen);
-	tcase_add_test(tc, a_hold_whose_lease_is_nearly_over_is_not_handed_on);
-	tcase_add_test(tc, a_hold_whose_lease_is_over_is_nobody_s);
+	tcase_add_test(tc, a_slot_that_is_gone_is_not_handed_off);
+	tcase_add_test(tc, a_revoked_hold_is_not_handed_off);
+	tcase_add_test(tc, a_hold_that_was_claimed_again_is_not_handed_off_unseen);
+	tcase_add_test(tc, a_hold_whose_lease_is_nearly_over_is_not_handed_off);
+	tcase_add_test(tc, a_hold_whose_lease_is_over_is_not_handed_off);
 	tcase_add_test(tc, the_link_dies_while_it_is_on_its_way);
 	tcase_add_loop_test(tc, the_next_waiter_leaves_and_the_one_behind_gets_it, 0, 3);
 	tcase_add_test(tc, with_nobody_left_b_is_deleted);
 	tcase_add_test(tc, in_order_of_priority_and_kind);
-	tcase_add_test(tc, a_true_mutex_is_handed_on);
-	tcase_add_test(tc, a_daemon_that_stops_hands_nothing_on);
-	tcase_add_test(tc, a_waiter_over_its_limit_is_passed_over);
-	tcase_add_test(tc, b_is_looked_at_again_for_the_next_one);
-	tcase_add_test(tc, after_so_many_somebody_elsewhere_has_a_turn);
-	tcase_add_test(tc, where_nobody_else_waits_it_goes_on);
-	tcase_add_loop_test(tc, what_was_open_for_a_moment_goes_on, 0, 2);
+	tcase_add_test(tc, a_true_mutex_is_handed_off);
+	tcase_add_test(tc, a_draining_daemon_hands_nothing_off);
+	tcase_add_test(tc, a_waiter_over_its_limit_is_skipped);
+	tcase_add_test(tc, b_is_checked_again_for_the_next_waiter);
+	tcase_add_test(tc, after_the_limit_of_hand_offs_another_daemon_has_a_turn);
+	tcase_add_test(tc, hand_offs_go_on_if_no_other_daemon_waits);
+	tcase_add_loop_test(
+	    tc, a_withheld_slot_that_no_poller_claims_goes_to_the_next_waiter, 0, 2);
 	tcase_add_test(tc, a_poller_has_a_turn);
-	tcase_add_test(tc, a_daemon_that_cannot_be_told_is_not_waited_for);
+	tcase_add_test(tc, a_daemon_that_gets_no_hint_is_not_awaited);
 	tcase_add_test(tc, a_count_that_does_not_come_is_not_waited_for);
 	tcase_add_test(tc, both_have_their_share);
 	suite_add_tcase(suite, tc);

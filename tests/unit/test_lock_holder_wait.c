@@ -77,7 +77,7 @@ check_reason(uint64_t peer, uint64_t request, enum reason reason)
 	ck_assert_int_eq(answer(peer, request)->reason, reason);
 }
 
-/* The holders left in the last notice to the peer. */
+/* The holders left in the last notice to the client. */
 static const char *
 told(uint64_t peer)
 {
@@ -131,7 +131,8 @@ START_TEST(absent_once_is_not_gone)
 	for (int i = 0; i < 20; i++) {
 		world_pass(world, SECOND);
 		remove_b(1);
-		world_pass(world, 60 * MS); /* rests are of up to 750 ms: a look falls into some */
+		world_pass(world,
+		    60 * MS); /* rests are of up to 750 ms: some probes fall into this time */
 		put_b(1);
 	}
 	ck_assert_int_ge(world_notices(world, 0, 1, LOCK_NOTICE_HOLDERS), 1);
@@ -144,10 +145,8 @@ START_TEST(absent_once_is_not_gone)
 }
 END_TEST
 
-/*
- * On such a server a second look is 100 ms after the first, however often others look at the slot.
- */
-START_TEST(a_look_of_another_wait_is_no_second_look)
+/* On such a server the second probe of a wait is 100 ms after its first, whatever other waits probe. */
+START_TEST(a_probe_of_another_wait_is_no_second_probe)
 {
 	memory_world_set_deletes_by_name(world->memory, true);
 	put_b(1);
@@ -168,7 +167,7 @@ START_TEST(a_look_of_another_wait_is_no_second_look)
 }
 END_TEST
 
-START_TEST(a_deadline_says_who_is_left)
+START_TEST(a_timeout_names_the_remaining_holders)
 {
 	int64_t began = world->now;
 
@@ -190,7 +189,7 @@ START_TEST(a_deadline_says_who_is_left)
 }
 END_TEST
 
-START_TEST(without_time_it_looks)
+START_TEST(without_time_it_probes_once)
 {
 	int64_t began = world->now;
 
@@ -214,7 +213,7 @@ START_TEST(without_time_it_looks)
 END_TEST
 
 /* Two checks take longer. A slot that was absent in the first one has no known holder. */
-START_TEST(a_short_wait_is_not_told_of_holders_that_are_none)
+START_TEST(a_short_wait_names_only_known_holders)
 {
 	memory_world_set_deletes_by_name(world->memory, true);
 	put_b(7);
@@ -246,7 +245,7 @@ START_TEST(a_slot_is_busy_that_was_not_there_yet)
 }
 END_TEST
 
-START_TEST(what_ends_here_is_seen_at_once)
+START_TEST(a_release_here_is_seen_at_once)
 {
 	uint64_t lock;
 	int64_t released;
@@ -265,8 +264,8 @@ START_TEST(what_ends_here_is_seen_at_once)
 }
 END_TEST
 
-/* Its B is gone, and will be claimed again as soon as somebody looks. */
-START_TEST(what_is_reserved_here_is_held)
+/* Its B is gone, and the daemon claims it again when it notices. */
+START_TEST(a_slot_reserved_here_is_busy)
 {
 	world_make(world, "db", 1);
 	world_acquire(world, 0, 1, 1, "db", 0);
@@ -278,7 +277,7 @@ START_TEST(what_is_reserved_here_is_held)
 }
 END_TEST
 
-START_TEST(two_peers_wait_for_the_same_slots)
+START_TEST(two_clients_wait_for_the_same_slots)
 {
 	put_b(2);
 	holder_wait(1, 1, 2, 3, FOREVER);
@@ -293,14 +292,14 @@ START_TEST(two_peers_wait_for_the_same_slots)
 }
 END_TEST
 
-START_TEST(what_is_waited_for_can_be_cancelled)
+START_TEST(waits_can_be_cancelled)
 {
 	put_b(1);
 	await(0, 1, 1, 1, false, FOREVER);
 	holder_wait(1, 2, 1, 2, FOREVER);
 	ck_assert(!lock_cancel(engine(0), 2, 1));
 	ck_assert(!lock_cancel(engine(0), 1, 3));
-	ck_assert(lock_cancel(engine(0), 1, 1)); /* with a look in flight */
+	ck_assert(lock_cancel(engine(0), 1, 1)); /* with a probe in flight */
 	check_reason(1, 1, REASON_CANCELLED);
 	world_pass(world, 3 * SECOND);
 	ck_assert(lock_cancel(engine(0), 1, 2));
@@ -310,7 +309,7 @@ START_TEST(what_is_waited_for_can_be_cancelled)
 }
 END_TEST
 
-START_TEST(waits_of_a_peer_are_limited)
+START_TEST(waits_of_a_client_are_limited)
 {
 	struct lock_settings settings = world_settings;
 
@@ -381,7 +380,7 @@ START_TEST(a_broker_that_is_away_is_waited_for)
 }
 END_TEST
 
-START_TEST(what_was_known_before_the_broker_went_is_a_timeout)
+START_TEST(without_the_broker_a_known_holder_is_a_timeout)
 {
 	put_b(1);
 	await(0, 1, 1, 1, false, 10 * SECOND);
@@ -396,7 +395,7 @@ START_TEST(what_was_known_before_the_broker_went_is_a_timeout)
 }
 END_TEST
 
-START_TEST(what_is_denied_is_said_at_once)
+START_TEST(a_refusal_of_the_broker_is_reported_at_once)
 {
 	put_b(1);
 	await(0, 1, 1, 1, false, FOREVER);
@@ -425,7 +424,7 @@ START_TEST(an_alarm_is_waited_for)
 END_TEST
 
 /* More than fit into one probe. */
-START_TEST(thousands_are_looked_at_in_several_probes)
+START_TEST(thousands_of_slots_need_several_probes)
 {
 	put_b(1);
 	put_b(1025);
@@ -443,8 +442,8 @@ START_TEST(thousands_are_looked_at_in_several_probes)
 }
 END_TEST
 
-/* As a resize to 10,000 asks for it: it looks a window above the size. */
-START_TEST(slots_that_cannot_be_are_not_looked_at)
+/* A resize to 10,000 also waits for a window of slots above the size. */
+START_TEST(impossible_slots_are_not_probed)
 {
 	holder_wait(1, 1, 10001, 10256, FOREVER);
 	check_reason(1, 1, REASON_NONE);
@@ -463,8 +462,8 @@ START_TEST(a_slot_that_cannot_be_is_refused)
 }
 END_TEST
 
-/* Looks become rare: half a second apart, more or less. */
-START_TEST(looks_are_at_growing_intervals)
+/* Probes become rare: about half a second apart. */
+START_TEST(probes_are_at_growing_intervals)
 {
 	unsigned before;
 
@@ -500,7 +499,7 @@ await_as(uid_t uid, uint64_t peer, uint64_t request, const char *name, int slot)
 		.uid = uid, .name = name, .slot = slot, .busy = true, .timeout = FOREVER});
 }
 
-/* A user awaits as many slots as it may, and nobody takes them. */
+/* A user awaits as many slots as it may, and all stay free. */
 static void
 await_many(uid_t uid)
 {
@@ -582,7 +581,7 @@ START_TEST(a_wait_for_one_slot_does_not_wait_for_another_s_thousands)
 	await_as(2, 2, 3, "many-5", 500);
 	ck_assert_int_eq(world_await(world, 0, 2, 3)->reason, REASON_NONE);
 	ck_assert_int_le(world->now - began, 100 * MS);
-	/* The first look is before the others' next. */
+	/* The first probe is before the others' next. */
 	began = world->now;
 	await_as(1, 1, 2, "db", 2);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
@@ -602,7 +601,7 @@ START_TEST(a_wait_for_one_slot_does_not_wait_for_another_s_thousands)
 END_TEST
 
 /* An answer that was on its way when the wait began does not count for it. */
-START_TEST(a_newcomer_while_a_slot_is_probed_looks_for_itself)
+START_TEST(a_newcomer_while_a_slot_is_probed_probes_for_itself)
 {
 	world->delay = 100 * MS;
 	put_b(1);
@@ -626,7 +625,7 @@ destroy_and_wait(uint64_t peer, uint64_t request)
 	    &(struct lock_change){.name = "db", .wait = FOREVER, .progress = true});
 }
 
-/* A peer that hung up while its slots were being removed waits for nobody. */
+/* A client that hung up while its slots were removed does not wait for holders. */
 START_TEST(a_client_that_hangs_up_before_the_wait_is_told_nothing)
 {
 	for (int steps = 0; steps < 60; steps++) {
@@ -681,31 +680,31 @@ suite_lock_holder_wait(void)
 	tcase_add_test(tc, slots_that_nobody_holds_are_gone_at_once);
 	tcase_add_test(tc, holders_are_waited_for_and_told_of);
 	tcase_add_test(tc, absent_once_is_not_gone);
-	tcase_add_test(tc, a_look_of_another_wait_is_no_second_look);
-	tcase_add_test(tc, a_deadline_says_who_is_left);
-	tcase_add_test(tc, without_time_it_looks);
-	tcase_add_test(tc, a_short_wait_is_not_told_of_holders_that_are_none);
+	tcase_add_test(tc, a_probe_of_another_wait_is_no_second_probe);
+	tcase_add_test(tc, a_timeout_names_the_remaining_holders);
+	tcase_add_test(tc, without_time_it_probes_once);
+	tcase_add_test(tc, a_short_wait_names_only_known_holders);
 	tcase_add_test(tc, a_slot_is_busy_that_was_not_there_yet);
-	tcase_add_test(tc, what_ends_here_is_seen_at_once);
-	tcase_add_test(tc, what_is_reserved_here_is_held);
-	tcase_add_test(tc, two_peers_wait_for_the_same_slots);
-	tcase_add_test(tc, what_is_waited_for_can_be_cancelled);
-	tcase_add_test(tc, waits_of_a_peer_are_limited);
+	tcase_add_test(tc, a_release_here_is_seen_at_once);
+	tcase_add_test(tc, a_slot_reserved_here_is_busy);
+	tcase_add_test(tc, two_clients_wait_for_the_same_slots);
+	tcase_add_test(tc, waits_can_be_cancelled);
+	tcase_add_test(tc, waits_of_a_client_are_limited);
 	tcase_add_test(tc, a_daemon_that_stops_waits_for_nobody);
 	tcase_add_test(tc, a_broker_that_is_away_is_waited_for);
-	tcase_add_test(tc, what_was_known_before_the_broker_went_is_a_timeout);
-	tcase_add_test(tc, what_is_denied_is_said_at_once);
+	tcase_add_test(tc, without_the_broker_a_known_holder_is_a_timeout);
+	tcase_add_test(tc, a_refusal_of_the_broker_is_reported_at_once);
 	tcase_add_test(tc, an_alarm_is_waited_for);
-	tcase_add_test(tc, thousands_are_looked_at_in_several_probes);
-	tcase_add_test(tc, slots_that_cannot_be_are_not_looked_at);
+	tcase_add_test(tc, thousands_of_slots_need_several_probes);
+	tcase_add_test(tc, impossible_slots_are_not_probed);
 	tcase_add_test(tc, a_slot_that_cannot_be_is_refused);
-	tcase_add_test(tc, looks_are_at_growing_intervals);
+	tcase_add_test(tc, probes_are_at_growing_intervals);
 	tcase_add_test(tc, a_client_that_hangs_up_before_the_wait_is_told_nothing);
 	tcase_add_test(tc, a_silent_broker_does_not_end_the_wait_for_holders);
 	tcase_add_test(tc, waits_for_one_slot_share_its_probes);
 	tcase_add_test(tc, so_many_awaited_slots_are_probed_a_second);
 	tcase_add_test(tc, a_wait_for_one_slot_does_not_wait_for_another_s_thousands);
-	tcase_add_test(tc, a_newcomer_while_a_slot_is_probed_looks_for_itself);
+	tcase_add_test(tc, a_newcomer_while_a_slot_is_probed_probes_for_itself);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -141,7 +141,7 @@ START_TEST(silence_makes_it_suspect_and_then_lost_in_time)
 	ck_assert(!lock_is_recovering(engine(0)));
 	world_pass(world, until - world->now);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
-	/* The broker need not have noticed: our old B may look like somebody else's. */
+	/* The broker need not have noticed: our old B may look like that of another daemon. */
 	ck_assert(lock_is_recovering(engine(0)));
 	/* The link is made anew, and serves again. */
 	world->silent = false;
@@ -197,7 +197,7 @@ START_TEST(a_claim_answered_too_late_is_not_granted)
 	take(1, 0);
 	lock_peer_gone(engine(0), 1);
 	world_pass(world, SECOND);
-	world->delay = 2 * HEARTBEAT; /* of the claim and the look at A */
+	world->delay = 2 * HEARTBEAT; /* of the claim and the check of A */
 	world_acquire(world, 0, 2, 1, "db", 60 * SECOND);
 	world_pass(world, SECOND);
 	world->delay = NSEC_PER_MSEC;
@@ -235,7 +235,7 @@ START_TEST(the_keepalive_reaches_an_old_hold_among_many_young_ones)
 	uint64_t young;
 
 	take(1, 0);
-	world_pass(world, HEARTBEAT / 3 + SECOND); /* it was looked at once */
+	world_pass(world, HEARTBEAT / 3 + SECOND); /* B was checked once */
 	ck_assert(memory_world_remove(world->memory, "db-1-B"));
 	/* None of these is there for longer than between two keepalives. */
 	for (uint64_t peer = 2; peer < 8; peer++) {
@@ -309,7 +309,7 @@ START_TEST(a_stuck_channel_ends_the_link_only_when_nothing_is_held)
 }
 END_TEST
 
-/* The claim, or the look at A behind it. */
+/* The claim, or the check of A behind it. */
 START_TEST(a_claim_on_a_stuck_channel_goes_back_to_its_place)
 {
 	uint64_t lock;
@@ -363,8 +363,8 @@ START_TEST(a_claim_that_is_answered_too_late_frees_its_slot)
 }
 END_TEST
 
-/* The waiter learns it at once: it does not wait for the next look. */
-START_TEST(a_look_at_a_that_is_answered_too_late_says_that_the_slot_is_gone)
+/* The waiter gets its answer at once: it does not wait for the next scan. */
+START_TEST(a_late_answer_to_the_check_of_a_says_that_the_slot_is_gone)
 {
 	struct lock_settings settings = world_settings;
 
@@ -457,7 +457,7 @@ suite_lock_lease(void)
 	tcase_add_test(tc, a_stuck_channel_ends_the_link_only_when_nothing_is_held);
 	tcase_add_loop_test(tc, a_claim_on_a_stuck_channel_goes_back_to_its_place, 0, 2);
 	tcase_add_test(tc, a_claim_that_is_answered_too_late_frees_its_slot);
-	tcase_add_test(tc, a_look_at_a_that_is_answered_too_late_says_that_the_slot_is_gone);
+	tcase_add_test(tc, a_late_answer_to_the_check_of_a_says_that_the_slot_is_gone);
 	tcase_add_test(tc, a_wait_ends_in_time_though_its_claim_is_not_answered);
 	tcase_add_test(tc, a_stuck_delete_is_not_waited_for_for_ever);
 	tcase_add_test(tc, a_verify_of_a_mutex_that_was_just_lost_is_answered);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Peer 1 of daemon 0 holds db's only slot. */
+/* Client 1 of daemon 0 holds db's only slot. */
 static uint64_t
 held(void)
 {
@@ -31,7 +31,7 @@ START_TEST(verify_says_held_and_to_whom)
 	ck_assert_int_eq(verify(lock, 2), REASON_NONE);
 	ck_assert_int_eq(world_answer(world, 0, 1, 2)->slot, 1);
 	ck_assert_int_eq(verify(lock + 1, 3), REASON_NOT_HELD);
-	lock_verify(engine(0), 2, 1, lock, 1000); /* another peer of the uid */
+	lock_verify(engine(0), 2, 1, lock, 1000); /* another client of the uid */
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
 	lock_verify(engine(0), 2, 2, lock, 1001);
 	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_NOT_HELD);
@@ -86,7 +86,7 @@ START_TEST(a_vanished_b_is_claimed_again)
 }
 END_TEST
 
-START_TEST(a_b_that_somebody_else_has_is_lost)
+START_TEST(a_b_of_another_connection_is_lost)
 {
 	uint64_t lock = held();
 
@@ -129,7 +129,7 @@ START_TEST(many_verifies_are_two_flights)
 }
 END_TEST
 
-START_TEST(verifies_before_a_release_are_told_held)
+START_TEST(verifies_before_a_release_are_answered_held)
 {
 	uint64_t lock = held();
 
@@ -193,7 +193,7 @@ START_TEST(old_servers_are_checked_twice_after_the_claim)
 }
 END_TEST
 
-START_TEST(old_servers_a_taken_b_is_lost_at_once)
+START_TEST(on_old_servers_a_b_of_another_client_is_lost_at_once)
 {
 	memory_world_set_deletes_by_name(world->memory, true);
 	held();
@@ -381,13 +381,13 @@ suite_lock_lifecycle(void)
 	tcase_add_test(tc, revoked_is_a_mark_that_stays);
 	tcase_add_test(tc, a_verify_that_was_asked_before_does_not_undo_revoked);
 	tcase_add_test(tc, a_vanished_b_is_claimed_again);
-	tcase_add_test(tc, a_b_that_somebody_else_has_is_lost);
+	tcase_add_test(tc, a_b_of_another_connection_is_lost);
 	tcase_add_test(tc, verifies_in_a_row_survive_a_vanished_b);
 	tcase_add_test(tc, many_verifies_are_two_flights);
-	tcase_add_test(tc, verifies_before_a_release_are_told_held);
+	tcase_add_test(tc, verifies_before_a_release_are_answered_held);
 	tcase_add_loop_test(tc, verifies_that_follow_are_all_answered, 0, 4);
 	tcase_add_test(tc, old_servers_are_checked_twice_after_the_claim);
-	tcase_add_test(tc, old_servers_a_taken_b_is_lost_at_once);
+	tcase_add_test(tc, on_old_servers_a_b_of_another_client_is_lost_at_once);
 	tcase_add_test(tc, new_servers_are_not_asked_again);
 	tcase_add_test(tc, a_channel_that_dies_is_replaced);
 	tcase_add_test(tc, a_release_behind_a_dying_verify_is_sent_again);

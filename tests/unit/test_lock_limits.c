@@ -1,13 +1,13 @@
 /*
- * The limits of acquiring over the server in memory: locks and waits of a peer, channels of the
- * link, and lines that are long.
+ * The limits of acquiring over the server in memory: locks and waits of a client, channels of the
+ * link, and long local queues.
  */
 #include "protocol/methods.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* A line of a hundred thousand was once served in ten seconds, in which no heartbeat was sent. */
-START_TEST(a_long_line_costs_no_more_than_its_length)
+/* An old version served a queue of 100,000 waiters in ten seconds, and sent no heartbeat meanwhile. */
+START_TEST(a_long_local_queue_costs_no_more_than_its_length)
 {
 	struct lock_acquire wanted = {.name = "db",
 	    .kind = LOCK_KIND_SEMAPHORE,
@@ -43,7 +43,7 @@ START_TEST(a_long_line_costs_no_more_than_its_length)
 END_TEST
 
 /* Each of the second half went past the whole first half to find its place. */
-START_TEST(a_long_line_is_passed_at_once)
+START_TEST(a_long_local_queue_is_passed_at_once)
 {
 	struct lock_acquire wanted = {
 	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .timeout = DURATION_FOREVER};
@@ -93,7 +93,7 @@ START_TEST(limits_are_kept_and_said)
 }
 END_TEST
 
-START_TEST(a_limit_of_locks_is_kept_for_those_asked_for_at_once)
+START_TEST(the_limit_of_locks_holds_for_acquires_sent_at_once)
 {
 	struct lock_settings settings = world_settings;
 	int granted = 0, refused = 0;
@@ -151,10 +151,10 @@ suite_lock_limits(void)
 	TCase *tc = tcase_create("limits");
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
-	tcase_add_test(tc, a_long_line_costs_no_more_than_its_length);
-	tcase_add_test(tc, a_long_line_is_passed_at_once);
+	tcase_add_test(tc, a_long_local_queue_costs_no_more_than_its_length);
+	tcase_add_test(tc, a_long_local_queue_is_passed_at_once);
 	tcase_add_test(tc, limits_are_kept_and_said);
-	tcase_add_test(tc, a_limit_of_locks_is_kept_for_those_asked_for_at_once);
+	tcase_add_test(tc, the_limit_of_locks_holds_for_acquires_sent_at_once);
 	tcase_add_test(tc, no_channel_left_is_too_many_locks);
 	tcase_add_test(tc, a_newcomer_does_not_get_the_channel_of_a_hold_whose_channel_died);
 	suite_add_tcase(suite, tc);

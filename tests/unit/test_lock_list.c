@@ -1,6 +1,6 @@
 /*
- * Looking at every semaphore, and at one as an acquire would find it, by virtual time over the
- * server in memory.
+ * Scans of every semaphore, and of one as an acquire would find it, in virtual time over the server
+ * in memory.
  */
 #include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
@@ -101,7 +101,7 @@ START_TEST(all_are_listed_with_their_size_and_holders)
 }
 END_TEST
 
-/* More than are looked at at once, some with more slots than one flush shows. */
+/* More than are scanned at once, some with more slots than one flush shows. */
 START_TEST(hundreds_are_listed_in_order)
 {
 	char name[16];
@@ -122,7 +122,7 @@ START_TEST(hundreds_are_listed_in_order)
 }
 END_TEST
 
-START_TEST(what_the_broker_does_not_say_is_not_known)
+START_TEST(a_nacked_probe_leaves_the_size_unknown)
 {
 	enter("a");
 	enter("b");
@@ -159,7 +159,7 @@ START_TEST(a_list_that_takes_too_long_is_given_up)
 }
 END_TEST
 
-START_TEST(without_the_broker_nothing_is_looked_at)
+START_TEST(without_the_broker_nothing_is_probed)
 {
 	world_make(world, "db", 1);
 	check_semaphore("free 1/0 here 0 waiting 0 uncounted 0");
@@ -303,7 +303,7 @@ START_TEST(nobody_waits_for_more_than_two_scans)
 }
 END_TEST
 
-START_TEST(a_peer_with_many_scans_leaves_room_for_others)
+START_TEST(a_client_with_many_scans_leaves_room_for_others)
 {
 	world_make(world, "db", 2);
 	world->delay = SECOND / 1000;
@@ -326,7 +326,7 @@ START_TEST(a_scan_has_its_time_from_its_turn_on)
 	for (uint64_t request = 1; request <= 3; request++)
 		ask(1, request);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
-	/* Whose turn does not come in time is told, and its turn is another's. */
+	/* A request whose turn does not come in time is refused, and the next one gets the turn. */
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(world->now - began, world_settings.request_timeout);
 	ask(1, 4);
@@ -381,9 +381,9 @@ suite_lock_list(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, all_are_listed_with_their_size_and_holders);
 	tcase_add_test(tc, hundreds_are_listed_in_order);
-	tcase_add_test(tc, what_the_broker_does_not_say_is_not_known);
+	tcase_add_test(tc, a_nacked_probe_leaves_the_size_unknown);
 	tcase_add_test(tc, a_list_that_takes_too_long_is_given_up);
-	tcase_add_test(tc, without_the_broker_nothing_is_looked_at);
+	tcase_add_test(tc, without_the_broker_nothing_is_probed);
 	tcase_add_test(tc, the_link_dies_at_every_step);
 	tcase_add_test(tc, why_an_acquire_would_not_succeed);
 	tcase_add_test(tc, a_persistent_mutex_is_slot_one_alone);
@@ -394,7 +394,7 @@ suite_lock_list(void)
 	tc = tcase_create("scans");
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, nobody_waits_for_more_than_two_scans);
-	tcase_add_test(tc, a_peer_with_many_scans_leaves_room_for_others);
+	tcase_add_test(tc, a_client_with_many_scans_leaves_room_for_others);
 	tcase_add_test(tc, a_scan_has_its_time_from_its_turn_on);
 	tcase_add_test(tc, a_client_that_left_needs_no_turn);
 	tcase_add_test(tc, an_engine_goes_in_the_middle_of_scans);

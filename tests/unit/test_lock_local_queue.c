@@ -129,7 +129,7 @@ compare(const struct model *model)
 		ck_assert_int_eq(local_queue_position(&model->line, model->order[i]), (int)i + 1);
 }
 
-START_TEST(the_line_is_what_a_plain_list_says)
+START_TEST(the_local_queue_orders_waiters_as_a_plain_list_does)
 {
 	struct model model = {.count = 0};
 
@@ -155,7 +155,7 @@ START_TEST(the_line_is_what_a_plain_list_says)
 END_TEST
 
 /* Each dirty mark once walked the whole queue: as many steps again for every served waiter. */
-START_TEST(those_who_wait_cost_nothing_while_others_are_served)
+START_TEST(waiters_cost_nothing_while_others_are_served)
 {
 	const uint64_t waiters = 50000, served = 1000;
 	struct lock_world *world = world_new();
@@ -186,8 +186,8 @@ suite_lock_local_queue(void)
 	Suite *suite = suite_create("lock: line");
 	TCase *tc = tcase_create("line");
 
-	tcase_add_loop_test(tc, the_line_is_what_a_plain_list_says, 0, 4);
-	tcase_add_test(tc, those_who_wait_cost_nothing_while_others_are_served);
+	tcase_add_loop_test(tc, the_local_queue_orders_waiters_as_a_plain_list_does, 0, 4);
+	tcase_add_test(tc, waiters_cost_nothing_while_others_are_served);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -7,7 +7,7 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes a millisecond, a look one; a rescan follows within five seconds. */
+/* An answer takes a millisecond, and a scan one. A rescan follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
 
 static void
@@ -108,7 +108,7 @@ START_TEST(a_gate_that_goes_leaves_no_such_lock)
 }
 END_TEST
 
-/* ---- changes in the middle of a look ---- */
+/* ---- changes in the middle of a scan ---- */
 
 struct change {
 	const char *before[2], *made, *ended[2];
@@ -220,7 +220,7 @@ START_TEST(a_waiter_is_granted_when_the_limit_is_gone)
 }
 END_TEST
 
-START_TEST(a_newcomer_is_looked_for_though_it_was_unlimited_a_moment_ago)
+START_TEST(a_newcomer_gets_a_scan_though_it_was_unlimited_a_moment_ago)
 {
 	put("db-U");
 	check_slotless(semaphore(1, 1, TRY));
@@ -289,7 +289,7 @@ START_TEST(without_a_slot_the_links_do_not_matter)
 }
 END_TEST
 
-START_TEST(without_a_slot_it_ends_with_its_peer_and_with_the_daemon)
+START_TEST(without_a_slot_it_ends_with_its_client_and_with_the_daemon)
 {
 	struct lock_counts counts;
 
@@ -311,7 +311,7 @@ START_TEST(without_a_slot_it_ends_with_its_peer_and_with_the_daemon)
 }
 END_TEST
 
-START_TEST(without_a_slot_it_counts_for_the_peer_and_not_for_the_link)
+START_TEST(without_a_slot_it_counts_for_the_client_and_not_for_the_link)
 {
 	struct lock_settings settings = world_settings;
 
@@ -355,7 +355,7 @@ START_TEST(a_mutex_is_not_a_semaphore_s)
 }
 END_TEST
 
-START_TEST(a_mutex_that_was_seen_free_is_looked_at_again)
+START_TEST(a_mutex_that_was_seen_free_is_probed_again)
 {
 	uint64_t lock = take(1, 1, LOCK_KIND_MUTEX, TRY)->lock;
 
@@ -414,15 +414,15 @@ suite_lock_markers(void)
 	tcase_add_loop_test(tc, a_lock_that_is_changed_meanwhile_is_never_missing, 0, CHANGES);
 	tcase_add_test(tc, unlimited_takes_no_slot);
 	tcase_add_test(tc, a_waiter_is_granted_when_the_limit_is_gone);
-	tcase_add_test(tc, a_newcomer_is_looked_for_though_it_was_unlimited_a_moment_ago);
+	tcase_add_test(tc, a_newcomer_gets_a_scan_though_it_was_unlimited_a_moment_ago);
 	tcase_add_test(tc, without_a_slot_verify_and_release_ask_nobody);
 	tcase_add_test(tc, without_a_slot_the_links_do_not_matter);
-	tcase_add_test(tc, without_a_slot_it_ends_with_its_peer_and_with_the_daemon);
-	tcase_add_test(tc, without_a_slot_it_counts_for_the_peer_and_not_for_the_link);
+	tcase_add_test(tc, without_a_slot_it_ends_with_its_client_and_with_the_daemon);
+	tcase_add_test(tc, without_a_slot_it_counts_for_the_client_and_not_for_the_link);
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(python, setup_python, world_end);
 	tcase_add_test(python, a_mutex_is_not_a_semaphore_s);
-	tcase_add_test(python, a_mutex_that_was_seen_free_is_looked_at_again);
+	tcase_add_test(python, a_mutex_that_was_seen_free_is_probed_again);
 	tcase_add_test(python, a_waiter_for_a_mutex_that_becomes_a_semaphore_s_is_told);
 	tcase_add_test(python, such_a_mutex_is_not_claimed_unseen);
 	tcase_add_test(python, semaphores_are_as_elsewhere);

@@ -30,7 +30,7 @@ has(const char *queue)
 	return memory_world_has(world->memory, queue, NULL);
 }
 
-START_TEST(what_is_missing_is_made_once_for_all_who_want_it)
+START_TEST(a_missing_semaphore_is_made_once_for_all_waiters)
 {
 	ask(0, 1, 1, 2, TRY);
 	ask(0, 2, 1, 5, TRY);
@@ -64,7 +64,6 @@ START_TEST(a_newcomer_waits_while_it_is_made)
 }
 END_TEST
 
-/* The look began before it was made, and its answers are on their way. */
 /*
  * A client creates a semaphore, and after so many steps another one tries to acquire it. The scan
  * of the try is performed soon and answered late. False: the semaphore existed before.
@@ -92,7 +91,7 @@ try_after(int steps, int *ret_told_first)
 	return true;
 }
 
-START_TEST(what_a_look_saw_before_it_was_made_is_not_told)
+START_TEST(a_scan_from_before_it_was_made_is_not_reported)
 {
 	int told_first = 0;
 
@@ -167,7 +166,7 @@ START_TEST(in_an_alarm_nothing_is_made)
 }
 END_TEST
 
-START_TEST(a_waiter_that_may_not_make_it_is_told)
+START_TEST(a_waiter_is_refused_if_the_daemon_may_not_make_it)
 {
 	world->refuses = true;
 	ask(0, 1, 1, 1, DURATION_FOREVER);
@@ -236,15 +235,15 @@ suite_lock_missing(void)
 	TCase *tc = tcase_create("missing");
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
-	tcase_add_test(tc, what_is_missing_is_made_once_for_all_who_want_it);
+	tcase_add_test(tc, a_missing_semaphore_is_made_once_for_all_waiters);
 	tcase_add_test(tc, a_newcomer_waits_while_it_is_made);
-	tcase_add_test(tc, what_a_look_saw_before_it_was_made_is_not_told);
+	tcase_add_test(tc, a_scan_from_before_it_was_made_is_not_reported);
 	tcase_add_test(tc, a_persistent_mutex_is_made_with_one_slot);
 	tcase_add_test(tc, a_gate_is_not_missing);
 	tcase_add_test(tc, two_daemons_make_one);
 	tcase_add_test(tc, a_waiter_without_deadline_outlasts_another_administrator);
 	tcase_add_test(tc, in_an_alarm_nothing_is_made);
-	tcase_add_test(tc, a_waiter_that_may_not_make_it_is_told);
+	tcase_add_test(tc, a_waiter_is_refused_if_the_daemon_may_not_make_it);
 	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);
 	tcase_add_test(tc, the_lock_connection_dies_at_every_step);
 	tcase_add_test(tc, its_client_hangs_up_at_every_step);

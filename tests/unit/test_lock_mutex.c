@@ -149,7 +149,7 @@ START_TEST(a_request_that_leaves_lets_the_next_on)
 }
 END_TEST
 
-START_TEST(what_nobody_wants_any_more_is_not_kept)
+START_TEST(an_unwanted_mutex_is_not_kept)
 {
 	take(0, 0);
 	leave(0);
@@ -189,7 +189,7 @@ START_TEST(the_death_of_the_link_ends_it)
 	check_told(1, "HF");
 	world->delay = SECOND;
 	take(2, 0);
-	world_pass(world, SECOND / 2); /* it has been declared, but not heard */
+	world_pass(world, SECOND / 2); /* it was declared, but not answered */
 	ck_assert(memory_world_has(world->memory, "db", NULL));
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	check_gone();
@@ -217,7 +217,7 @@ START_TEST(the_death_of_its_channel_does_not)
 }
 END_TEST
 
-START_TEST(what_was_all_but_dropped_is_free_when_the_link_dies)
+START_TEST(a_mutex_whose_drop_was_lost_is_free_when_the_link_dies)
 {
 	take(0, 0);
 	world_pass(world, SECOND);
@@ -236,7 +236,7 @@ START_TEST(what_was_all_but_dropped_is_free_when_the_link_dies)
 }
 END_TEST
 
-START_TEST(what_the_broker_refuses_is_told)
+START_TEST(a_refusal_of_the_broker_is_reported)
 {
 	world->refuses = true;
 	take(0, 0);
@@ -249,8 +249,8 @@ START_TEST(what_the_broker_refuses_is_told)
 }
 END_TEST
 
-/* Something may keep the link up for ever: then nobody else could ever have it. */
-START_TEST(what_cannot_be_dropped_goes_with_its_link)
+/* Other uses may keep the link up for ever: then no other daemon could have the mutex. */
+START_TEST(a_mutex_that_cannot_be_dropped_ends_with_its_link)
 {
 	uint64_t before;
 
@@ -261,8 +261,8 @@ START_TEST(what_cannot_be_dropped_goes_with_its_link)
 	broker_watch(world->daemon[0].broker, "db-1-A");
 	world->refuses = true;
 	drop(0);
-	world_pass(
-	    world, 3 * world->delay / 4); /* the world has answered, the daemon not heard it */
+	world_pass(world,
+	    3 * world->delay / 4); /* the world has answered, and the daemon has not read it */
 	world->refuses = false;
 	world_pass(world, SECOND);
 	check_told(0, "HF");
@@ -275,7 +275,7 @@ START_TEST(what_cannot_be_dropped_goes_with_its_link)
 END_TEST
 
 /* It was performed, and the server closed the channel before it was answered. */
-START_TEST(what_was_not_heard_is_asked_again)
+START_TEST(an_unanswered_request_is_repeated)
 {
 	world->silent = true;
 	take(0, 0);
@@ -347,14 +347,14 @@ END_TEST
  * At its deadline a waiter for an administrator is told so. If the administrator is of this daemon,
  * the text names it.
  */
-START_TEST(the_deadline_says_who_is_at_work)
+START_TEST(a_timeout_names_the_other_administrator)
 {
 	take_with(0, 0, engine_op_new(engine(0), 7, 1)->id);
 	world_pass(world, SECOND);
 	take_with(1, 0, engine_op_new(engine(0), 8, 1)->id);
 	ck_assert_int_eq(world_await(world, 0, 8, 1)->reason, REASON_TIMEOUT);
 	ck_assert_str_eq(world_answer(world, 0, 8, 1)->text,
-	    "another administrator changes it: test, for peer 7 of this daemon");
+	    "another administrator changes it: test, for client 7 of this daemon");
 	ck_assert_int_eq(world_await(world, 0, 7, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	leave(0);
 	leave(1);
@@ -378,16 +378,16 @@ suite_lock_mutex(void)
 	tcase_add_test(tc, takers_of_one_daemon_go_in_their_order);
 	tcase_add_test(tc, takers_of_two_daemons_exclude_each_other);
 	tcase_add_test(tc, a_request_that_leaves_lets_the_next_on);
-	tcase_add_test(tc, what_nobody_wants_any_more_is_not_kept);
+	tcase_add_test(tc, an_unwanted_mutex_is_not_kept);
 	tcase_add_test(tc, the_death_of_the_link_ends_it);
 	tcase_add_test(tc, the_death_of_its_channel_does_not);
-	tcase_add_test(tc, what_was_all_but_dropped_is_free_when_the_link_dies);
-	tcase_add_test(tc, what_the_broker_refuses_is_told);
-	tcase_add_test(tc, what_cannot_be_dropped_goes_with_its_link);
-	tcase_add_test(tc, what_was_not_heard_is_asked_again);
+	tcase_add_test(tc, a_mutex_whose_drop_was_lost_is_free_when_the_link_dies);
+	tcase_add_test(tc, a_refusal_of_the_broker_is_reported);
+	tcase_add_test(tc, a_mutex_that_cannot_be_dropped_ends_with_its_link);
+	tcase_add_test(tc, an_unanswered_request_is_repeated);
 	tcase_add_test(tc, a_claim_that_is_not_answered_ends_with_its_link);
 	tcase_add_test(tc, a_drop_that_is_not_answered_ends_with_its_link);
-	tcase_add_test(tc, the_deadline_says_who_is_at_work);
+	tcase_add_test(tc, a_timeout_names_the_other_administrator);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -13,7 +13,7 @@
 #define U LOCK_UNLIMITED
 
 /*
- * A plan in short: ?6-261 looks for uncounted slots there, +1-5 declares, -5-3 deletes, G+ U- are
+ * A plan in short: ?6-261 searches uncounted slots there, +1-5 declares, -5-3 deletes, G+ U- are
  * markers, in and out the directory. Or the reason of its refusal. *: no-such-lock when nothing was
  * removed.
  */
@@ -67,8 +67,8 @@ expect(const struct plan_order *order, bool unlimited, bool gate, int slots, int
 	ck_assert_int_eq(plan.target, target);
 }
 
-/* One line of a table. */
-struct local_queue {
+/* One case of a table. */
+struct plan_case {
 	int asked;
 	bool unlimited, gate;
 	int slots, target;
@@ -76,21 +76,21 @@ struct local_queue {
 };
 
 static void
-expect_all(struct plan_order order, const struct local_queue *lines, size_t count)
+expect_all(struct plan_order order, const struct plan_case *cases, size_t count)
 {
 	order.most = MOST;
 	for (size_t i = 0; i < count; i++) {
-		order.slots = lines[i].asked;
-		expect(&order, lines[i].unlimited, lines[i].gate, lines[i].slots, lines[i].target,
-		    lines[i].steps);
+		order.slots = cases[i].asked;
+		expect(&order, cases[i].unlimited, cases[i].gate, cases[i].slots, cases[i].target,
+		    cases[i].steps);
 	}
 }
 
-#define EXPECT_ALL(order, lines) expect_all(order, lines, sizeof(lines) / sizeof((lines)[0]))
+#define EXPECT_ALL(order, cases) expect_all(order, cases, sizeof(cases) / sizeof((cases)[0]))
 
 START_TEST(create)
 {
-	static const struct local_queue lines[] = {
+	static const struct plan_case cases[] = {
 	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {1, 0, 0, 0, 1, "?2-257 in +1-1 ?2-257"},
 	    {0, 0, 0, 0, 0, "?1-256 in G+"},
@@ -103,13 +103,13 @@ START_TEST(create)
 	    {U, 1, 0, 0, U, "already-exists"},
 	};
 
-	EXPECT_ALL(((struct plan_order){.work = PLAN_CREATE}), lines);
+	EXPECT_ALL(((struct plan_order){.work = PLAN_CREATE}), cases);
 }
 END_TEST
 
 START_TEST(create_unless_it_is_there)
 {
-	static const struct local_queue lines[] = {
+	static const struct plan_case cases[] = {
 	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {5, 0, 0, 5, 5, "in"},
 	    {0, 0, 1, 0, 0, "in"},
@@ -131,13 +131,13 @@ START_TEST(create_unless_it_is_there)
 	    {U, 0, 1, 0, U, "already-exists"},
 	};
 
-	EXPECT_ALL(((struct plan_order){.work = PLAN_CREATE, .exist_ok = true}), lines);
+	EXPECT_ALL(((struct plan_order){.work = PLAN_CREATE, .exist_ok = true}), cases);
 }
 END_TEST
 
-START_TEST(create_for_who_acquires_it)
+START_TEST(create_missing_for_an_acquire)
 {
-	static const struct local_queue lines[] = {
+	static const struct plan_case cases[] = {
 	    {1, 0, 0, 0, 1, "?2-257 in +1-1 ?2-257"},
 	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {5, 0, 0, 3, 5, ""},
@@ -146,13 +146,13 @@ START_TEST(create_for_who_acquires_it)
 	    {5, 1, 0, 0, 5, ""},
 	};
 
-	EXPECT_ALL(((struct plan_order){.work = PLAN_CREATE_MISSING}), lines);
+	EXPECT_ALL(((struct plan_order){.work = PLAN_CREATE_MISSING}), cases);
 }
 END_TEST
 
 START_TEST(resize_to_a_number)
 {
-	static const struct local_queue lines[] = {
+	static const struct plan_case cases[] = {
 	    {5, 0, 0, 3, 5, "?6-261 +4-5 ?6-261"},
 	    {3, 0, 0, 5, 3, "?6-261 -5-4 ?4-259"},
 	    {5, 0, 0, 5, 5, "?6-261"},
@@ -176,13 +176,13 @@ START_TEST(resize_to_a_number)
 	    {MOST - 1, 0, 0, MOST, MOST - 1, "-10000-10000 ?10000-10000"},
 	};
 
-	EXPECT_ALL(((struct plan_order){.work = PLAN_RESIZE}), lines);
+	EXPECT_ALL(((struct plan_order){.work = PLAN_RESIZE}), cases);
 }
 END_TEST
 
 START_TEST(resize_to_unlimited)
 {
-	static const struct local_queue lines[] = {
+	static const struct plan_case cases[] = {
 	    {U, 0, 0, 3, U, "U+"},
 	    {U, 0, 1, 0, U, "U+ G-"},
 	    {U, 0, 1, 3, U, "U+ G-"},
@@ -191,13 +191,13 @@ START_TEST(resize_to_unlimited)
 	    {U, 0, 0, 0, U, "no-such-lock"},
 	};
 
-	EXPECT_ALL(((struct plan_order){.work = PLAN_RESIZE}), lines);
+	EXPECT_ALL(((struct plan_order){.work = PLAN_RESIZE}), cases);
 }
 END_TEST
 
 START_TEST(resize_by_a_number)
 {
-	static const struct local_queue add[] = {
+	static const struct plan_case add[] = {
 	    {2, 0, 0, 3, 5, "?6-261 +4-5 ?6-261"},
 	    {2, 0, 1, 0, 2, "?3-258 +1-2 ?3-258 G-"},
 	    {0, 0, 0, 3, 3, "?4-259"},
@@ -206,7 +206,7 @@ START_TEST(resize_by_a_number)
 	    {2, 1, 0, 3, -1, "invalid-params"},
 	    {2, 0, 0, 0, -1, "no-such-lock"},
 	};
-	static const struct local_queue less[] = {
+	static const struct plan_case less[] = {
 	    {2, 0, 0, 3, 1, "?4-259 -3-2 ?2-257"},
 	    {3, 0, 0, 3, 0, "G+ ?4-259 -3-1 ?1-256"},
 	    {7, 0, 0, 3, 0, "G+ ?4-259 -3-1 ?1-256"},
@@ -223,7 +223,7 @@ END_TEST
 
 START_TEST(destroy)
 {
-	static const struct local_queue lines[] = {
+	static const struct plan_case cases[] = {
 	    {0, 0, 0, 3, -1, "?4-259 -3-1 ?1-256 out"},
 	    {0, 0, 1, 0, -1, "?1-256 G- out"},
 	    {0, 0, 1, 3, -1, "?4-259 -3-1 ?1-256 G- out"},
@@ -232,15 +232,15 @@ START_TEST(destroy)
 	    {0, 0, 0, 0, -1, "?1-256 out *"},
 	};
 
-	EXPECT_ALL(((struct plan_order){.work = PLAN_DESTROY}), lines);
+	EXPECT_ALL(((struct plan_order){.work = PLAN_DESTROY}), cases);
 }
 END_TEST
 
 START_TEST(ascending_and_overshoot)
 {
-	static const struct local_queue resized[] = {{3, 0, 0, 5, 3, "?6-1005 -4-5 ?4-1003"}};
-	static const struct local_queue destroyed[] = {{0, 0, 0, 5, -1, "?6-305 -1-5 ?1-300 out"}};
-	static const struct local_queue highest[] = {
+	static const struct plan_case resized[] = {{3, 0, 0, 5, 3, "?6-1005 -4-5 ?4-1003"}};
+	static const struct plan_case destroyed[] = {{0, 0, 0, 5, -1, "?6-305 -1-5 ?1-300 out"}};
+	static const struct plan_case highest[] = {
 	    {MOST - 2, 0, 0, MOST - 1, MOST - 2, "?10000-10000 -9999-9999 ?9999-10000"}};
 
 	EXPECT_ALL(((struct plan_order){.work = PLAN_RESIZE, .ascending = true, .overshoot = 1000}),
@@ -295,7 +295,7 @@ suite_lock_plan(void)
 
 	tcase_add_test(tc, create);
 	tcase_add_test(tc, create_unless_it_is_there);
-	tcase_add_test(tc, create_for_who_acquires_it);
+	tcase_add_test(tc, create_missing_for_an_acquire);
 	tcase_add_test(tc, resize_to_a_number);
 	tcase_add_test(tc, resize_to_unlimited);
 	tcase_add_test(tc, resize_by_a_number);

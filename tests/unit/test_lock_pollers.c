@@ -31,7 +31,7 @@ is_there(void)
 	return memory_world_has(world->memory, b, NULL);
 }
 
-/* Somebody has it here, and many wait for it here alone. */
+/* A client holds it here, and many wait for it here alone. */
 static void
 queue_up(int kind)
 {
@@ -57,7 +57,7 @@ goes_on(void)
 	return true;
 }
 
-/* From peer to peer, until it is let go: just now. */
+/* Hand-offs from client to client, until the daemon has just withheld the slot. */
 static void
 until_let_go(void)
 {
@@ -76,7 +76,7 @@ until_taken_again(void)
 	return world_await(world, 0, holder, 1)->at;
 }
 
-START_TEST(it_is_left_alone_for_a_moment_and_then_the_next_one_s_here)
+START_TEST(a_withheld_slot_goes_to_the_next_waiter_here_after_the_grace)
 {
 	int64_t let_go;
 
@@ -86,14 +86,14 @@ START_TEST(it_is_left_alone_for_a_moment_and_then_the_next_one_s_here)
 	ck_assert_int_ge(until_taken_again() - let_go, world_settings.hint_grace);
 	ck_assert_int_le(world->now - let_go, world_settings.hint_grace + 4 * world->delay);
 	ck_assert_int_eq(now(0, holder, 1)->reason, REASON_NONE);
-	/* Handed on as before. */
+	/* Hand-offs go on as before. */
 	world_pass(world, HELD);
 	ck_assert(goes_on());
 	ck_assert(is_there());
 }
 END_TEST
 
-START_TEST(it_is_let_go_four_times_a_second)
+START_TEST(a_slot_is_withheld_four_times_a_second)
 {
 	int times = 0, passes = 0;
 	int64_t began;
@@ -128,7 +128,7 @@ START_TEST(a_poller_at_that_moment_gets_it)
 	ck_assert(memory_world_put(world->memory, b, true));
 	world_pass(world, SECOND / 10);
 	ck_assert(is_waiting(0, holder + 1, 1));
-	/* Such a client tells nobody of its release. */
+	/* Such a client sends no hint at its release. */
 	memory_world_remove(world->memory, b);
 	left = world->now;
 	ck_assert_int_le(until_taken_again() - left, world_settings.rescan_interval + SECOND / 10);
@@ -167,7 +167,7 @@ END_TEST
 /*
  * A waiter in the wait queue elsewhere gets the hint as always. The slot is then not for pollers.
  */
-START_TEST(a_waiter_elsewhere_is_told_at_once)
+START_TEST(a_waiter_elsewhere_gets_a_hint_at_once)
 {
 	struct lock_acquire wanted = {
 	    .name = "db", .kind = kinds[_i].kind, .timeout = DURATION_FOREVER};
@@ -176,7 +176,7 @@ START_TEST(a_waiter_elsewhere_is_told_at_once)
 	queue_up(_i);
 	lock_acquire(engine(1), 1, 1, &wanted);
 	world_pass(world, SECOND);
-	/* The first hint comes back: this daemon joined the line first. */
+	/* The first hint comes back: this daemon joined the wait queue first. */
 	until_let_go();
 	until_taken_again();
 	world_pass(world, HELD);
@@ -186,7 +186,7 @@ START_TEST(a_waiter_elsewhere_is_told_at_once)
 }
 END_TEST
 
-/* Nothing is left to anybody. */
+/* No slot is withheld. */
 START_TEST(not_without_a_grace)
 {
 	struct lock_settings settings = world_settings;
@@ -207,12 +207,12 @@ suite_lock_pollers(void)
 
 	tcase_add_checked_fixture(tc, world_begin_with_db, world_end);
 	tcase_add_loop_test(
-	    tc, it_is_left_alone_for_a_moment_and_then_the_next_one_s_here, 0, KINDS);
-	tcase_add_loop_test(tc, it_is_let_go_four_times_a_second, 0, KINDS);
+	    tc, a_withheld_slot_goes_to_the_next_waiter_here_after_the_grace, 0, KINDS);
+	tcase_add_loop_test(tc, a_slot_is_withheld_four_times_a_second, 0, KINDS);
 	tcase_add_loop_test(tc, a_poller_at_that_moment_gets_it, 0, KINDS);
 	tcase_add_loop_test(tc, so_does_a_poller_at_another_daemon, 0, KINDS);
 	tcase_add_loop_test(tc, a_poller_here_comes_after_the_waiters, 0, KINDS);
-	tcase_add_loop_test(tc, a_waiter_elsewhere_is_told_at_once, 0, KINDS);
+	tcase_add_loop_test(tc, a_waiter_elsewhere_gets_a_hint_at_once, 0, KINDS);
 	tcase_add_loop_test(tc, not_without_a_grace, 0, KINDS);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -32,7 +32,7 @@ notices(uint64_t peer)
 	return world_notices(world, 0, peer, LOCK_NOTICE_WAITING);
 }
 
-/* The place that a peer was told last; 0: none. */
+/* The last position that a client got; 0: none. */
 static int
 position(uint64_t peer)
 {
@@ -47,7 +47,7 @@ position(uint64_t peer)
 	return position;
 }
 
-START_TEST(a_place_that_changes_is_told)
+START_TEST(a_changed_position_is_notified)
 {
 	for (uint64_t peer = 2; peer <= 4; peer++)
 		stand(peer, 0);
@@ -68,7 +68,7 @@ START_TEST(a_place_that_changes_is_told)
 }
 END_TEST
 
-START_TEST(it_is_told_while_the_broker_is_away)
+START_TEST(positions_are_notified_while_the_broker_is_away)
 {
 	stand(2, 0);
 	stand(3, 0);
@@ -80,7 +80,7 @@ START_TEST(it_is_told_while_the_broker_is_away)
 }
 END_TEST
 
-START_TEST(of_a_long_line_the_rest_hear_it_once_a_second)
+START_TEST(waiters_far_behind_are_notified_once_a_second)
 {
 	for (uint64_t peer = 2; peer <= 41; peer++)
 		stand(peer, 0);
@@ -107,8 +107,8 @@ notices_of_all(void)
 	return sum;
 }
 
-/* With a clock that runs: others are served in between. Changes meanwhile are told in the end. */
-START_TEST(the_rest_of_a_long_line_hear_it_in_slices)
+/* The clock runs: others are served in between. Changes meanwhile are notified in the end. */
+START_TEST(waiters_far_behind_are_notified_in_slices)
 {
 	int before, slices = 0;
 
@@ -136,7 +136,7 @@ START_TEST(the_rest_of_a_long_line_hear_it_in_slices)
 }
 END_TEST
 
-START_TEST(a_waiter_that_did_not_ask_is_told_nothing)
+START_TEST(a_waiter_that_did_not_ask_gets_no_notices)
 {
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_acquire(world, 0, 3, 1, "db", DURATION_FOREVER);
@@ -154,11 +154,11 @@ suite_lock_progress(void)
 	TCase *tcase = tcase_create("standing");
 
 	tcase_add_checked_fixture(tcase, setup, world_end);
-	tcase_add_test(tcase, a_place_that_changes_is_told);
-	tcase_add_test(tcase, it_is_told_while_the_broker_is_away);
-	tcase_add_test(tcase, of_a_long_line_the_rest_hear_it_once_a_second);
-	tcase_add_test(tcase, the_rest_of_a_long_line_hear_it_in_slices);
-	tcase_add_test(tcase, a_waiter_that_did_not_ask_is_told_nothing);
+	tcase_add_test(tcase, a_changed_position_is_notified);
+	tcase_add_test(tcase, positions_are_notified_while_the_broker_is_away);
+	tcase_add_test(tcase, waiters_far_behind_are_notified_once_a_second);
+	tcase_add_test(tcase, waiters_far_behind_are_notified_in_slices);
+	tcase_add_test(tcase, a_waiter_that_did_not_ask_gets_no_notices);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -50,7 +50,7 @@ count_probe(struct lock_world *of)
 	probed++;
 }
 
-START_TEST(a_thousand_who_wait_cost_less_than_a_message_a_second)
+START_TEST(a_thousand_waiters_cost_less_than_a_message_a_second)
 {
 	static const struct {
 		const char *there;
@@ -74,7 +74,7 @@ START_TEST(a_thousand_who_wait_cost_less_than_a_message_a_second)
 }
 END_TEST
 
-START_TEST(all_of_a_large_semaphore_is_looked_at_in_parts)
+START_TEST(a_large_semaphore_is_scanned_in_parts)
 {
 	int64_t left;
 	char b[32];
@@ -100,7 +100,7 @@ START_TEST(all_of_a_large_semaphore_is_looked_at_in_parts)
 }
 END_TEST
 
-START_TEST(what_administrators_did_unheard_is_found)
+START_TEST(a_change_without_a_hint_is_found)
 {
 	static const char *const there[] = {"db-2-A", "db-U"};
 	int64_t done;
@@ -116,7 +116,7 @@ START_TEST(what_administrators_did_unheard_is_found)
 }
 END_TEST
 
-START_TEST(a_gate_that_opened_unheard_is_found)
+START_TEST(a_gate_that_opened_without_a_hint_is_found)
 {
 	static const char *const there[] = {"db-1-A", "db-U", NULL};
 	int64_t done;
@@ -168,7 +168,7 @@ START_TEST(while_nothing_can_be_seen_the_first_alone_claims)
 }
 END_TEST
 
-START_TEST(a_shorter_interval_counts_for_those_who_wait_already)
+START_TEST(a_shorter_interval_counts_for_present_waiters)
 {
 	struct lock_settings settings = world_settings;
 	int64_t left;
@@ -186,14 +186,14 @@ START_TEST(a_shorter_interval_counts_for_those_who_wait_already)
 }
 END_TEST
 
-/* A look that sees nothing says nothing that could be old. */
-START_TEST(a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look)
+/* A scan without an answer has no outdated result. */
+START_TEST(a_slot_freed_during_a_blind_scan_is_claimed_after_that_scan)
 {
 	struct lock_settings settings = world_settings;
 	int64_t began = world->now;
 
 	world_make(world, "db", 1);
-	settings.max_local_handoffs = 0; /* or it would be handed on */
+	settings.max_local_handoffs = 0; /* or the slot would be handed off */
 	lock_engine_set(engine(0), &settings);
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, -1, "cut");
 	wait_for(0, 1, 1);
@@ -239,13 +239,13 @@ suite_lock_rescan(void)
 	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, a_foreign_holder_that_tells_nobody_is_found);
 	tcase_add_test(tc, a_holder_that_is_killed_is_found);
-	tcase_add_loop_test(tc, a_thousand_who_wait_cost_less_than_a_message_a_second, 0, 3);
-	tcase_add_test(tc, all_of_a_large_semaphore_is_looked_at_in_parts);
-	tcase_add_loop_test(tc, what_administrators_did_unheard_is_found, 0, 2);
-	tcase_add_loop_test(tc, a_gate_that_opened_unheard_is_found, 0, 3);
+	tcase_add_loop_test(tc, a_thousand_waiters_cost_less_than_a_message_a_second, 0, 3);
+	tcase_add_test(tc, a_large_semaphore_is_scanned_in_parts);
+	tcase_add_loop_test(tc, a_change_without_a_hint_is_found, 0, 2);
+	tcase_add_loop_test(tc, a_gate_that_opened_without_a_hint_is_found, 0, 3);
 	tcase_add_loop_test(tc, while_nothing_can_be_seen_the_first_alone_claims, 0, 10);
-	tcase_add_test(tc, a_shorter_interval_counts_for_those_who_wait_already);
-	tcase_add_test(tc, a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look);
+	tcase_add_test(tc, a_shorter_interval_counts_for_present_waiters);
+	tcase_add_test(tc, a_slot_freed_during_a_blind_scan_is_claimed_after_that_scan);
 	tcase_add_loop_test(tc, a_slot_that_is_not_there_is_not_claimed_again_and_again, 0, 4);
 	suite_add_tcase(suite, tc);
 	return suite;

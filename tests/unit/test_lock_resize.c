@@ -103,7 +103,7 @@ START_TEST(created_as_a_gate_or_unlimited)
 }
 END_TEST
 
-START_TEST(what_is_relative_becomes_a_size)
+START_TEST(a_relative_change_becomes_a_size)
 {
 	struct lock_change add = {.by = LOCK_SLOTS_ADD, .slots = 2};
 	struct lock_change less = {.by = LOCK_SLOTS_REMOVE, .slots = 4};
@@ -166,10 +166,10 @@ START_TEST(ascending_begins_at_the_bottom)
 }
 END_TEST
 
-START_TEST(uncounted_slots_go_as_far_as_they_are_looked_for)
+START_TEST(uncounted_slots_go_as_far_as_the_scan)
 {
 	admin_make(world, "db", "2 5 8 200 270 390");
-	/* A window that has some makes the next be looked at. */
+	/* If a window has some, the daemon scans the next window. */
 	expect(resize(3), REASON_NONE, 3, 3);
 	ck_assert_str_eq(admin_state(world, "db"), "3");
 	admin_make(world, "x", "2 390");
@@ -188,7 +188,7 @@ END_TEST
 START_TEST(an_unknown_answer_about_uncounted_slots_changes_nothing)
 {
 	create(3, false);
-	/* On a new auxiliary connection nobody knows of the alarm before something is published. */
+	/* A new auxiliary connection learns of the alarm with its first publish. */
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 1});
@@ -365,7 +365,7 @@ END_TEST
 
 /* ---- one after the other ---- */
 
-START_TEST(who_is_at_work_is_said)
+START_TEST(a_timeout_names_the_other_administrator)
 {
 	const struct said *said;
 
@@ -376,7 +376,7 @@ START_TEST(who_is_at_work_is_said)
 	said = world_await(world, 0, 8, 1);
 	expect(said, REASON_TIMEOUT, -1, 3);
 	ck_assert_str_eq(said->text,
-	    "another administrator changes it: a resize to 1, for peer 7 of this daemon");
+	    "another administrator changes it: a resize to 1, for client 7 of this daemon");
 	ck_assert_int_eq(world_await(world, 0, 7, 1)->reason, REASON_NONE);
 	ck_assert_str_eq(admin_state(world, "db"), "1 listed");
 	admin_create_missing(engine(0), "x", 600);
@@ -439,7 +439,7 @@ START_TEST(waiting_for_holders_of_uncounted_slots)
 	expect(world_await(world, 0, 1, 50), REASON_TIMEOUT, 0, -1);
 	ck_assert_str_eq(world_answer(world, 0, 1, 50)->detail, "3");
 	ck_assert_str_eq(admin_state(world, "db"), "0");
-	/* Nothing was removed: there is nobody to wait for. */
+	/* No slot was removed: there is no holder to wait for. */
 	admin_make(world, "db", "2");
 	expect(resize_with((struct lock_change){.slots = 4, .wait = DURATION_FOREVER}), REASON_NONE,
 	    4, 4);
@@ -461,7 +461,7 @@ START_TEST(created_on_first_use)
 	ck_assert_uint_ne(admin_create_missing(engine(0), "db", 2), first);
 	world_pass(world, SECOND);
 	ck_assert_str_eq(admin_state(world, "db"), "0 G listed");
-	/* Nobody is answered: it has no peer. */
+	/* There is no answer: the request has no client. */
 	ck_assert_uint_eq(world->said_count, 1);
 	ck_assert(lock_quiet(engine(0)));
 }
@@ -490,11 +490,11 @@ suite_lock_resize(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, from_one_size_to_another);
 	tcase_add_test(tc, created_as_a_gate_or_unlimited);
-	tcase_add_test(tc, what_is_relative_becomes_a_size);
+	tcase_add_test(tc, a_relative_change_becomes_a_size);
 	tcase_add_test(tc, in_vain);
 	tcase_add_test(tc, ascending_warns);
 	tcase_add_test(tc, ascending_begins_at_the_bottom);
-	tcase_add_test(tc, uncounted_slots_go_as_far_as_they_are_looked_for);
+	tcase_add_test(tc, uncounted_slots_go_as_far_as_the_scan);
 	tcase_add_test(tc, an_unknown_answer_about_uncounted_slots_changes_nothing);
 	tcase_add_test(tc, a_refusal_says_how_far_it_came);
 	tcase_add_test(tc, silence_says_how_far_it_came);
@@ -504,7 +504,7 @@ suite_lock_resize(void)
 	tcase_add_test(tc, a_channel_dies_at_every_step);
 	tcase_add_test(tc, channels_that_never_stay_open_end_it);
 	tcase_add_test(tc, slots_declared_otherwise_are_used_as_they_are);
-	tcase_add_test(tc, who_is_at_work_is_said);
+	tcase_add_test(tc, a_timeout_names_the_other_administrator);
 	tcase_add_test(tc, two_daemons_at_once);
 	tcase_add_test(tc, waiting_for_holders_keeps_nobody_out);
 	tcase_add_test(tc, waiting_for_holders_of_uncounted_slots);

@@ -7,10 +7,10 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes a millisecond, a look one; a rescan follows within five seconds. */
+/* An answer takes a millisecond, and a scan one. A rescan follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
 
-/* Asks as the peer of that number, whose word is a character: A for peer 1. */
+/* Asks as the client of that number, whose word is a character: A for client 1. */
 static void
 ask(uint64_t peer, enum lock_kind kind, int priority)
 {
@@ -178,7 +178,7 @@ count_slot(void *ctx, int slot)
 	*(int *)ctx += slot;
 }
 
-START_TEST(a_slot_that_is_passing_is_nobodys)
+START_TEST(a_slot_of_a_pending_drop_has_no_holder)
 {
 	int passing = 0;
 
@@ -194,7 +194,7 @@ START_TEST(a_slot_that_is_passing_is_nobodys)
 }
 END_TEST
 
-/* Whom the next step of a walk meets; "": nobody. */
+/* The next waiter of a walk; "": none. */
 static const char *
 meets(struct lock_place *place)
 {
@@ -299,7 +299,7 @@ START_TEST(busy_knows_a_mutex_from_an_administrator)
 }
 END_TEST
 
-START_TEST(busy_says_that_there_is_none_such_and_that_it_cannot_see)
+START_TEST(busy_reports_a_missing_lock_and_a_silent_broker)
 {
 	const struct said *said;
 
@@ -375,7 +375,7 @@ START_TEST(only_waiters_can_be_granted_or_denied)
 }
 END_TEST
 
-START_TEST(a_peer_with_all_the_locks_it_may_have_is_not_granted_another)
+START_TEST(a_client_with_all_the_locks_it_may_have_is_not_granted_another)
 {
 	struct lock_settings few = world_settings;
 
@@ -394,7 +394,7 @@ START_TEST(a_peer_with_all_the_locks_it_may_have_is_not_granted_another)
 }
 END_TEST
 
-START_TEST(a_granted_hold_ends_with_its_peer)
+START_TEST(a_granted_hold_ends_with_its_client)
 {
 	struct lock_counts counts;
 
@@ -409,7 +409,7 @@ START_TEST(a_granted_hold_ends_with_its_peer)
 }
 END_TEST
 
-START_TEST(one_that_waits_at_a_gate_is_granted_too)
+START_TEST(a_waiter_at_a_gate_is_granted_too)
 {
 	ck_assert(memory_world_put(world->memory, "db-G", false));
 	ask_semaphore(1);
@@ -419,7 +419,7 @@ START_TEST(one_that_waits_at_a_gate_is_granted_too)
 }
 END_TEST
 
-START_TEST(one_that_waits_for_a_broker_is_granted_too)
+START_TEST(a_waiter_without_a_broker_is_granted_too)
 {
 	broker_stop(world->daemon[0].broker);
 	world_pass(world, SOON);
@@ -449,7 +449,7 @@ START_TEST(a_denied_waiter_fails_and_the_others_wait_on)
 }
 END_TEST
 
-START_TEST(a_cancel_by_the_peer_is_no_denial)
+START_TEST(a_cancel_by_the_client_is_no_denial)
 {
 	world_make(world, "db", 1);
 	ask_semaphore(1);
@@ -472,25 +472,25 @@ suite_lock_rows(void)
 	tcase_add_test(tcase, a_row_keeps_its_waiter_when_it_holds);
 	tcase_add_test(tcase, a_mutex_has_rows_of_the_same_name);
 	tcase_add_test(tcase, a_revoked_hold_is_shown_as_such);
-	tcase_add_test(tcase, a_slot_that_is_passing_is_nobodys);
+	tcase_add_test(tcase, a_slot_of_a_pending_drop_has_no_holder);
 	tcase_add_test(tcase, a_walk_goes_on_though_its_last_waiter_has_gone);
 	tcase_add_test(tcase, waiters_are_counted_by_name);
 	tcase_add_test(tcase, busy_slots_are_those_with_a_holder_anywhere);
 	tcase_add_test(tcase, busy_says_of_a_mutex_whether_it_is_taken);
 	tcase_add_test(tcase, busy_knows_a_mutex_from_an_administrator);
-	tcase_add_test(tcase, busy_says_that_there_is_none_such_and_that_it_cannot_see);
+	tcase_add_test(tcase, busy_reports_a_missing_lock_and_a_silent_broker);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("grant and deny");
 	tcase_add_checked_fixture(tcase, world_begin, world_end);
 	tcase_add_test(tcase, a_granted_waiter_starts_at_once_and_takes_no_slot);
 	tcase_add_test(tcase, a_claim_in_flight_is_given_back_when_its_acquire_is_granted);
 	tcase_add_test(tcase, only_waiters_can_be_granted_or_denied);
-	tcase_add_test(tcase, a_peer_with_all_the_locks_it_may_have_is_not_granted_another);
-	tcase_add_test(tcase, a_granted_hold_ends_with_its_peer);
-	tcase_add_test(tcase, one_that_waits_at_a_gate_is_granted_too);
-	tcase_add_test(tcase, one_that_waits_for_a_broker_is_granted_too);
+	tcase_add_test(tcase, a_client_with_all_the_locks_it_may_have_is_not_granted_another);
+	tcase_add_test(tcase, a_granted_hold_ends_with_its_client);
+	tcase_add_test(tcase, a_waiter_at_a_gate_is_granted_too);
+	tcase_add_test(tcase, a_waiter_without_a_broker_is_granted_too);
 	tcase_add_test(tcase, a_denied_waiter_fails_and_the_others_wait_on);
-	tcase_add_test(tcase, a_cancel_by_the_peer_is_no_denial);
+	tcase_add_test(tcase, a_cancel_by_the_client_is_no_denial);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -70,7 +70,7 @@ START_TEST(the_highest_priority_is_woken_first_across_daemons)
 }
 END_TEST
 
-START_TEST(a_true_mutex_has_a_line_of_its_own)
+START_TEST(a_true_mutex_has_a_wait_queue_of_its_own)
 {
 	struct lock_acquire wanted = {.name = "db", .kind = LOCK_KIND_MUTEX};
 	int64_t released;
@@ -90,7 +90,7 @@ START_TEST(a_true_mutex_has_a_line_of_its_own)
 }
 END_TEST
 
-START_TEST(a_hint_to_who_wants_nothing_any_more_is_passed_on)
+START_TEST(a_hint_to_a_daemon_without_waiters_goes_to_the_next)
 {
 	uint64_t lock;
 
@@ -100,7 +100,7 @@ START_TEST(a_hint_to_who_wants_nothing_any_more_is_passed_on)
 	world_pass(world, SECOND);
 	wait_for(2, 1, 1);
 	world_pass(world, SECOND);
-	/* Whose turn it is has just left, and keeps its place for a moment. */
+	/* The next waiter has just left, and its daemon keeps the place for a moment. */
 	ck_assert(lock_cancel(engine(1), 1, 1));
 	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 2);
 	lock_release(engine(0), 1, 2, lock);
@@ -111,8 +111,8 @@ START_TEST(a_hint_to_who_wants_nothing_any_more_is_passed_on)
 }
 END_TEST
 
-/* To and fro, so that each has a place in the line from its last wait. */
-START_TEST(the_daemon_that_frees_a_slot_is_not_told_of_it)
+/* To and fro, so that each has a place in the wait queue from its last wait. */
+START_TEST(the_daemon_that_frees_a_slot_gets_no_hint_of_it)
 {
 	const struct said *answer;
 	int64_t released;
@@ -137,7 +137,7 @@ END_TEST
  * A slot goes to and fro between two daemons, faster than a waiting daemon may pass hints on. The
  * daemon between them gets each hint, and has just left.
  */
-START_TEST(a_daemon_that_leaves_the_wait_queue_passes_every_hint_on)
+START_TEST(a_daemon_that_leaves_the_wait_queue_forwards_every_hint)
 {
 	uint64_t lock;
 
@@ -146,7 +146,7 @@ START_TEST(a_daemon_that_leaves_the_wait_queue_passes_every_hint_on)
 	for (uint64_t i = 1; i <= 6; i++) {
 		int from = i % 2 == 1 ? 0 : 2, to = 2 - from;
 
-		/* It is first in the line. */
+		/* It is first in the wait queue. */
 		wait_for(1, 1, i);
 		world_pass(world, 5 * MS);
 		wait_for(to, 1, 10 + i);
@@ -178,7 +178,7 @@ START_TEST(a_hint_is_owed_while_the_auxiliary_connection_is_away)
 END_TEST
 
 /* A slot that was freed before the consumer was placed has no hint: the daemon scans once more. */
-START_TEST(freed_between_the_look_and_the_place_in_the_line)
+START_TEST(freed_between_the_scan_and_the_place_in_the_wait_queue)
 {
 	world_make(world, "db", 1);
 	for (int steps = 0; steps < 12; steps++) {
@@ -219,7 +219,7 @@ START_TEST(a_slot_that_came_back_is_told_when_its_old_holder_is_gone)
 }
 END_TEST
 
-/* The former holder has sent its hint by the time at which this daemon hears of its hold. */
+/* The former holder has sent its hint before this daemon knows of its hold. */
 START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 {
 	bool gone = _i == 1;
@@ -236,7 +236,7 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 	memory_world_remove(world->memory, "db-1-B");
 	broker_wait_queue_wake(world->daemon[2].broker, "db-W", 1);
 	world_pass(world, SECOND / 10);
-	/* If the waiter is gone, the hint is passed on. */
+	/* If the waiter is gone, the hint goes to the next daemon. */
 	if (gone)
 		lock_peer_gone(engine(0), 1);
 	memory_broker_block(world->daemon[0].broker, BROKER_LOCKS, 0);
@@ -247,10 +247,10 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 END_TEST
 
 /*
- * Daemon 0 is told, and has given the slot up: its claim was not answered in time, and may never
- * be.
+ * Daemon 0 gets the hint, but has given the slot up: its claim was not answered in time, and may
+ * never be.
  */
-START_TEST(a_hint_of_a_slot_whose_claim_is_late_is_passed_on)
+START_TEST(a_hint_of_a_slot_whose_claim_is_late_goes_to_the_next)
 {
 	uint64_t lock;
 
@@ -273,7 +273,7 @@ START_TEST(a_hint_of_a_slot_whose_claim_is_late_is_passed_on)
 }
 END_TEST
 
-/* A hint alone grants nothing: somebody else has the slot. */
+/* A hint alone grants nothing: another client holds the slot. */
 START_TEST(a_hint_of_a_slot_that_is_taken_grants_nothing)
 {
 	world_make(world, "db", 1);
@@ -352,7 +352,7 @@ END_TEST
 
 /* ---- the moment for which a slot is left to others ---- */
 
-START_TEST(a_newcomer_here_does_not_beat_who_was_woken_elsewhere)
+START_TEST(a_newcomer_here_does_not_overtake_a_woken_waiter_elsewhere)
 {
 	world_make(world, "db", 1);
 	world->delay = MS / 2;
@@ -383,7 +383,7 @@ START_TEST(a_newcomer_here_does_not_beat_who_was_woken_elsewhere)
 }
 END_TEST
 
-/* The same of a slot that was taken out of service and has come back, which is looked at before. */
+/* The same for a slot that was removed and added again. It is probed before. */
 START_TEST(nor_of_a_slot_that_has_come_back)
 {
 	uint64_t lock;
@@ -400,7 +400,7 @@ START_TEST(nor_of_a_slot_that_has_come_back)
 	lock_release(engine(0), 1, 2, lock);
 	while (is_waiting(0, 1, 2))
 		world_step(world, SECOND);
-	/* It was told of the slot when it is told of its own look, not before. */
+	/* The client waits for its own scan, and learns of the slot then. */
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	ck_assert_uint_ne(world_await(world, 1, 1, 1)->lock, 0);
 	ck_assert(is_waiting(0, 2, 1));
@@ -411,7 +411,7 @@ END_TEST
  * Where nobody waits elsewhere the hint is returned, and a name used by one process is not slowed
  * down.
  */
-START_TEST(where_nobody_waits_nobody_is_waited_for)
+START_TEST(without_waiters_no_slot_is_withheld)
 {
 	uint64_t lock;
 	int64_t released;
@@ -429,7 +429,7 @@ START_TEST(where_nobody_waits_nobody_is_waited_for)
 }
 END_TEST
 
-START_TEST(a_slot_nobody_took_in_time_is_anybody_s)
+START_TEST(a_slot_that_is_not_claimed_in_time_goes_to_any_waiter)
 {
 	uint64_t lock;
 	int64_t released;
@@ -438,7 +438,7 @@ START_TEST(a_slot_nobody_took_in_time_is_anybody_s)
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND);
-	/* It is woken, and does not hear it. */
+	/* It gets the hint, but cannot read it. */
 	memory_broker_freeze(world->daemon[1].broker, BROKER_AUXILIARY);
 	release(0, 1, 2, lock);
 	released = world->now;
@@ -448,7 +448,7 @@ START_TEST(a_slot_nobody_took_in_time_is_anybody_s)
 }
 END_TEST
 
-/* The daemon that was told passed it on to nobody: this one does not hear of that. */
+/* The daemon that got the hint forwarded it to none. This one does not know of that. */
 START_TEST(a_newcomer_in_that_moment_gets_the_unwanted_slot)
 {
 	uint64_t lock;
@@ -471,7 +471,7 @@ END_TEST
 
 /* ---- the links ---- */
 
-START_TEST(the_line_is_left_and_joined_anew_with_the_links)
+START_TEST(the_wait_queue_is_left_and_joined_anew_with_the_links)
 {
 	uint64_t lock;
 	int64_t released;
@@ -505,24 +505,24 @@ suite_lock_wait(void)
 	tcase_add_test(tc, waiters_elsewhere_are_woken_in_order);
 	tcase_add_test(tc, one_place_for_each_priority_however_many_wait);
 	tcase_add_test(tc, the_highest_priority_is_woken_first_across_daemons);
-	tcase_add_test(tc, a_true_mutex_has_a_line_of_its_own);
-	tcase_add_test(tc, a_hint_to_who_wants_nothing_any_more_is_passed_on);
-	tcase_add_test(tc, the_daemon_that_frees_a_slot_is_not_told_of_it);
-	tcase_add_test(tc, a_daemon_that_leaves_the_wait_queue_passes_every_hint_on);
+	tcase_add_test(tc, a_true_mutex_has_a_wait_queue_of_its_own);
+	tcase_add_test(tc, a_hint_to_a_daemon_without_waiters_goes_to_the_next);
+	tcase_add_test(tc, the_daemon_that_frees_a_slot_gets_no_hint_of_it);
+	tcase_add_test(tc, a_daemon_that_leaves_the_wait_queue_forwards_every_hint);
 	tcase_add_test(tc, a_hint_is_owed_while_the_auxiliary_connection_is_away);
-	tcase_add_test(tc, freed_between_the_look_and_the_place_in_the_line);
+	tcase_add_test(tc, freed_between_the_scan_and_the_place_in_the_wait_queue);
 	tcase_add_test(tc, a_slot_that_came_back_is_told_when_its_old_holder_is_gone);
 	tcase_add_loop_test(tc, a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost, 0, 2);
-	tcase_add_test(tc, a_hint_of_a_slot_whose_claim_is_late_is_passed_on);
+	tcase_add_test(tc, a_hint_of_a_slot_whose_claim_is_late_goes_to_the_next);
 	tcase_add_test(tc, a_hint_of_a_slot_that_is_taken_grants_nothing);
 	tcase_add_test(tc, added_slots_an_opened_gate_and_unlimited_are_told);
 	tcase_add_test(tc, a_waiter_elsewhere_hears_that_it_is_destroyed);
-	tcase_add_test(tc, a_newcomer_here_does_not_beat_who_was_woken_elsewhere);
+	tcase_add_test(tc, a_newcomer_here_does_not_overtake_a_woken_waiter_elsewhere);
 	tcase_add_test(tc, nor_of_a_slot_that_has_come_back);
-	tcase_add_test(tc, where_nobody_waits_nobody_is_waited_for);
-	tcase_add_test(tc, a_slot_nobody_took_in_time_is_anybody_s);
+	tcase_add_test(tc, without_waiters_no_slot_is_withheld);
+	tcase_add_test(tc, a_slot_that_is_not_claimed_in_time_goes_to_any_waiter);
 	tcase_add_loop_test(tc, a_newcomer_in_that_moment_gets_the_unwanted_slot, 0, 16);
-	tcase_add_test(tc, the_line_is_left_and_joined_anew_with_the_links);
+	tcase_add_test(tc, the_wait_queue_is_left_and_joined_anew_with_the_links);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -5,10 +5,10 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* A hint, a look, and the watch's own delays. */
+/* A hint, a check, and the watch's own delays. */
 #define SOON (5 * MS)
 
-/* Peer 1 of daemon 0 holds db, slot 1. */
+/* Client 1 of daemon 0 holds db, slot 1. */
 static void
 setup(void)
 {
@@ -58,7 +58,7 @@ START_TEST(a_deletion_is_told_at_once)
 }
 END_TEST
 
-/* Nobody hears of it; the look that every watch begins with finds it. */
+/* There is no notification. Every watch begins with a check, which finds it. */
 START_TEST(deleted_before_the_watch_is_there)
 {
 	delete ();
@@ -139,7 +139,7 @@ START_TEST(a_watch_ends_with_its_hold)
 }
 END_TEST
 
-/* Deleted and made again, and the watch heard neither: the hold was never in danger. */
+/* Deleted and made again, and the watch missed both: the hold was never in danger. */
 START_TEST(deleted_and_made_again_unheard)
 {
 	world_pass(world, SECOND);
@@ -149,7 +149,7 @@ START_TEST(deleted_and_made_again_unheard)
 	world_pass(world, 2 * SECOND);
 	ck_assert_int_eq(revoked(), 0);
 	ck_assert_int_eq(verify(2), REASON_NONE);
-	/* The next watch hears of the next deletion. */
+	/* The next watch reports the next deletion. */
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SOON);
 	delete ();
@@ -171,7 +171,7 @@ START_TEST(deleted_unheard)
 }
 END_TEST
 
-/* The channel on which A is looked at dies before its turn, at each step from the deletion on. */
+/* The channel of the check of A dies before it, at each step from the deletion on. */
 START_TEST(revoked_under_a_dying_channel)
 {
 	world_pass(world, SECOND);
@@ -196,7 +196,7 @@ START_TEST(a_revoked_slot_is_not_offered_when_it_is_released)
 
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	/* A gate keeps the name, or the waiter would be told that there is no such lock. */
+	/* A gate keeps the name: else the waiter would be refused with no-such-lock. */
 	memory_world_put(world->memory, "db-G", false);
 	delete ();
 	world_pass(world, SOON);
@@ -204,7 +204,7 @@ START_TEST(a_revoked_slot_is_not_offered_when_it_is_released)
 	give_back(2);
 	asked = world->asked;
 	world_pass(world, 20 * SECOND);
-	ck_assert_uint_lt(world->asked - asked, 20); /* a look each rescan interval */
+	ck_assert_uint_lt(world->asked - asked, 20); /* a scan each rescan interval */
 	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
 	ck_assert_int_eq(world_b_count(world), 0);
 	world_make(world, "db", 1);

@@ -312,7 +312,7 @@ START_TEST(silence_performs_and_holds_its_channel)
 }
 END_TEST
 
-START_TEST(what_is_ignored_behind_a_failure_cannot_be_silent)
+START_TEST(requests_skipped_after_a_failure_are_answered)
 {
 	uint64_t channel = take(one, BROKER_LOCKS);
 
@@ -411,12 +411,12 @@ START_TEST(a_probe_tells_which_queues_exist)
 	run();
 	probe(one, queues, 4, 1);
 	pass(0);
-	/* Somebody else's exclusive queues are seen too. */
+	/* Exclusive queues of other connections are seen, too. */
 	ck_saw("101=ok auxiliary:up p1=ok,ok,absent,ok");
 }
 END_TEST
 
-START_TEST(a_probe_does_not_look_at_everything_at_once)
+START_TEST(a_probe_does_not_send_everything_at_once)
 {
 	static const char *const queues[] = {"a", "b", "c"};
 
@@ -502,7 +502,7 @@ probe_again(void)
 	probe(one, queues, 1, 3);
 }
 
-START_TEST(what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes)
+START_TEST(a_probe_during_an_alarm_is_not_published_after_a_confirm)
 {
 	static const char *const queues[] = {"a"};
 	struct amqp_counts before, after;
@@ -534,7 +534,7 @@ START_TEST(nothing_lasts_in_memory_before_the_link_is_up_either)
 }
 END_TEST
 
-START_TEST(info_says_what_it_is)
+START_TEST(info_has_the_states_and_the_server)
 {
 	struct broker_info info;
 
@@ -562,7 +562,7 @@ count_queue(void *ctx, const char *queue, const struct broker *owner)
 	strcat(text, owner == one ? ":one " : owner == NULL ? ": " : ":foreign ");
 }
 
-START_TEST(every_queue_is_told)
+START_TEST(every_queue_is_listed)
 {
 	char text[100] = "";
 
@@ -598,17 +598,17 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, order_is_kept_on_a_channel_and_not_across);
 	tcase_add_test(tcase, a_claim_may_succeed_after_the_asker_gave_up);
 	tcase_add_test(tcase, silence_performs_and_holds_its_channel);
-	tcase_add_test(tcase, what_is_ignored_behind_a_failure_cannot_be_silent);
+	tcase_add_test(tcase, requests_skipped_after_a_failure_are_answered);
 	tcase = rig_tcase(suite, "probes");
 	tcase_add_loop_test(tcase, a_probe_tells_which_queues_exist, 0, 2);
-	tcase_add_test(tcase, a_probe_does_not_look_at_everything_at_once);
+	tcase_add_test(tcase, a_probe_does_not_send_everything_at_once);
 	tcase_add_test(tcase, a_nack_is_unknown);
 	tcase_add_loop_test(tcase, a_silent_probe_is_unknown_at_its_deadline, 0, 2);
 	tcase_add_test(tcase, an_alarm_holds_probes_back);
-	tcase_add_test(tcase, what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes);
+	tcase_add_test(tcase, a_probe_during_an_alarm_is_not_published_after_a_confirm);
 	tcase_add_test(tcase, nothing_lasts_in_memory_before_the_link_is_up_either);
-	tcase_add_test(tcase, info_says_what_it_is);
-	tcase_add_test(tcase, every_queue_is_told);
+	tcase_add_test(tcase, info_has_the_states_and_the_server);
+	tcase_add_test(tcase, every_queue_is_listed);
 	tcase = tcase_create("seed");
 	tcase_add_test(tcase, a_seed_replays);
 	suite_add_tcase(suite, tcase);

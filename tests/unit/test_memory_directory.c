@@ -89,7 +89,7 @@ START_TEST(refused_where_the_queue_is_another)
 	enter_name(two, "amq.d", "a", 5);
 	enter_name(two, "short", "a", 6);
 	pass(0);
-	/* Each had a channel of its own: nobody else's is closed. */
+	/* Each had a channel of its own: no other one is closed. */
 	ck_saw("two.auxiliary:up 1=refused 2=refused 3=refused 4=refused 5=refused 6=refused");
 	ck_assert_str_eq(messages("slot"), "");
 	enter_name(two, "d", "a", 7);

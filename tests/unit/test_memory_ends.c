@@ -82,7 +82,7 @@ START_TEST(a_forsaken_link_has_lost_its_queues_before_it_knows)
 	pass(20 * MSEC);
 	ck_saw("2=unknown! locks:down:reset locks:up");
 	ck_assert_ptr_eq(owner_of("q"), two);
-	/* A link that is not up cannot part from anybody. */
+	/* A link that is not up cannot part. */
 	memory_broker_forsake(one, BROKER_AUXILIARY);
 	memory_broker_freeze(one, BROKER_AUXILIARY);
 }
@@ -207,7 +207,7 @@ START_TEST(refused_requests_close_their_channel_and_all_are_heard_of)
 }
 END_TEST
 
-START_TEST(what_is_held_back_on_its_way_arrives_when_that_is_free)
+START_TEST(blocked_bytes_arrive_when_the_path_is_free)
 {
 	uint64_t channel = take(one, BROKER_LOCKS);
 
@@ -297,7 +297,7 @@ suite_memory_ends(void)
 	tcase_add_test(tcase, a_forsaken_link_has_lost_its_queues_before_it_knows);
 	tcase_add_test(tcase, a_restart_frees_what_is_exclusive_and_keeps_what_is_durable);
 	tcase_add_test(tcase, channels_and_connections_are_known);
-	tcase_add_test(tcase, what_is_held_back_on_its_way_arrives_when_that_is_free);
+	tcase_add_test(tcase, blocked_bytes_arrive_when_the_path_is_free);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("unstarted");
 	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);

@@ -441,7 +441,7 @@ START_TEST(a_holder_queue_rejects_messages)
 }
 END_TEST
 
-/* A durable queue that somebody else made may accept messages. They need no ack. */
+/* A durable queue of another client may accept messages. They need no ack. */
 START_TEST(delivered_to_a_holder_without_acks)
 {
 	ck_assert(memory_world_put(world, "slot", false));

@@ -93,7 +93,7 @@ START_TEST(a_cut_noticed_late_keeps_the_queues_till_then)
 }
 END_TEST
 
-START_TEST(what_was_sent_before_the_cut_may_still_be_performed)
+START_TEST(requests_sent_before_the_cut_may_still_be_performed)
 {
 	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
@@ -298,7 +298,7 @@ START_TEST(the_auxiliary_connection_comes_back_when_it_is_next_used)
 	probe(one, queues, 1, 3);
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 100 * MSEC, "reset");
 	ck_saw("2=unknown! p3=unknown auxiliary:down:reset");
-	/* Holds stay, and nobody brings it back for nothing. */
+	/* Holds stay, and the link stays down until it is needed. */
 	pass(NSEC_PER_SEC);
 	ck_saw("");
 	ck_assert_ptr_eq(owner_of("q"), one);
@@ -472,7 +472,7 @@ suite_memory_links(void)
 	tcase_add_test(tcase, a_cut_answers_unknown_in_order_then_tells);
 	tcase_add_test(tcase, a_cut_sets_the_state_first);
 	tcase_add_test(tcase, a_cut_noticed_late_keeps_the_queues_till_then);
-	tcase_add_test(tcase, what_was_sent_before_the_cut_may_still_be_performed);
+	tcase_add_test(tcase, requests_sent_before_the_cut_may_still_be_performed);
 	tcase_add_test(tcase, a_killed_daemon_leaves_its_queues_until_noticed);
 	tcase_add_test(tcase, a_cut_link_stays_down_until_restored);
 	tcase_add_test(tcase, stop_is_the_end_of_all_answers);

@@ -70,7 +70,7 @@ START_TEST(only_while_the_inbox_is_open)
 END_TEST
 
 /*
- * A broker that asks hears replies, for a while. The question is sent when there is an inbox for
+ * A broker that asks receives replies, for a while. The query is sent when there is an inbox for
  * them.
  */
 START_TEST(a_broker_that_asks_opens_an_inbox)
@@ -173,8 +173,8 @@ find_inbox(void *ctx, const char *queue, const struct broker *owner)
 }
 
 /*
- * An inbox that is deleted, or whose channel is closed, is opened again; a link that is frozen
- * hears nothing.
+ * An inbox that is deleted, or whose channel is closed, is opened again. A frozen link
+ * receives nothing.
  */
 static void
 close_channel(void *ctx, uint64_t channel, bool silent)
@@ -247,7 +247,7 @@ stop_two(const struct broker_message *message)
 	broker_stop(two);
 }
 
-START_TEST(what_its_hearer_may_do)
+START_TEST(its_observer_may_call_back)
 {
 	rig.message_heard = answer_at_once;
 	ask(one, "there?");
@@ -345,7 +345,7 @@ suite_memory_mailbox(void)
 	tcase_add_test(tc, the_longest_message);
 	tcase_add_loop_test(tc, the_inbox_is_lost, 0, 2);
 	tcase_add_test(tc, a_link_whose_ends_have_parted);
-	tcase_add_test(tc, what_its_hearer_may_do);
+	tcase_add_test(tc, its_observer_may_call_back);
 	tcase_add_test(tc, no_channel_is_left_behind);
 	tcase_add_test(tc, the_oldest_senders_are_forgotten);
 	suite_add_tcase(suite, tc);

@@ -290,7 +290,7 @@ START_TEST(a_queue_elsewhere_keeps_its_consumer)
 }
 END_TEST
 
-/* if-unused does not help against it, and nobody is told. */
+/* if-unused does not prevent it, and no client is notified. */
 START_TEST(deleted_by_force_from_the_other_side)
 {
 	raw_consume(b, 1, "s", true);

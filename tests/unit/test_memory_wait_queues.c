@@ -25,7 +25,7 @@ setup(void)
 	ck_saw("two.auxiliary:up two.joined:w/5");
 }
 
-START_TEST(members_of_one_priority_take_turns)
+START_TEST(consumers_of_one_priority_take_turns)
 {
 	for (int slot = 1; slot <= 4; slot++) {
 		wake(slot % 2 == 0 ? one : two, "w", slot);
@@ -97,7 +97,7 @@ START_TEST(at_most_so_many_and_the_oldest_go)
 }
 END_TEST
 
-START_TEST(no_line_no_waiter)
+START_TEST(no_wait_queue_no_waiter)
 {
 	/* One confirm for both. */
 	rig.holds_acks = true;
@@ -106,7 +106,7 @@ START_TEST(no_line_no_waiter)
 	pass(0);
 	ck_saw("nobody:v/0=1 hint:w/5=9");
 	ck_assert(!exists("v"));
-	/* Those that are owed, too; not those that may have come. */
+	/* Owed hints, too, but not hints that may have arrived. */
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	ck_saw("left:w/5 auxiliary:down:cut");
 	wake(one, "v", 2);
@@ -161,7 +161,7 @@ START_TEST(a_consumer_that_leaves_reads_nothing)
 END_TEST
 
 /* Consumers share a channel: one that leaves does not end the others. */
-START_TEST(what_was_on_its_way_goes_on_to_the_next)
+START_TEST(a_hint_on_its_way_goes_to_the_next_consumer)
 {
 	leave(two, "w", 5);
 	join(two, "w", 0, 1);
@@ -184,7 +184,7 @@ START_TEST(what_was_on_its_way_goes_on_to_the_next)
 END_TEST
 
 /* A daemon with thousands of priorities does not block other wait queues. */
-START_TEST(so_many_members_are_placed)
+START_TEST(consumers_of_one_wait_queue_are_limited)
 {
 	static const int MANY = 2060;
 	struct broker *three = memory_broker_new(world, 10, 100);
@@ -210,7 +210,7 @@ START_TEST(so_many_members_are_placed)
 }
 END_TEST
 
-START_TEST(counted_by_everybody)
+START_TEST(any_broker_counts_the_consumers)
 {
 	join(two, "w", 9, 4);
 	pass(0);
@@ -278,8 +278,8 @@ START_TEST(the_auxiliary_connection_goes_and_comes)
 }
 END_TEST
 
-/* Brought up for hints, though nobody waits here. */
-START_TEST(what_is_owed_brings_the_link_up)
+/* The link comes up for hints, though no client waits here. */
+START_TEST(an_owed_hint_brings_the_link_up)
 {
 	leave(one, "w", 5);
 	pass(0);
@@ -316,7 +316,7 @@ START_TEST(owed_during_an_alarm)
 }
 END_TEST
 
-START_TEST(so_many_are_owed_at_most)
+START_TEST(owed_hints_are_limited)
 {
 	begin_alarm();
 	leave(two, "w", 5);
@@ -334,7 +334,7 @@ END_TEST
 /*
  * A death that the world has not noticed: hints go to the dead until it does, then to the others.
  */
-START_TEST(the_dead_are_in_line_until_they_are_found_out)
+START_TEST(dead_consumers_get_hints_until_the_broker_notices)
 {
 	bool late = _i == 1;
 
@@ -366,7 +366,7 @@ START_TEST(a_link_whose_ends_have_parted)
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	ck_saw("c3=-1 left:w/5 auxiliary:down:cut");
 	pass(10 * MSEC);
-	/* The one that was unread is told to somebody. */
+	/* Another consumer gets the unread one. */
 	ck_saw(_i == 0 ? "two.hint:w/5=1 auxiliary:up joined:v/0 joined:w/5"
 		       : "auxiliary:up joined:v/0 joined:w/5");
 }
@@ -414,7 +414,7 @@ close_channel(void *ctx, uint64_t channel, bool silent)
 }
 
 /* By a closed channel, or by the deletion of the queue. */
-START_TEST(put_out_by_the_broker)
+START_TEST(cancelled_by_the_broker)
 {
 	if (_i == 0)
 		memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
@@ -434,7 +434,7 @@ END_TEST
 /*
  * Closed channels without a refusal: a consumer that is joining tries again as soon as the others.
  */
-START_TEST(put_out_while_joining)
+START_TEST(cancelled_by_the_broker_while_joining)
 {
 	rig.delays[rig.delays_used] = 10 * MSEC;
 	join(one, "v", 0, 1);
@@ -523,26 +523,26 @@ wake_another(const struct broker_wait_queue_event *event)
 		broker_wait_queue_wake(one, event->queue, event->slot + 1);
 }
 
-START_TEST(what_its_hearer_may_do)
+START_TEST(its_observer_may_call_back)
 {
-	rig.line_heard = wake_another;
+	rig.wait_queue_heard = wake_another;
 	wake(one, "w", 1);
 	pass(0);
 	ck_saw("hint:w/5=1 two.hint:w/5=2 hint:w/5=3");
 	join(one, "v", 0, 1);
 	pass(10 * MSEC);
 	ck_saw("joined:v/0");
-	rig.line_heard = leave_all;
+	rig.wait_queue_heard = leave_all;
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	ck_saw("left:w/5 auxiliary:down:cut");
 	pass(MSEC);
 	ck_saw("");
 	join(one, "w", 5, 1);
 	join(one, "v", 0, 1);
-	rig.line_heard = NULL;
+	rig.wait_queue_heard = NULL;
 	pass(10 * MSEC);
 	ck_saw("auxiliary:up joined:w/5 joined:v/0");
-	rig.line_heard = stop_it;
+	rig.wait_queue_heard = stop_it;
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(MSEC);
 	ck_saw("left:w/5");
@@ -551,7 +551,7 @@ END_TEST
 
 START_TEST(stopped_by_a_hint)
 {
-	rig.line_heard = stop_it;
+	rig.wait_queue_heard = stop_it;
 	wake(two, "w", 1);
 	pass(MSEC);
 	ck_saw("hint:w/5=1 two.hint:w/5=1");
@@ -570,30 +570,30 @@ suite_memory_wait_queues(void)
 	TCase *tc = tcase_create("lines");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
-	tcase_add_test(tc, members_of_one_priority_take_turns);
+	tcase_add_test(tc, consumers_of_one_priority_take_turns);
 	tcase_add_test(tc, priority_goes_first);
 	tcase_add_test(tc, a_hint_is_there_for_two_seconds);
 	tcase_add_test(tc, at_most_so_many_and_the_oldest_go);
-	tcase_add_test(tc, no_line_no_waiter);
+	tcase_add_test(tc, no_wait_queue_no_waiter);
 	tcase_add_test(tc, it_goes_with_its_last_member);
 	tcase_add_test(tc, a_consumer_that_leaves_reads_nothing);
-	tcase_add_test(tc, what_was_on_its_way_goes_on_to_the_next);
-	tcase_add_test(tc, so_many_members_are_placed);
-	tcase_add_test(tc, counted_by_everybody);
+	tcase_add_test(tc, a_hint_on_its_way_goes_to_the_next_consumer);
+	tcase_add_test(tc, consumers_of_one_wait_queue_are_limited);
+	tcase_add_test(tc, any_broker_counts_the_consumers);
 	tcase_add_test(tc, joined_again_with_another_credit);
 	tcase_add_test(tc, the_auxiliary_connection_goes_and_comes);
-	tcase_add_test(tc, what_is_owed_brings_the_link_up);
+	tcase_add_test(tc, an_owed_hint_brings_the_link_up);
 	tcase_add_test(tc, owed_during_an_alarm);
-	tcase_add_test(tc, so_many_are_owed_at_most);
-	tcase_add_loop_test(tc, the_dead_are_in_line_until_they_are_found_out, 0, 2);
+	tcase_add_test(tc, owed_hints_are_limited);
+	tcase_add_loop_test(tc, dead_consumers_get_hints_until_the_broker_notices, 0, 2);
 	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 2);
 	tcase_add_test(tc, nothing_arrives_for_a_while);
 	tcase_add_test(tc, the_node_restarts);
-	tcase_add_loop_test(tc, put_out_by_the_broker, 0, 2);
-	tcase_add_test(tc, put_out_while_joining);
+	tcase_add_loop_test(tc, cancelled_by_the_broker, 0, 2);
+	tcase_add_test(tc, cancelled_by_the_broker_while_joining);
 	tcase_add_loop_test(tc, refused_and_tried_rarely, 0, 2);
 	tcase_add_test(tc, no_channel_is_left_behind);
-	tcase_add_test(tc, what_its_hearer_may_do);
+	tcase_add_test(tc, its_observer_may_call_back);
 	tcase_add_test(tc, stopped_by_a_hint);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -18,7 +18,7 @@ setup(void)
 	ck_saw("auxiliary:up watched:a watched:b");
 }
 
-START_TEST(deletions_are_heard_whoever_deletes)
+START_TEST(deletions_by_any_client_are_observed)
 {
 	uint64_t channel = take(two, BROKER_AUXILIARY);
 
@@ -132,7 +132,7 @@ START_TEST(the_auxiliary_connection_goes_and_comes)
 	/* It comes back by itself, for them. */
 	pass(1);
 	ck_saw("auxiliary:up hint:a watched:b");
-	/* Cut while it is on its way: nothing was there to be told of. */
+	/* Cut before the watch was placed: there is no event. */
 	rig.delays[rig.delays_used] = 10 * MSEC;
 	watch(one, "a");
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
@@ -201,7 +201,7 @@ START_TEST(a_link_whose_ends_have_parted)
 	watch(one, "c");
 	memory_broker_close_watches(one);
 	pass(10 * MSEC);
-	/* Forsaken, it still hears what was said before. */
+	/* After the world gave the link up, the earlier messages still arrive. */
 	ck_saw(_i == 1 ? "hint:a" : "");
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	ck_saw(_i == 1 ? "unwatched:b auxiliary:down:cut"
@@ -251,7 +251,7 @@ stop_it(const char *queue, enum broker_news news)
 	broker_stop(one);
 }
 
-START_TEST(what_its_hearer_may_do)
+START_TEST(its_observer_may_call_back)
 {
 	rig.heard = watch_again;
 	ck_assert(memory_world_cancel(world, "a"));
@@ -291,7 +291,7 @@ suite_memory_watches(void)
 	TCase *tc = tcase_create("watches");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
-	tcase_add_test(tc, deletions_are_heard_whoever_deletes);
+	tcase_add_test(tc, deletions_by_any_client_are_observed);
 	tcase_add_test(tc, each_hears_for_itself);
 	tcase_add_test(tc, a_watch_takes_its_time);
 	tcase_add_test(tc, deleted_while_it_is_placed);
@@ -304,7 +304,7 @@ suite_memory_watches(void)
 	tcase_add_test(tc, a_deletion_unheard);
 	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 3);
 	tcase_add_test(tc, their_channel_is_closed);
-	tcase_add_test(tc, what_its_hearer_may_do);
+	tcase_add_test(tc, its_observer_may_call_back);
 	tcase_add_test(tc, after_the_stop_nothing_is_told);
 	suite_add_tcase(suite, tc);
 	return suite;

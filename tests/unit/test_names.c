@@ -196,9 +196,9 @@ static const struct {
     {"{name}.{slot}", "{name}.{slot}.held", "x", false},
     {"{name}.{slot}", "{name}.{slot}.held", "x.1", true},
     {"{name}.{slot}", "{name}.{slot}.held", "x.10001",
-	true}, /* where uncounted slots are looked for */
+	true}, /* where uncounted slots are searched */
     {"{name}.{slot}", "{name}.{slot}.held", "x.1.y", false},
-    {"{name}.{slot}", "{name}.{slot}.held", ".1", false}, /* nobody has an empty name */
+    {"{name}.{slot}", "{name}.{slot}.held", ".1", false}, /* no lock has an empty name */
     {"{name}.{slot}", "{name}.{slot}.held", "x.1.held", true},
     {"{name}.{slot}", "{name}.{slot}.held", "amq", true}, /* amq.1 */
     {"{name}-{slot}", "{name}-{slot}-held", "amq", false},
@@ -300,7 +300,7 @@ pool_add_queue(struct pool *pool, const char *text, const char *role, int slot, 
 	snprintf(queue->owner, sizeof(queue->owner), "%s %d of %s", role, slot, name);
 }
 
-/* All queues that a lock of this name could have, as slots, holder, marker, mutex or line. */
+/* All queues that a lock of this name could have: slots, holders, markers, mutexes, wait queues. */
 static void
 pool_add_queues(struct pool *pool, const struct queue_naming *naming, const char *name)
 {
@@ -508,7 +508,7 @@ static const struct {
     {&queue_naming_amqp_locks_python, "x", "x-G"},
 };
 
-START_TEST(what_is_refused_would_share)
+START_TEST(refused_names_would_share_a_queue)
 {
 	struct pool pool;
 
@@ -565,7 +565,7 @@ names_suite(void)
 	tcase_add_test(property, presets_share_no_queue);
 	tcase_add_test(property, presets_refuse_no_other_name);
 	tcase_add_test(property, templates_that_are_let_share_no_queue);
-	tcase_add_loop_test(property, what_is_refused_would_share, 0, COUNT(sharing));
+	tcase_add_loop_test(property, refused_names_would_share_a_queue, 0, COUNT(sharing));
 	suite_add_tcase(suite, property);
 	return suite;
 }

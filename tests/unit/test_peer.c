@@ -203,7 +203,7 @@ END_TEST
 
 /* ---- accounts ---- */
 
-START_TEST(an_account_lives_as_long_as_its_user_has_peers)
+START_TEST(an_account_lives_as_long_as_its_user_has_clients)
 {
 	struct account *account = account_open(&accounts, 7), *other = account_open(&accounts, 8);
 
@@ -362,7 +362,7 @@ START_TEST(a_live_socket_is_left_alone)
 }
 END_TEST
 
-START_TEST(what_is_no_socket_is_left_alone)
+START_TEST(a_path_that_is_no_socket_is_left_alone)
 {
 	char *error = NULL;
 	int fd = open(path, O_CREAT | O_WRONLY, 0600);
@@ -474,7 +474,7 @@ peer_suite(void)
 	tcase_add_test(tcase, requests_never_use_a_number_twice);
 	tcase_add_test(tcase, requests_that_wait_are_counted_and_go_together);
 	tcase_add_test(tcase, requests_of_a_user_are_charged_to_one_account);
-	tcase_add_test(tcase, an_account_lives_as_long_as_its_user_has_peers);
+	tcase_add_test(tcase, an_account_lives_as_long_as_its_user_has_clients);
 	tcase_add_test(tcase, a_user_with_little_has_room_though_all_together_have_none);
 	tcase_add_test(tcase, credentials_are_the_kernels);
 	suite_add_tcase(suite, tcase);
@@ -484,7 +484,7 @@ peer_suite(void)
 	tcase_add_test(tcase, a_socket_is_made_and_removed);
 	tcase_add_test(tcase, a_stale_socket_is_replaced);
 	tcase_add_test(tcase, a_live_socket_is_left_alone);
-	tcase_add_test(tcase, what_is_no_socket_is_left_alone);
+	tcase_add_test(tcase, a_path_that_is_no_socket_is_left_alone);
 	tcase_add_test(tcase, a_path_has_a_length);
 	tcase_add_test(tcase, only_the_own_file_is_removed);
 	tcase_add_test(tcase, a_group_that_is_not_there_is_said);

@@ -245,7 +245,7 @@ parse(const char *text)
 	return value;
 }
 
-START_TEST(looking_is_by_type_and_case)
+START_TEST(lookups_are_by_type_and_case)
 {
 	struct cJSON *value =
 	    parse("{\"s\":\"x\",\"n\":1.5,\"i\":-3,\"b\":true,\"z\":null,\"a\":[1,2]}");
@@ -332,7 +332,7 @@ expect_spoilt(struct cJSON *value)
 	json_free(value);
 }
 
-START_TEST(what_misses_something_is_never_printed)
+START_TEST(an_incomplete_value_is_never_printed)
 {
 	struct cJSON *object = json_new_object(), *outer = json_new_object(),
 		     *array = json_new_array();
@@ -476,14 +476,14 @@ json_suite(void)
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("values");
-	tcase_add_test(tcase, looking_is_by_type_and_case);
+	tcase_add_test(tcase, lookups_are_by_type_and_case);
 	tcase_add_test(tcase, integers_are_exact_up_to_2_53);
 	tcase_add_test(tcase, bytes_that_are_no_text_go_out_as_text);
 	tcase_add_test(tcase, members_move);
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("out of memory");
-	tcase_add_test(tcase, what_misses_something_is_never_printed);
+	tcase_add_test(tcase, an_incomplete_value_is_never_printed);
 	tcase_add_test(tcase, adding_to_nothing_is_nothing);
 	tcase_add_test(tcase, out_of_memory_is_whole_or_nothing);
 	tcase_add_test(tcase, out_of_memory_while_parsing_is_told);

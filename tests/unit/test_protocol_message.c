@@ -186,7 +186,7 @@ spoilt(void)
 	return object;
 }
 
-START_TEST(what_could_not_be_made_is_no_line)
+START_TEST(an_incomplete_message_is_no_line)
 {
 	struct message_id id = {.kind = MESSAGE_ID_INTEGER, .integer = 1};
 	struct message_error error = {.reason = REASON_INTERNAL};
@@ -279,7 +279,7 @@ static const struct {
     {"{\"id\":1,\"error\":null}", "an error without code and message"},
 };
 
-START_TEST(what_is_no_answer_is_refused)
+START_TEST(invalid_answers_are_refused)
 {
 	struct message_answer answer;
 	const char *what = NULL;
@@ -348,7 +348,7 @@ START_TEST(out_of_memory_is_a_whole_line_or_none)
 }
 END_TEST
 
-START_TEST(out_of_memory_is_no_fault_of_the_peer)
+START_TEST(out_of_memory_is_no_fault_of_the_client)
 {
 	static const char line[] = "{\"id\":1,\"method\":\"ping\",\"params\":{}}";
 	cJSON_Hooks hooks = {.malloc_fn = scarce_malloc, .free_fn = free};
@@ -381,19 +381,19 @@ message_suite(void)
 	tcase_add_loop_test(tcase, good_lines_are_read_and_ids_echoed, 0, COUNT(good));
 	tcase_add_test(tcase, params_are_lent);
 	tcase_add_test(tcase, errors_carry_data_behind_reason_and_retry);
-	tcase_add_test(tcase, what_could_not_be_made_is_no_line);
+	tcase_add_test(tcase, an_incomplete_message_is_no_line);
 	tcase_add_test(tcase, error_texts_are_cut_and_printable);
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("answers");
 	tcase_add_test(tcase, requests_are_made_and_read);
 	tcase_add_test(tcase, answers_are_read);
-	tcase_add_loop_test(tcase, what_is_no_answer_is_refused, 0, COUNT(no_answers));
+	tcase_add_loop_test(tcase, invalid_answers_are_refused, 0, COUNT(no_answers));
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("out of memory");
 	tcase_add_loop_test(tcase, out_of_memory_is_a_whole_line_or_none, 0, COUNT(lines));
-	tcase_add_test(tcase, out_of_memory_is_no_fault_of_the_peer);
+	tcase_add_test(tcase, out_of_memory_is_no_fault_of_the_client);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -44,7 +44,7 @@ START_TEST(durations_parse)
 }
 END_TEST
 
-START_TEST(what_is_no_duration_is_refused)
+START_TEST(invalid_durations_are_refused)
 {
 	int64_t ns = -1;
 
@@ -96,7 +96,7 @@ START_TEST(lock_names_are_accepted)
 }
 END_TEST
 
-START_TEST(what_is_no_lock_name_is_refused)
+START_TEST(invalid_lock_names_are_refused)
 {
 	ck_assert_msg(
 	    lockname_error(no_names[_i], strlen(no_names[_i])) != NULL, "%s", no_names[_i]);
@@ -123,7 +123,7 @@ START_TEST(lock_kinds_have_words)
 }
 END_TEST
 
-/* Numbers and words are fixed for ever: a change here breaks peers that are out there. */
+/* Numbers and words are fixed for ever: a change here breaks clients that are out there. */
 static const struct {
 	int code;
 	const char *word;
@@ -251,14 +251,14 @@ words_suite(void)
 	TCase *tcase = tcase_create("duration");
 
 	tcase_add_loop_test(tcase, durations_parse, 0, COUNT(durations));
-	tcase_add_loop_test(tcase, what_is_no_duration_is_refused, 0, COUNT(no_durations));
+	tcase_add_loop_test(tcase, invalid_durations_are_refused, 0, COUNT(no_durations));
 	tcase_add_test(tcase, durations_of_the_wire_round_up);
 	tcase_add_loop_test(tcase, durations_are_written_whole, 0, COUNT(written));
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("lockname");
 	tcase_add_loop_test(tcase, lock_names_are_accepted, 0, COUNT(names));
-	tcase_add_loop_test(tcase, what_is_no_lock_name_is_refused, 0, COUNT(no_names));
+	tcase_add_loop_test(tcase, invalid_lock_names_are_refused, 0, COUNT(no_names));
 	tcase_add_test(tcase, lock_names_have_a_length);
 	tcase_add_test(tcase, lock_kinds_have_words);
 	suite_add_tcase(suite, tcase);

@@ -39,7 +39,7 @@ START_TEST(a_denial_is_marked)
 }
 END_TEST
 
-START_TEST(what_a_watch_is_told_names_its_request)
+START_TEST(notifications_of_a_watch_name_its_request)
 {
 	struct cJSON *params = json_new_object();
 
@@ -148,7 +148,7 @@ tells(const void *ctx, const char *name)
 	return strchr(ctx, *name) == NULL;
 }
 
-START_TEST(what_a_list_may_not_tell_of_is_not_counted)
+START_TEST(names_that_a_list_may_not_show_are_not_counted)
 {
 	static struct lock_listed rows[RESULT_ROWS_MAX + 3];
 	const struct result_facts facts = {.tells = tells, .tells_ctx = "sx"};
@@ -373,11 +373,11 @@ results_suite(void)
 	TCase *tcase = tcase_create("results");
 
 	tcase_add_test(tcase, a_denial_is_marked);
-	tcase_add_test(tcase, what_a_watch_is_told_names_its_request);
+	tcase_add_test(tcase, notifications_of_a_watch_name_its_request);
 	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
 	tcase_add_test(tcase, results_of_administration);
 	tcase_add_test(tcase, results_of_fsck_list_what_was_found);
-	tcase_add_test(tcase, what_a_list_may_not_tell_of_is_not_counted);
+	tcase_add_test(tcase, names_that_a_list_may_not_show_are_not_counted);
 	tcase_add_test(tcase, a_list_stays_below_the_longest_line);
 	tcase_add_test(tcase, explanations_are_sentences);
 	tcase_add_test(tcase, errors_say_what_is_known);

@@ -111,7 +111,7 @@ row_of(const char *const *members)
 	return row;
 }
 
-START_TEST(whose_row_it_is)
+START_TEST(the_name_of_a_row)
 {
 	const char *named[] = {
 	    "state", "busy", "who", "alice", "command", "make", "pid", "7", NULL};
@@ -270,7 +270,7 @@ START_TEST(semaphores_are_sorted_and_selected_by_name)
 }
 END_TEST
 
-START_TEST(what_is_no_answer_changes_nothing)
+START_TEST(invalid_answers_change_nothing)
 {
 	const char *answers[] = {"", "{", "[]", "{}", "{\"semaphores\":7}", "null", "{\"more\":\""};
 
@@ -289,7 +289,7 @@ START_TEST(what_is_no_answer_changes_nothing)
 }
 END_TEST
 
-START_TEST(rows_are_those_of_the_selected_one)
+START_TEST(rows_are_those_of_the_selected_semaphore)
 {
 	ck_assert(top_model_list(&model, three));
 	top_model_move(&model, TOP_SEMAPHORES, 1);
@@ -326,7 +326,7 @@ START_TEST(unknown_holders_are_told_apart_by_their_slots)
 }
 END_TEST
 
-START_TEST(what_was_denied_is_shown_for_a_while)
+START_TEST(a_denied_waiter_is_shown_for_a_while)
 {
 	static const char before[] =
 	    SHOW("", ROW("waiting", "1", "x") "," ROW("waiting", "2", "y"));
@@ -426,7 +426,7 @@ in_columns(int columns)
 	return words;
 }
 
-START_TEST(questions_are_about_whom_was_selected)
+START_TEST(questions_are_about_the_selected_row)
 {
 	ck_assert_str_eq(question(ASK_GATE), "no semaphore is selected");
 	ck_assert(top_model_list(&model, LIST(SEMAPHORE("b", "1", "1", "2"))));
@@ -472,7 +472,7 @@ type(const char *keys)
 #define TEN "nnnnnnnnnn"
 #define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
 
-START_TEST(what_is_asked_is_seen_however_long_names_are)
+START_TEST(a_question_fits_the_screen_with_the_longest_names)
 {
 	ck_assert(top_model_list(&model, LIST(SEMAPHORE(HUNDRED, "1", "1", "2"))));
 	ck_assert_ptr_nonnull(strstr(question(ASK_DENY_ALL), "n~ to 2 waiters? [y/N]"));
@@ -569,19 +569,19 @@ top_suite(void)
 	tcase_add_test(tcase, text_that_could_confuse_is_replaced);
 	tcase_add_test(tcase, text_fits_its_buffer);
 	tcase_add_test(tcase, ages_in_words);
-	tcase_add_test(tcase, whose_row_it_is);
+	tcase_add_test(tcase, the_name_of_a_row);
 	tcase_add_test(tcase, holders_in_one_line);
 	tcase_add_test(tcase, params_are_escaped);
 	tcase_add_test(tcase, columns_share_what_is_left);
 	tcase_add_test(tcase, semaphores_are_sorted_and_selected_by_name);
-	tcase_add_test(tcase, what_is_no_answer_changes_nothing);
-	tcase_add_test(tcase, rows_are_those_of_the_selected_one);
+	tcase_add_test(tcase, invalid_answers_change_nothing);
+	tcase_add_test(tcase, rows_are_those_of_the_selected_semaphore);
 	tcase_add_test(tcase, unknown_holders_are_told_apart_by_their_slots);
-	tcase_add_test(tcase, what_was_denied_is_shown_for_a_while);
+	tcase_add_test(tcase, a_denied_waiter_is_shown_for_a_while);
 	tcase_add_test(tcase, a_filter_keeps_the_selection_if_it_can);
 	tcase_add_test(tcase, moving_and_scrolling_stay_within);
-	tcase_add_test(tcase, questions_are_about_whom_was_selected);
-	tcase_add_test(tcase, what_is_asked_is_seen_however_long_names_are);
+	tcase_add_test(tcase, questions_are_about_the_selected_row);
+	tcase_add_test(tcase, a_question_fits_the_screen_with_the_longest_names);
 	tcase_add_test(tcase, only_y_is_a_yes);
 	tcase_add_test(tcase, slots_are_typed);
 	tcase_add_test(tcase, a_filter_is_typed_in_whole_characters);

@@ -7,7 +7,7 @@
 #include "tests/unit/test_view.h"
 #include "tests/unit/view_rig.h"
 
-/* Two rounds: changes elsewhere are told by then. */
+/* Two rounds: changes elsewhere are notified by then. */
 #define ROUNDS (2 * NSEC_PER_SEC + RIG_TIMEOUT)
 
 static struct view_rig *rig;
@@ -49,7 +49,7 @@ told(void)
 		ck_assert_str_eq(its, wanted);                                                     \
 	} while (0)
 
-START_TEST(a_watch_begins_with_what_there_is_on_all_hosts)
+START_TEST(a_watch_begins_with_the_rows_of_all_hosts)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 0, 2);
@@ -61,7 +61,7 @@ START_TEST(a_watch_begins_with_what_there_is_on_all_hosts)
 }
 END_TEST
 
-/* Changes are told together, and by then. */
+/* Changes are notified together, and by then. */
 #define SOON (50 * NSEC_PER_MSEC)
 /* A round that begins early waits so long after the last one at most. */
 #define ROUND_GAP (100 * NSEC_PER_MSEC)
@@ -113,7 +113,7 @@ START_TEST(a_watch_of_one_name_hears_of_no_other)
 	lock_acquire(rig->world->daemon[1].engine, 9, 9, &other);
 	world_pass(rig->world, ROUNDS);
 	ck_told("X:busy");
-	/* Somebody else watches all: that is no news for the first. */
+	/* Another client watches all: the first one gets no news. */
 	watch(2, NULL);
 	ck_told("A:busy X:busy B:waiting synced");
 }
@@ -137,7 +137,7 @@ START_TEST(a_watch_of_all_hears_of_no_forbidden_name)
 }
 END_TEST
 
-START_TEST(one_that_does_not_answer_any_more_is_gone_in_the_end)
+START_TEST(a_daemon_that_no_longer_answers_is_forgotten)
 {
 	rig_acquire(rig, 1, 1);
 	watch(1, NULL);
@@ -153,7 +153,7 @@ START_TEST(one_that_does_not_answer_any_more_is_gone_in_the_end)
 }
 END_TEST
 
-START_TEST(a_watch_ends_by_cancel_by_its_peer_and_by_the_stop)
+START_TEST(a_watch_ends_by_cancel_by_its_client_and_by_the_stop)
 {
 	watch(1, NULL);
 	watch(2, NULL);
@@ -223,8 +223,8 @@ START_TEST(a_slow_reader_begins_anew_when_it_has_read)
 }
 END_TEST
 
-/* 3,000 rows of 1.9 kB: a megabyte of them is told, and how many are left out. */
-START_TEST(what_there_is_has_a_limit)
+/* 3,000 rows of 1.9 kB: the watch gets a megabyte of them, and the number of the others. */
+START_TEST(the_first_rows_have_a_limit)
 {
 	char words[257];
 	struct lock_acquire wanted = {.name = "db", .timeout = DURATION_FOREVER, .why = words};
@@ -247,7 +247,7 @@ START_TEST(what_there_is_has_a_limit)
 }
 END_TEST
 
-START_TEST(changes_that_follow_each_other_are_told_once)
+START_TEST(changes_in_quick_succession_are_notified_once)
 {
 	watch(1, NULL);
 	ck_told("synced");
@@ -280,7 +280,7 @@ acquire_many(uint64_t count)
 }
 
 /* With a clock that goes on: a part at a time, so that holders are served between them. */
-START_TEST(what_there_is_is_told_in_slices)
+START_TEST(the_first_rows_are_sent_in_slices)
 {
 	size_t slices = 0, before;
 
@@ -401,7 +401,7 @@ START_TEST(watches_of_two_users_begin_in_turn)
 END_TEST
 
 /* The rows of other daemons are forgotten in slices, while there is a watch again. */
-START_TEST(a_watch_begins_while_what_others_said_is_forgotten)
+START_TEST(a_watch_begins_while_rows_of_other_daemons_are_forgotten)
 {
 	for (uint64_t peer = 1; peer <= 20; peer++)
 		rig_acquire(rig, 1, peer);
@@ -427,25 +427,25 @@ suite_view_feed(void)
 	TCase *tcase = tcase_create("watch");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, a_watch_begins_with_what_there_is_on_all_hosts);
+	tcase_add_test(tcase, a_watch_begins_with_the_rows_of_all_hosts);
 	tcase_add_test(tcase, changes_here_are_told_soon);
 	tcase_add_test(tcase, changes_elsewhere_are_told_soon);
 	tcase_add_test(tcase, a_watch_of_one_name_hears_of_no_other);
 	tcase_add_test(tcase, a_watch_of_all_hears_of_no_forbidden_name);
-	tcase_add_test(tcase, one_that_does_not_answer_any_more_is_gone_in_the_end);
-	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_peer_and_by_the_stop);
+	tcase_add_test(tcase, a_daemon_that_no_longer_answers_is_forgotten);
+	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_client_and_by_the_stop);
 	tcase_add_test(tcase, a_daemon_that_stops_lets_nobody_watch);
 	tcase_add_test(tcase, nobody_is_asked_when_nobody_watches);
 	tcase_add_test(tcase, a_slow_reader_begins_anew_when_it_has_read);
-	tcase_add_test(tcase, what_there_is_has_a_limit);
-	tcase_add_test(tcase, changes_that_follow_each_other_are_told_once);
-	tcase_add_test(tcase, what_there_is_is_told_in_slices);
+	tcase_add_test(tcase, the_first_rows_have_a_limit);
+	tcase_add_test(tcase, changes_in_quick_succession_are_notified_once);
+	tcase_add_test(tcase, the_first_rows_are_sent_in_slices);
 	tcase_add_test(tcase, after_too_many_changes_a_watch_begins_anew);
 	tcase_add_test(tcase, a_watch_of_a_user_without_room_begins_anew_when_there_is_some);
 	tcase_add_test(tcase, watches_of_one_user_that_come_and_go_ask_the_others_once_a_second);
 	tcase_add_test(tcase, watches_of_one_user_do_not_delay_the_first_round_of_another);
 	tcase_add_test(tcase, watches_of_two_users_begin_in_turn);
-	tcase_add_test(tcase, a_watch_begins_while_what_others_said_is_forgotten);
+	tcase_add_test(tcase, a_watch_begins_while_rows_of_other_daemons_are_forgotten);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

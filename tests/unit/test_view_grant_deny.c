@@ -191,7 +191,7 @@ write_as(const char *user, const char *ask, const char *whom)
 	view_asked(rig->daemon[0].view, &message);
 }
 
-START_TEST(nothing_is_done_for_whom_the_broker_does_not_vouch_for)
+START_TEST(messages_without_the_user_id_of_the_broker_are_ignored)
 {
 	char whom[96];
 
@@ -228,7 +228,7 @@ START_TEST(without_a_broker_only_waiters_here_can_be_granted)
 }
 END_TEST
 
-/* Whether anybody waits under that id is not known then: "nobody does" would be wrong. */
+/* The daemon does not know then whether the id has a waiter: "no waiter" would be wrong. */
 START_TEST(while_the_links_are_down_it_is_said_that_nobody_can_be_asked)
 {
 	char there[64];
@@ -258,7 +258,7 @@ suite_view_grant_deny(void)
 	tcase_add_test(tcase, ids_under_which_nobody_waits_are_not_held);
 	tcase_add_test(tcase, a_forbidden_request_is_refused_before_anything_is_done);
 	tcase_add_test(tcase, a_known_daemon_that_does_not_answer_is_a_timeout);
-	tcase_add_test(tcase, nothing_is_done_for_whom_the_broker_does_not_vouch_for);
+	tcase_add_test(tcase, messages_without_the_user_id_of_the_broker_are_ignored);
 	tcase_add_test(tcase, without_a_broker_only_waiters_here_can_be_granted);
 	tcase_add_test(tcase, while_the_links_are_down_it_is_said_that_nobody_can_be_asked);
 	suite_add_tcase(suite, tcase);

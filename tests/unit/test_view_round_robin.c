@@ -47,7 +47,7 @@ size_of_result(uint64_t request)
 	return size;
 }
 
-/* One after another: rows of the next one are written when those of the first are with its peer. */
+/* One after another: rows of the next one are written when those of the first are with its client. */
 START_TEST(the_user_pays_for_own_rows_while_they_are_written)
 {
 	size_t size;
@@ -113,7 +113,7 @@ START_TEST(a_user_asks_the_others_four_things_at_once)
 		view_show(rig->daemon[0].view, 101, request, "db");
 	view_count(rig->daemon[0].view, 100, 11, json_new_object());
 	view_grant(rig->daemon[0].view, 100, 12, "000000a1-1", rig->daemon[0].user);
-	/* A question counts though its peer has left. */
+	/* A question counts though its client has left. */
 	rig->daemon[0].user = 8;
 	for (uint64_t request = 13; request <= 20; request++) {
 		view_show(rig->daemon[0].view, 102, request, "db");
@@ -129,7 +129,7 @@ START_TEST(a_user_asks_the_others_four_things_at_once)
 END_TEST
 
 /*
- * A slot that nobody explains is looked at twice: the second look of a user waits for that of
+ * A slot with an unknown holder is probed twice: the second probe of a user waits for that of
  * another show.
  */
 START_TEST(a_user_has_one_second_count_at_a_time)

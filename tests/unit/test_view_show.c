@@ -154,7 +154,7 @@ START_TEST(a_daemon_that_dies_in_order_says_so)
 }
 END_TEST
 
-START_TEST(what_changes_hands_meanwhile_is_no_riddle)
+START_TEST(a_slot_released_during_a_show_has_no_unknown_holder)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 1, 2);
@@ -265,9 +265,7 @@ START_TEST(a_mutex_behind_a_daemon_is_explained_by_it)
 	ck_assert_str_eq(mutex_holders(2), "- mutex unknown");
 	rig->daemon[1].deaf = false;
 	world_pass(rig->world, MINUTE);
-	/*
-	 * It is given back, and that has not been answered: nobody has it, and that is no riddle.
-	 */
+	/* Its drop is not answered yet: it has no holder, and no unknown one. */
 	rig->world->delay = 100 * NSEC_PER_MSEC;
 	lock_peer_gone(rig->world->daemon[1].engine, 1);
 	ck_assert_ptr_null(mutex_holders(3));
@@ -279,7 +277,7 @@ START_TEST(a_mutex_behind_a_daemon_is_explained_by_it)
 }
 END_TEST
 
-START_TEST(without_a_broker_it_is_what_is_known_here)
+START_TEST(without_a_broker_show_has_the_rows_of_this_daemon)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 0, 2);
@@ -304,7 +302,7 @@ END_TEST
 /*
  * 3,000 rows of the longest kind are more than an answer may have; they are counted all the same.
  */
-START_TEST(what_does_not_fit_is_counted)
+START_TEST(rows_that_do_not_fit_are_counted)
 {
 	char words[257];
 	struct lock_acquire wanted = {.name = "db",
@@ -332,7 +330,7 @@ START_TEST(what_does_not_fit_is_counted)
 	ck_assert_int_gt(rows, 8);
 	ck_assert_int_eq(rows + more, 3000);
 	ck_assert_uint_eq(rig->warnings, 0);
-	/* Its own it can show more of; the line stays below what a line may be. */
+	/* It can show more rows of its own. The answer stays below the longest line. */
 	view_show(rig->daemon[1].view, 100, 1, "db");
 	result = rig_await(rig, 1, 1)->result;
 	ck_assert(json_integer(json_get(result, "more"), &more));
@@ -358,7 +356,7 @@ START_TEST(rows_are_written_in_slices)
 	view_show(rig->daemon[0].view, 100, 1, "db");
 	for (; rig_answered(rig, 0, 1) == NULL; steps++)
 		ck_assert(world_step(rig->world, NSEC_PER_SEC));
-	/* A slice is 25 looks at the clock. */
+	/* A slice is 25 reads of the clock. */
 	ck_assert_int_ge(steps, 2 * 300 / 25);
 	result = rig_answered(rig, 0, 1)->result;
 	ck_assert(json_integer(json_get(result, "waiting"), &waiting));
@@ -367,7 +365,7 @@ START_TEST(rows_are_written_in_slices)
 }
 END_TEST
 
-/* Another may look at the broker then. */
+/* Another request may probe then. */
 START_TEST(the_broker_is_done_before_the_others_have_answered)
 {
 	rig->daemon[1].deaf = true;
@@ -410,8 +408,8 @@ list_of(const char *first, const char *second)
 	return list;
 }
 
-/* With all of it the peer would be closed as one that does not read. */
-START_TEST(what_is_unread_leaves_less_room)
+/* With all of it the client would be closed as one that does not read. */
+START_TEST(unread_output_leaves_less_room)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 1, 2);
@@ -460,7 +458,7 @@ END_TEST
 
 /* ---- strangers ---- */
 
-START_TEST(messages_that_make_no_sense_are_passed_over_with_one_line)
+START_TEST(invalid_messages_are_skipped_with_one_log_line)
 {
 	static const char *const messages[] = {"", "x", "{}", "[]", "{\"lockbroker\":2}",
 	    "{\"lockbroker\":1,\"ask\":\"rows\"}",
@@ -566,20 +564,20 @@ suite_view_show(void)
 	tcase_add_test(tcase, a_daemon_that_leaves_says_so_and_is_not_missed);
 	tcase_add_test(tcase, a_newcomer_while_another_goes_is_seen);
 	tcase_add_test(tcase, a_daemon_that_dies_in_order_says_so);
-	tcase_add_test(tcase, what_changes_hands_meanwhile_is_no_riddle);
+	tcase_add_test(tcase, a_slot_released_during_a_show_has_no_unknown_holder);
 	tcase_add_test(tcase, a_name_that_nobody_knows_is_no_such_lock);
 	tcase_add_test(tcase, a_mutex_has_rows_and_no_slots);
 	tcase_add_test(tcase, a_mutex_that_nobody_explains_is_held_by_unknown);
 	tcase_add_test(tcase, a_mutex_behind_a_daemon_is_explained_by_it);
-	tcase_add_test(tcase, without_a_broker_it_is_what_is_known_here);
+	tcase_add_test(tcase, without_a_broker_show_has_the_rows_of_this_daemon);
 	tcase_add_test(tcase, slots_that_the_broker_does_not_tell_of_are_not_known);
-	tcase_add_test(tcase, what_does_not_fit_is_counted);
-	tcase_add_test(tcase, what_is_unread_leaves_less_room);
+	tcase_add_test(tcase, rows_that_do_not_fit_are_counted);
+	tcase_add_test(tcase, unread_output_leaves_less_room);
 	tcase_add_test(tcase, rows_are_written_in_slices);
 	tcase_add_test(tcase, the_broker_is_done_before_the_others_have_answered);
 	tcase_add_test(tcase, a_client_that_left_is_not_answered);
 	tcase_add_test(tcase, waiters_are_summed_over_hosts);
-	tcase_add_test(tcase, messages_that_make_no_sense_are_passed_over_with_one_line);
+	tcase_add_test(tcase, invalid_messages_are_skipped_with_one_log_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
 	tcase_add_test(
 	    tcase, a_daemon_with_a_waiter_answers_though_a_client_leaves_in_the_same_pass);

@@ -13,7 +13,7 @@
  * ---- events of the views ----
  */
 
-/* Results as a peer reads them: views have rows as text. Takes value. */
+/* Results as a client reads them: views have rows as text. Takes value. */
 static struct cJSON *
 as_read(struct cJSON *value)
 {
@@ -186,7 +186,7 @@ on_log(void *ctx, enum log_level level, const char *line)
 		snprintf(rig->last_info, sizeof(rig->last_info), "%s", line);
 }
 
-/* ---- the stranger hears nothing ---- */
+/* ---- the stranger receives nothing ---- */
 
 static void
 ignore_link(void *ctx, enum broker_link link, enum broker_state state, const char *why)
@@ -355,7 +355,7 @@ add_member(char *text, const struct cJSON *result, const char *name)
 	add(text, part);
 }
 
-/* "[A@host0/1]": in slot 1; "[B@host1#2]": second in the line. */
+/* "[A@host0/1]": in slot 1; "[B@host1#2]": second in the wait queue. */
 static void
 add_rows(char *text, const struct cJSON *rows)
 {

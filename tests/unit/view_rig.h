@@ -1,5 +1,5 @@
 /*
- * The views of two daemons, host0 and host1, over a lock_world. It has peers that hold and wait,
+ * The views of two daemons, host0 and host1, over a lock_world. It has clients that hold and wait,
  * records their answers and notifications, and has a stranger that can write messages.
  */
 #ifndef TESTS_UNIT_VIEW_RIG_H
@@ -27,10 +27,10 @@ struct rig_daemon {
 	int number;
 	struct view *view; /* owned */
 	bool deaf;         /* ignores messages, like a stopped process */
-	bool forbids;      /* its peers may use no name */
+	bool forbids;      /* its clients may use no name */
 	uid_t user;        /* user of the next requests */
-	size_t unread;     /* of every peer */
-	bool full;         /* no peer has room for more */
+	size_t unread;     /* of every client */
+	bool full;         /* no client has room for more */
 	size_t kept;       /* bytes kept for answers */
 	unsigned looked;   /* number of requests whose scan is over */
 	unsigned messages; /* number of questions of other daemons, also while deaf */
@@ -51,7 +51,7 @@ struct view_rig {
 struct view_rig *rig_new(void);
 void rig_free(struct view_rig *rig);
 
-/* The peer of that number acquires db, and time passes. Its `who` is A for peer 1, B for 2. */
+/* The client of that number acquires db, and time passes. Its `who` is A for client 1, B for 2. */
 void rig_acquire(struct view_rig *rig, int daemon, uint64_t peer);
 /* The answer to an acquire of rig_acquire(); NULL: none yet. */
 const struct said *rig_acquired(const struct view_rig *rig, int daemon, uint64_t peer);
@@ -59,10 +59,10 @@ const struct said *rig_acquired(const struct view_rig *rig, int daemon, uint64_t
 const char *rig_waiter(struct view_rig *rig, const char *who);
 /* Lets time pass until that request is answered. Fails the test after 20 s. */
 const struct rig_answer *rig_await(struct view_rig *rig, int daemon, uint64_t request);
-/* The answer to a request of peer 100; NULL: none yet. */
+/* The answer to a request of client 100; NULL: none yet. */
 const struct rig_answer *rig_answered(const struct view_rig *rig, int daemon, uint64_t request);
 /*
- * `show` of db by peer 100, such as "slots 1 busy 1 waiting 1 [A@host0/1] [B@host1#1] more 0
+ * `show` of db by client 100, such as "slots 1 busy 1 waiting 1 [A@host0/1] [B@host1#1] more 0
  * unknown host1". Static.
  */
 const char *rig_show(struct view_rig *rig, int daemon, uint64_t request);

@@ -1,4 +1,4 @@
-"""Lock administration over the wire, and the broker in memory: what is taken, what is refused, and how."""
+"""Lock administration over the wire and the broker in memory: accepted requests, and the errors of others."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from wire import Wire, WireError
 LONGEST = "n" * 200
 BAD_NAMES = ["", "n" * 201, "a b", "a\n", "ä", "a*", "amq.x", "x-1-A", "x-B-1", "x-A", "x-G", "x-U",
              "x-W", "x-M", 7, None, ["x"]]
-# Method, and what it needs besides the name.
+# Methods, and the params that each needs besides the name.
 NAMED = {"create": {}, "destroy": {}, "resize": {"slots": 1}, "size": {},
          "await": {"slot": 1, "state": "free"}, "fsck": {}, "explain": {},
          "acquire": {"create": 1, "timeout": 0}}
@@ -81,7 +81,7 @@ class Administration(unittest.TestCase):
         return self.admin.call("size", name=name)["slots"]
 
     def hold(self, *slots, name="db"):
-        """A peer that holds these slots, which must be the lowest that are free; and its locks by slot."""
+        """A client that holds these slots, which must be the lowest that are free; and its locks by slot."""
         peer = Wire(self.daemon)
         locks = {}
         for slot in slots:
@@ -126,7 +126,7 @@ class BadInput(Administration):
         self.assertEqual(self.admin.call("acquire", name=LONGEST, timeout=0, create=1)["slot"], 1)
         self.assertEqual(self.admin.call("destroy", name=LONGEST), {"name": LONGEST})
 
-    def test_what_is_missing(self):
+    def test_a_missing_semaphore_is_refused(self):
         self.assertEqual(self.admin.error("destroy", name="db").reason, "no-such-lock")
         self.assertEqual(self.admin.error("size", name="db").reason, "no-such-lock")
         error = self.admin.error("resize", name="db", slots=3)
@@ -237,7 +237,7 @@ class HeldSlots(Administration):
         request = self.admin.request("resize", name="db", slots=1, wait=None, progress=True)
         self.assertEqual(self.admin.notification("holders"),
                          {"id": request, "left": 2, "holders": [{"slot": 2}, {"slot": 3}]})
-        self.assertEqual(self.size(), 1)  # it is done, and nobody is kept from seeing it
+        self.assertEqual(self.size(), 1)  # the resize is done, and other requests see it
         holder.call("release", lock=locks[3])
         self.assertEqual(self.admin.notification("holders"), {"id": request, "left": 1, "holders": [{"slot": 2}]})
         holder.call("release", lock=locks[2])
@@ -279,7 +279,7 @@ class HeldSlots(Administration):
         self.assertEqual((refused["reason"], refused["target"]), ("cancelled", 1))
         self.assertEqual(self.size(), 1)
 
-    def test_waiting_ends_with_its_peer(self):
+    def test_waiting_ends_with_its_client(self):
         self.admin.call("create", name="db", slots=2)
         self.hold(1, 2)
         other = Wire(self.daemon)
@@ -516,7 +516,7 @@ class Rights(unittest.TestCase):
         self.refused(peer, "fsck", name="db")
         self.refused(peer, "fsck", name="db", repair=True)
         self.assertEqual(peer.call("acquire", name="other", create=1, timeout=0)["slot"], 1)
-        daemon.wait_log(r"denied acquire with create of db: peer \d+")
+        daemon.wait_log(r"denied acquire with create of db: client \d+")
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class Library(unittest.TestCase):
         waiting, granted = (self.one.request("acquire", name="db") for _ in range(2))
         self.one.abandon(waiting)
         held[0].release()
-        # It is held, though nobody here has read the grant.
+        # The client holds it, though it has not read the grant.
         wait_until(lambda: self.holds() == 2, within=10)
         self.one.abandon(granted)
         held[1].release()
@@ -135,7 +135,7 @@ class Library(unittest.TestCase):
         wait_until(lambda: self.one.call("ping") == {} and self.holds() == 0, within=10)
         self.assertEqual(self.two.call("info")["counts"]["waiting"], 0)
 
-    def test_an_orderly_stop_is_told_and_what_stays_is_lost(self):
+    def test_an_orderly_stop_is_notified_and_remaining_holds_are_lost(self):
         lock = self.one.acquire("db", timeout=0)
         self.daemon.signal(signal.SIGTERM)
         note = self.one.notification(within=10)
@@ -178,7 +178,7 @@ class Library(unittest.TestCase):
         with self.assertRaises(client.Lost):
             lock.verify()
 
-    def test_what_is_over_is_lost_though_an_answer_comes(self):
+    def test_an_expired_hold_is_lost_though_an_answer_comes(self):
         lock = self.frozen()
         wait_until(lambda: client.now() > lock.safe_until)
         self.assertTrue(lock.held)

@@ -1,4 +1,4 @@
-"""show, watch, grant and deny over the wire, of one daemon: rows, words, rights, and peers that are slow."""
+"""show, watch, grant and deny over the wire, of one daemon: rows, words, rights, and slow clients."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ class View(unittest.TestCase):
         self.admin.call("create", name="db")
 
     def acquire(self, **params):
-        """A peer that has asked for db, and its request."""
+        """A client that has asked for db, and its request."""
         peer = Wire(self.daemon)
         asked = peer.request("acquire", **{"name": "db", **params})
         peer.call("ping")
@@ -40,7 +40,7 @@ class View(unittest.TestCase):
 
 
 class Rows(View):
-    def test_a_row_has_the_peers_words_and_the_kernels(self):
+    def test_a_row_has_the_words_of_the_client_and_of_the_kernel(self):
         peer, lock = self.hold(who="\u00e4 \"b\"", why="line\nbreak", command="\u0001")
         row, = self.show()["holders"]
         self.assertEqual(list(row), ROW)
@@ -49,7 +49,7 @@ class Rows(View):
         self.assertEqual((row["lock"], row["slot"], row["state"]), (lock, 1, "busy"))
         peer.hang_up()
 
-    def test_waiters_stand_in_the_order_of_the_line(self):
+    def test_waiters_are_shown_in_the_order_of_the_local_queue(self):
         self.hold()
         for priority in 0, 5, -5, 5:
             self.acquire(priority=priority)
@@ -128,11 +128,11 @@ class Steered(View):
         self.admin.call("deny", waiter=row["waiter"])
         self.assertTrue(peer.reply(asked)["error"]["data"]["denied"])
         uid = os.getuid()
-        self.daemon.wait_log(f"requested deny: peer .*, uid {uid}, pid {os.getpid()}, waiter {row['waiter']}")
+        self.daemon.wait_log(f"requested deny: client .*, uid {uid}, pid {os.getpid()}, waiter {row['waiter']}")
         self.daemon.wait_log(f"administrator denied db: waiter {row['waiter']}, by uid {uid} of host here")
-        self.daemon.wait_log(f"done deny: peer .*, uid {uid}")
+        self.daemon.wait_log(f"done deny: client .*, uid {uid}")
 
-    def test_cancelled_by_the_peer_is_not_denied(self):
+    def test_cancelled_by_the_client_is_not_denied(self):
         self.hold()
         peer, asked = self.acquire()
         peer.send_line({"id": "end", "method": "cancel", "params": {"id": asked}})
@@ -140,7 +140,7 @@ class Steered(View):
 
 
 class Standing(View):
-    def test_who_moves_up_is_told(self):
+    def test_a_waiter_that_moves_up_is_notified(self):
         holder, _lock = self.hold()
         second, _asked = self.acquire(progress=True)
         third, asked = self.acquire(progress=True)
@@ -214,11 +214,11 @@ class Watched(View):
         holder.call("release", lock=lock)
         self.daemon.wait_exit()
 
-    def test_what_a_watch_is_told(self):
+    def test_the_notifications_of_a_watch(self):
         watch, asked = self.watch()
         watch.notification("synced")
         peer, lock = self.hold(who="A")
-        # Of changes that follow each other the last is told, and the others may be.
+        # Of successive changes the last one is notified, and the others may be.
         while (state := watch.notification("row")["row"]["state"]) != "busy":
             self.assertEqual(state, "waiting")
         waits, denied = self.acquire(who="B")
@@ -234,12 +234,12 @@ class Watched(View):
         watch.notification("gone")
         self.assertTrue(watch.quiet(0.2))
 
-    def test_who_reads_too_slowly_begins_anew(self):
+    def test_a_watch_that_is_read_too_slowly_begins_anew(self):
         watch, asked = self.watch()
         watch.notification("synced")
         noisy = Wire(self.daemon)
         words = {word: "\u0001" * 256 for word in ("who", "why", "command")}
-        # Some 12 MB of rows that nobody reads: what is not sent does not fill the daemon.
+        # Some 12 MB of rows that the client does not read: unsent rows do not fill the daemon.
         for _ in range(1200):
             self.assertEqual(noisy.error("acquire", name="none", timeout=0, **words).reason, "no-such-lock")
         self.hold(who="A")

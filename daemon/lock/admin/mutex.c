@@ -107,7 +107,7 @@ blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
 		    "another administrator changes it: %s, by this daemon", owner->order.what);
 	else if (other != NULL)
 		snprintf(op->words, sizeof(op->words),
-		    "another administrator changes it: %s, for peer %llu of this daemon",
+		    "another administrator changes it: %s, for client %llu of this daemon",
 		    owner->order.what, (unsigned long long)other->peer);
 }
 

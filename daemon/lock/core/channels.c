@@ -62,7 +62,7 @@ wake_first(struct lock_engine *engine, struct starved_list *line)
 }
 
 static void
-wake_all_lines(struct lock_engine *engine)
+wake_all_local_queues(struct lock_engine *engine)
 {
 	struct share *share;
 
@@ -114,7 +114,7 @@ static void
 again_due(void *ctx, uint64_t id)
 {
 	(void)id;
-	wake_all_lines(ctx);
+	wake_all_local_queues(ctx);
 }
 
 void
@@ -324,7 +324,7 @@ void
 channels_settings_changed(struct lock_engine *engine)
 {
 	set_most(engine);
-	wake_all_lines(engine);
+	wake_all_local_queues(engine);
 }
 
 void

@@ -5,7 +5,7 @@
 #include "daemon/base/fault.h"
 
 static struct unsent_list *
-line_of(const struct hold *hold)
+unsent_of(const struct hold *hold)
 {
 	return hold->state == HOLD_DROPPING ? &hold->share->drops : &hold->share->claims;
 }
@@ -22,7 +22,7 @@ flight_start(struct lock_engine *engine, struct hold *hold)
 	assert(hold->flight == FLIGHT_NONE);
 	if (!has_room(engine, hold->share)) {
 		hold->flight = FLIGHT_UNSENT;
-		TAILQ_INSERT_TAIL(line_of(hold), hold, of_unsent);
+		TAILQ_INSERT_TAIL(unsent_of(hold), hold, of_unsent);
 		return false;
 	}
 	hold->flight = FLIGHT_DUE;
@@ -42,7 +42,7 @@ flight_end(struct lock_engine *engine, struct hold *hold)
 	if (share == NULL || flight == FLIGHT_NONE)
 		return;
 	if (flight == FLIGHT_UNSENT) {
-		TAILQ_REMOVE(line_of(hold), hold, of_unsent);
+		TAILQ_REMOVE(unsent_of(hold), hold, of_unsent);
 		return;
 	}
 	share->flights--;
@@ -53,7 +53,7 @@ flight_end(struct lock_engine *engine, struct hold *hold)
 			next = TAILQ_FIRST(&share->claims);
 		if (next == NULL)
 			return;
-		TAILQ_REMOVE(line_of(next), next, of_unsent);
+		TAILQ_REMOVE(unsent_of(next), next, of_unsent);
 		next->flight = FLIGHT_DUE;
 		share->flights++;
 		timers_set(engine->timers, &next->timer, engine_now(engine));

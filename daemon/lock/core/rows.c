@@ -163,7 +163,7 @@ lock_each_holding(const struct lock_engine *engine, const char *name,
 
 /* The next waiter of a semaphore, or mutex, that had come when the walk began. */
 static const struct waiter *
-next_in_line(
+next_in_queue(
     const struct lock_engine *engine, const char *name, bool mutex, const struct lock_place *place)
 {
 	const struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
@@ -186,11 +186,11 @@ lock_next_waiting(const struct lock_engine *engine, const char *name, struct loc
 
 	if (place->newest == 0)
 		*place = (struct lock_place){.newest = engine->last_id, .priority = INT_MAX};
-	next = next_in_line(engine, name, place->mutex, place);
+	next = next_in_queue(engine, name, place->mutex, place);
 	if (next == NULL && !place->mutex) {
 		place->mutex = true;
 		place->priority = INT_MAX;
-		next = next_in_line(engine, name, true, place);
+		next = next_in_queue(engine, name, true, place);
 	}
 	if (next == NULL)
 		return false;

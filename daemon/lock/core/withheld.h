@@ -9,8 +9,8 @@
 #include "daemon/lock/core/engine.h"
 
 enum withheld_for {
-	WITHHELD_FOR_LINE,   /* a hint went to the wait queue */
-	WITHHELD_FOR_POLLERS /* no hint was sent: a client that polls may get the slot */
+	WITHHELD_FOR_WAIT_QUEUE, /* a hint went to the wait queue */
+	WITHHELD_FOR_POLLERS     /* no hint was sent: a client that polls may get the slot */
 };
 
 /* slot: of a mutex 1. If the slot is withheld already, the time begins anew. */

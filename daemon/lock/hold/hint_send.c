@@ -56,7 +56,7 @@ ENGINE_FIND(question_find, struct hint_question, hint_questions, by_id)
 /* ---- a slot is freed ---- */
 
 static void
-tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
+tell_wait_queue(struct lock_engine *engine, const char *name, bool mutex, int slot)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
 
@@ -67,7 +67,7 @@ tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
 	    engine->broker, queue_name_wait(engine->settings.naming, name, mutex).text, slot);
 	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
 		withheld_begin(
-		    engine, registry_semaphore(engine, name, mutex), slot, WITHHELD_FOR_LINE);
+		    engine, registry_semaphore(engine, name, mutex), slot, WITHHELD_FOR_WAIT_QUEUE);
 }
 
 static void
@@ -92,7 +92,7 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		return;
 	}
 	if (seen->answers[0] != BROKER_ABSENT)
-		tell_line(engine, question->name, false, question->first);
+		tell_wait_queue(engine, question->name, false, question->first);
 	else if (question->by_consumer)
 		broker_delete_holder(engine->broker,
 		    queue_name_b(engine->settings.naming, question->name, question->first).text,
@@ -121,7 +121,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 	switch (hold->drop) {
 	case HOLD_DROP_RELEASED:
 	case HOLD_DROP_LOST:
-		tell_line(engine, hold->name, mutex, slot);
+		tell_wait_queue(engine, hold->name, mutex, slot);
 		break;
 	case HOLD_DROP_NO_SLOT:
 		hint_removed(engine, hold->name, slot, hold->way);
