@@ -383,8 +383,9 @@ draw(struct memory_channel *channel, amqp_method_number_t method, const amqp_bas
 		channel->burst = 0;
 		return 0;
 	}
-	if (channel->burst_at == now && ((method == AMQP_BASIC_PUBLISH_METHOD && channel->burst > 0) ||
-					    method == AMQP_QUEUE_DELETE_METHOD)) {
+	if (channel->burst_at == now &&
+	    ((method == AMQP_BASIC_PUBLISH_METHOD && channel->burst > 0) ||
+		method == AMQP_QUEUE_DELETE_METHOD)) {
 		channel->burst += method == AMQP_BASIC_PUBLISH_METHOD;
 		*ret_silent = channel->burst_silent;
 		return channel->burst_delay;
@@ -545,6 +546,7 @@ come_up(struct memory_link *link)
 	    .version = mem_strdup(""),
 	    .cluster = mem_strdup(""),
 	    .deletes_by_name = link->client->world->deletes_by_name,
+	    .hides_queues = link->client->world->hides_queues,
 	};
 	error = link->base.events.vet(link->base.events.ctx, &link->base.server);
 	assert(error == NULL);
