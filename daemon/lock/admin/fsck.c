@@ -86,7 +86,7 @@ scanned(struct lock_engine *engine, struct fsck *fsck)
 	fsck->findings = now;
 	if (!fsck->repair)
 		report(engine, fsck);
-	else if (!fsck_findings_repairable(&fsck->findings))
+	else if (!fsck_findings_repairable(&fsck->findings, &fsck->seen))
 		fsck_convert_start(engine, fsck, report);
 	else
 		fsck_repair_start(engine, fsck, scan);

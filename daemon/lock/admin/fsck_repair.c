@@ -231,7 +231,7 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 	while (fsck->slot > fsck->seen.full_scan.slots && !fsck_seen_slot(&fsck->seen, fsck->slot))
 		fsck->slot--;
 	if (fsck->slot <= fsck->seen.full_scan.slots) {
-		fsck->slot = fsck->seen.full_scan.slots + 1;
+		fsck->slot = 1;
 		clear_next(engine, fsck);
 		return;
 	}
@@ -255,7 +255,14 @@ fsck_repair_start(struct lock_engine *engine, struct fsck *fsck, fsck_next_fn *n
 	delete_next(engine, fsck);
 }
 
-/* ---- durable Bs without slots ---- */
+/* ---- durable Bs without slots, and those with other arguments ---- */
+
+/* It can look busy for ever. A scan sees it as a slot that is held by queue until it is declared. */
+static bool
+is_remade(const struct fsck *fsck)
+{
+	return fsck->seen.odd[fsck->slot - 1] && fsck->slot <= fsck->seen.full_scan.slots;
+}
 
 static void
 on_cleared(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -269,10 +276,12 @@ on_cleared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;
 	}
-	/* A B that stays is found again. */
+	/* A B that stays is found again. So is one that is not declared again. */
 	if (reply->answer != BROKER_SKIPPED && reply->answer != BROKER_UNKNOWN) {
 		fsck_progress(engine, fsck);
-		fsck->slot++;
+		fsck->deleted = !fsck->deleted && is_remade(fsck) &&
+				(reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT);
+		fsck->slot += !fsck->deleted;
 	}
 	clear_next(engine, fsck);
 }
@@ -282,7 +291,8 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
 {
 	int last = fsck->seen.full_scan.seen;
 
-	while (fsck->slot <= last && !fsck_seen_leftover(&fsck->seen, fsck->slot))
+	while (fsck->slot <= last && !fsck_seen_leftover(&fsck->seen, fsck->slot) &&
+	       !fsck->seen.odd[fsck->slot - 1])
 		fsck->slot++;
 	if (fsck->slot > last) {
 		fsck->slot = 1;
@@ -292,8 +302,9 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
 	if (fsck->state != FSCK_CLEARING)
 		fsck_set_state(fsck, FSCK_CLEARING);
 	fsck->unanswered++;
-	broker_delete_holder(engine->broker, mutex_channel(engine, fsck->op),
-	    holder_of(engine, fsck).text, (struct broker_done){on_cleared, engine, fsck->op});
+	(fsck->deleted ? broker_declare_holder : broker_delete_holder)(engine->broker,
+	    mutex_channel(engine, fsck->op), holder_of(engine, fsck).text,
+	    (struct broker_done){on_cleared, engine, fsck->op});
 }
 
 /*
