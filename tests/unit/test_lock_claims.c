@@ -327,6 +327,18 @@ START_TEST(a_hidden_holder_queue_stays_and_is_named)
 }
 END_TEST
 
+/* The uncounted slots that it leaves are there for the next create. */
+START_TEST(a_refused_create_leaves_no_entry)
+{
+	ck_assert(memory_world_put(world->memory, _i == 0 ? "db-1-B" : "db-3-B", true));
+	ck_assert_int_eq(create(3, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_BROKER_REFUSED);
+	ck_assert_str_eq(admin_state(world, "db"), _i == 0 ? "0 2 3" : "0 2");
+	ck_assert(memory_world_remove(world->memory, _i == 0 ? "db-1-B" : "db-3-B"));
+	ck_assert_int_eq(create(3, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
+	ck_assert_str_eq(admin_state(world, "db"), "3 listed");
+}
+END_TEST
+
 START_TEST(a_wait_says_that_a_node_cannot_be_reached)
 {
 	const struct said *answer;
@@ -409,6 +421,7 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_holder_queue_without_an_answer_stays_and_is_named);
 	tcase_add_loop_test(tc, a_semaphore_whose_node_is_down_is_not_missing, 0, 2);
 	tcase_add_test(tc, a_hidden_holder_queue_stays_and_is_named);
+	tcase_add_loop_test(tc, a_refused_create_leaves_no_entry, 0, 2);
 	tcase_add_test(tc, a_wait_says_that_a_node_cannot_be_reached);
 	tcase_add_test(tc, looks_say_how_slots_are_held);
 	tcase_add_test(tc, a_missing_permission_is_said_in_the_brokers_words);

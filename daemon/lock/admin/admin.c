@@ -187,7 +187,8 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 {
 	struct lock_answer answer;
 
-	set_outcome(admin, reason, text);
+	if (admin->outcome == REASON_NONE)
+		set_outcome(admin, reason, text);
 	admin_set_state(admin, ADMIN_UNLOCKING);
 	/*
 	 * RabbitMQ does not read the delete before the alarm is over. The client need not wait for
@@ -300,6 +301,23 @@ fail(struct lock_engine *engine, struct admin *admin, enum reason reason, const 
 	admin_unlock(engine, admin, reason, text);
 }
 
+/* The broker refused a request. A semaphore that was not made leaves the directory first. */
+static void
+end_refused(struct lock_engine *engine, struct admin *admin, enum reason reason)
+{
+	char text[sizeof(admin->text)];
+
+	say(admin, admin->wrong_text, text, sizeof(text));
+	if (!plan_undo(&admin->plan, admin->step)) {
+		admin_unlock(engine, admin, reason, text);
+		return;
+	}
+	set_outcome(admin, reason, text);
+	admin->step = 0;
+	admin->done = 0;
+	work_on(engine, admin);
+}
+
 /* ---- answers ---- */
 
 /* The step's request for this slot succeeded. */
@@ -374,12 +392,12 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		    "the broker closed every channel too soon");
 		return false;
 	case BROKER_UNREACHABLE:
-		fail(engine, admin, REASON_BROKER_UNAVAILABLE, admin->wrong_text);
-		return false;
 	case BROKER_ABSENT:
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
-		fail(engine, admin, REASON_BROKER_REFUSED, admin->wrong_text);
+		end_refused(engine, admin,
+		    wrong == BROKER_UNREACHABLE ? REASON_BROKER_UNAVAILABLE
+						: REASON_BROKER_REFUSED);
 		return false;
 	}
 	abort();
@@ -398,7 +416,13 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	per_slot = plan_queues_per_slot(&admin->plan, admin->step);
 	admin->unanswered--;
 	admin->channel_gone |= !reply->channel_open;
-	if (reply->answer == BROKER_OK) {
+	if (admin->holder_due > 0 && reply->answer != BROKER_SKIPPED &&
+	    reply->answer != BROKER_UNKNOWN) {
+		/* The durable B of a removed slot. If it stays, the work goes on. */
+		holder_queue_stays(&admin->stays, admin->holder_due, reply);
+		admin->holder_due = 0;
+		admin->skips = 0;
+	} else if (reply->answer == BROKER_OK) {
 		count_slot(admin, slot_awaited(admin, per_slot), per_slot);
 		admin->done++;
 		admin->skips = 0;
@@ -410,33 +434,6 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if ((admin->channel_gone || admin->wrong != BROKER_OK) &&
 	    (admin->unanswered > 0 || !may_go_on(engine, admin)))
 		return;
-	work_on(engine, admin);
-}
-
-/* The durable B of a removed slot. If it stays for the broker's sake, the work goes on. */
-static void
-on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
-	struct broker_info info;
-
-	if (admin == NULL)
-		return; /* as in on_answer() */
-	broker_get_info(engine->broker, &info);
-	admin->unanswered--;
-	if (!reply->channel_open)
-		mutex_channel_gone(engine, admin->op);
-	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN) {
-		if (info.auxiliary != BROKER_UP)
-			return; /* the mutex is gone, too: MUTEX_LOST comes */
-		if (++admin->skips <= engine->settings.max_races) {
-			work_on(engine, admin); /* only its channel died */
-			return;
-		}
-	}
-	holder_queue_stays(&admin->stays, admin->holder_due, reply);
-	admin->holder_due = 0;
 	work_on(engine, admin);
 }
 
@@ -557,10 +554,8 @@ step_on(struct lock_engine *engine, struct admin *admin)
 	struct queue_name unlimited = queue_name_unlimited(naming, admin->name);
 
 	if (admin->holder_due > 0) {
-		admin->unanswered++;
-		broker_delete_holder(engine->broker, mutex_channel(engine, admin->op),
-		    queue_name_b(naming, admin->name, admin->holder_due).text,
-		    (struct broker_done){on_holder_deleted, engine, admin->op});
+		ask(engine, admin, broker_delete_holder,
+		    queue_name_b(naming, admin->name, admin->holder_due));
 		return true;
 	}
 	if (step->kind == STEP_SWEEP)
