@@ -166,10 +166,11 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 	if (options->json && json != NULL) {
 		fprintf(stderr, "{\"error\":%s}\n", json);
 	} else {
-		if (name == NULL || names_itself(words, name))
+		/* The words about a method that does not exist name it. */
+		if (name == NULL || code == LB_METHOD_NOT_FOUND || names_itself(words, name))
 			say("%s", words);
 		else if (!said_of_user(words))
-			say("%s: %s", name, words);
+			say("%s: %s", *name != '\0' ? name : "''", words);
 		say_what_helps(path, code);
 	}
 	/* -E applies only if other clients have the lock. A missing answer does not show that. */

@@ -87,6 +87,12 @@ struct broker_done {
 /* The kinds of questions that a probe asks about a queue. */
 enum broker_question_kind {
 	BROKER_ASK_EXISTENCE, /* OK, ABSENT or UNKNOWN */
+	/*
+	 * Of a slot queue (A), also UNREACHABLE. Servers that hide queues (broker_info) say ABSENT
+	 * of an A whose node is down. The first A of a probe that looks absent decides where the
+	 * slots end. That one is asked for again, by a passive declare.
+	 */
+	BROKER_ASK_SLOT,
 	/* Of a B: OK (it is held), ABSENT (it is not, whether it exists or not), UNREACHABLE, UNKNOWN */
 	BROKER_ASK_HOLDER,
 	/* the same of a B that is probably durable: one round trip instead of two */
@@ -198,6 +204,8 @@ struct broker_info {
 	bool persistent;                 /* false: the server in memory */
 	/* The server may delete a new B by name (RabbitMQ before 4.1.8 and 4.2.3, issue #15276). */
 	bool deletes_by_name;
+	/* The server says of a durable queue whose node is down that it does not exist (before 3.11). */
+	bool hides_queues;
 };
 
 struct broker; /* made by setup.h */
@@ -291,13 +299,15 @@ void broker_declare_holder(
 void broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
- * Deletes a durable B that nobody holds, on a channel of its own of the auxiliary connection. The
- * delete has if-unused. In a partition, the other side would still delete a B that has a consumer.
- * So the same channel first asks for the consumers of B, by a passive declare, and B is deleted
- * only if the answer is 0.
- * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE, REFUSED, UNKNOWN.
+ * Deletes a durable B that nobody holds: queue.declare, passive, and queue.delete with if-unused, in
+ * one flush. In a partition, the other side would delete a B that has a consumer, in spite of
+ * if-unused. It does not if a passive declare stands in front: that is answered by B's own node, and
+ * is refused if that node cannot be reached. The refusal closes the channel, so that the delete is
+ * not performed. No time passes between the two.
+ * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE.
  */
-void broker_delete_holder(struct broker *broker, const char *queue, struct broker_done done);
+void broker_delete_holder(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
 /*
  * The directory: a durable classic queue with one persistent message for each name, as AMQP cannot

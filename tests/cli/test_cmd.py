@@ -137,10 +137,17 @@ class Simple(CommandCase):
         self.assertIn(f"pid: {self.daemon.pid}\n", self.lockbroker("info").out)
         self.assertIn("broker.state: up\n", self.lockbroker("info").out)
 
+    def test_an_empty_name_is_shown(self):
+        for argv in ("create", "", "2"), ("resize", "", "2"), ("destroy", ""), ("run", "", "true"):
+            with self.subTest(argv=argv):
+                self.assertEqual(self.lockbroker(*argv, status=64).err,
+                                 "lockbroker: '': a lock name must not be empty\n")
+
     def test_call(self):
         self.lockbroker("create", "db")
         self.assertEqual(self.lockbroker("call", "size", '{"name": "db"}').json(), {"name": "db", "slots": 1})
-        self.assertIn("nonsense", self.lockbroker("call", "nonsense", status=64).err)
+        self.assertEqual(self.lockbroker("call", "nonsense", status=64).err,
+                         "lockbroker: unknown method 'nonsense'\n")
         self.assertIn("name", self.lockbroker("call", "size", status=64).err)
         self.assertTrue(self.lockbroker("call", "size", status=64).err.startswith("lockbroker: size: parameter"))
         self.lockbroker("call", "size", "[]", status=64)

@@ -169,13 +169,29 @@ START_TEST(slots_become_as_slot_1_is)
 }
 END_TEST
 
-START_TEST(a_holder_queue_declared_otherwise_is_told)
+START_TEST(a_holder_queue_declared_otherwise_is_made_again)
 {
 	make("cq");
 	ck_assert(memory_world_put_otherwise(world->memory, "db-2-B"));
+	ck_assert(memory_world_hold(world->memory, "db-2-B"));
 	check_fsck(true, "arguments:2");
-	ck_assert(memory_world_remove(world->memory, "db-2-B"));
-	check_fsck(true, "claim:2!");
+	ck_assert(memory_world_let_go(world->memory, "db-2-B"));
+	/* Nobody holds it, and it looks busy. */
+	lock_acquire(
+	    engine(1), 2, 1, &(struct lock_acquire){.name = "db", .timeout = DURATION_FOREVER});
+	lock_acquire(
+	    engine(1), 2, 2, &(struct lock_acquire){.name = "db", .timeout = DURATION_FOREVER});
+	world_pass(world, 20 * SECOND);
+	ck_assert(world_answer(world, 1, 2, 1) != NULL);
+	ck_assert(world_answer(world, 1, 2, 2) == NULL);
+	check_fsck(false, "arguments:2");
+	check_fsck(true, "arguments:2!");
+	world_pass(world, 20 * SECOND);
+	ck_assert_int_eq(world_answer(world, 1, 2, 2)->reason, REASON_NONE);
+	ck_assert_str_eq(ways(), "cc");
+	lock_peer_gone(engine(1), 2);
+	world_pass(world, SECOND);
+	check_fsck(false, "");
 	/* An exclusive queue that is gone after the scan does not come back durable. */
 	ck_assert(memory_world_remove(world->memory, "db-1-B"));
 	ck_assert(memory_world_remove(world->memory, "db-2-B"));
@@ -412,11 +428,12 @@ suite_lock_convert(void)
 	TCase *tc = tcase_create("convert");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, a_sound_semaphore_is_clean);
 	tcase_add_test(tc, a_left_holder_queue_is_deleted);
 	tcase_add_test(tc, an_uncounted_slot_goes_with_its_holder_queue);
 	tcase_add_test(tc, slots_become_as_slot_1_is);
-	tcase_add_test(tc, a_holder_queue_declared_otherwise_is_told);
+	tcase_add_test(tc, a_holder_queue_declared_otherwise_is_made_again);
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_is_told);
 	tcase_add_test(tc, all_free_slots_are_converted);
 	tcase_add_test(tc, busy_slots_stay_as_they_are);

@@ -41,9 +41,8 @@ struct admin {
 	int found;  /* the size before; -1: not known */
 	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
-	size_t step;           /* of plan.steps */
-	enum broker_way *ways; /* owned; by slot - 1, of the slots found */
-	int way_count;
+	size_t step;              /* of plan.steps */
+	bool has_holders;         /* a slot found has a durable B, or may have one */
 	int done;                 /* of the step: requests that succeeded */
 	int unanswered;           /* of the step: requests without an answer */
 	enum broker_answer wrong; /* the first failure of the step; OK: none yet */
@@ -90,7 +89,6 @@ admin_free(struct lock_engine *engine, struct admin *admin)
 {
 	HASH_DELETE(by_op, engine->admins, admin);
 	sweep_done(&admin->sweep);
-	free(admin->ways);
 	free(admin->name);
 	free(admin);
 }
@@ -189,7 +187,8 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 {
 	struct lock_answer answer;
 
-	set_outcome(admin, reason, text);
+	if (admin->outcome == REASON_NONE)
+		set_outcome(admin, reason, text);
 	admin_set_state(admin, ADMIN_UNLOCKING);
 	/*
 	 * RabbitMQ does not read the delete before the alarm is over. The client need not wait for
@@ -302,6 +301,23 @@ fail(struct lock_engine *engine, struct admin *admin, enum reason reason, const 
 	admin_unlock(engine, admin, reason, text);
 }
 
+/* The broker refused a request. A semaphore that was not made leaves the directory first. */
+static void
+end_refused(struct lock_engine *engine, struct admin *admin, enum reason reason)
+{
+	char text[sizeof(admin->text)];
+
+	say(admin, admin->wrong_text, text, sizeof(text));
+	if (!plan_undo(&admin->plan, admin->step)) {
+		admin_unlock(engine, admin, reason, text);
+		return;
+	}
+	set_outcome(admin, reason, text);
+	admin->step = 0;
+	admin->done = 0;
+	work_on(engine, admin);
+}
+
 /* ---- answers ---- */
 
 /* The step's request for this slot succeeded. */
@@ -314,7 +330,7 @@ count_slot(struct admin *admin, int slot, int per_slot)
 		return;
 	case STEP_DELETE_SLOTS:
 		admin->deleted++;
-		if (slot <= admin->way_count && admin->ways[slot - 1] != BROKER_BY_QUEUE)
+		if (admin->has_holders)
 			admin->holder_due = slot;
 		break;
 	case STEP_SWEEP:
@@ -376,12 +392,12 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		    "the broker closed every channel too soon");
 		return false;
 	case BROKER_UNREACHABLE:
-		fail(engine, admin, REASON_BROKER_UNAVAILABLE, admin->wrong_text);
-		return false;
 	case BROKER_ABSENT:
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
-		fail(engine, admin, REASON_BROKER_REFUSED, admin->wrong_text);
+		end_refused(engine, admin,
+		    wrong == BROKER_UNREACHABLE ? REASON_BROKER_UNAVAILABLE
+						: REASON_BROKER_REFUSED);
 		return false;
 	}
 	abort();
@@ -400,7 +416,13 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	per_slot = plan_queues_per_slot(&admin->plan, admin->step);
 	admin->unanswered--;
 	admin->channel_gone |= !reply->channel_open;
-	if (reply->answer == BROKER_OK) {
+	if (admin->holder_due > 0 && reply->answer != BROKER_SKIPPED &&
+	    reply->answer != BROKER_UNKNOWN) {
+		/* The durable B of a removed slot. If it stays, the work goes on. */
+		holder_queue_stays(&admin->stays, admin->holder_due, reply);
+		admin->holder_due = 0;
+		admin->skips = 0;
+	} else if (reply->answer == BROKER_OK) {
 		count_slot(admin, slot_awaited(admin, per_slot), per_slot);
 		admin->done++;
 		admin->skips = 0;
@@ -412,31 +434,6 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if ((admin->channel_gone || admin->wrong != BROKER_OK) &&
 	    (admin->unanswered > 0 || !may_go_on(engine, admin)))
 		return;
-	work_on(engine, admin);
-}
-
-/* The durable B of a removed slot. If it stays for the broker's sake, the work goes on. */
-static void
-on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
-	struct broker_info info;
-
-	if (admin == NULL)
-		return; /* as in on_answer() */
-	broker_get_info(engine->broker, &info);
-	admin->unanswered--;
-	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN) {
-		if (info.auxiliary != BROKER_UP)
-			return; /* the mutex is gone, too: MUTEX_LOST comes */
-		if (++admin->skips <= engine->settings.max_races) {
-			work_on(engine, admin); /* only its channel died */
-			return;
-		}
-	}
-	holder_queue_stays(&admin->stays, admin->holder_due, reply);
-	admin->holder_due = 0;
 	work_on(engine, admin);
 }
 
@@ -557,10 +554,8 @@ step_on(struct lock_engine *engine, struct admin *admin)
 	struct queue_name unlimited = queue_name_unlimited(naming, admin->name);
 
 	if (admin->holder_due > 0) {
-		admin->unanswered++;
-		broker_delete_holder(engine->broker,
-		    queue_name_b(naming, admin->name, admin->holder_due).text,
-		    (struct broker_done){on_holder_deleted, engine, admin->op});
+		ask(engine, admin, broker_delete_holder,
+		    queue_name_b(naming, admin->name, admin->holder_due));
 		return true;
 	}
 	if (step->kind == STEP_SWEEP)
@@ -660,6 +655,7 @@ static void
 on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full_scan)
 {
 	struct admin *admin = admin_find(engine, id);
+	struct broker_info info;
 	struct plan_found found = {
 	    full_scan->unlimited, full_scan->gate, full_scan->slots, LOCK_CLAIM_UNKNOWN};
 
@@ -683,13 +679,10 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		finish(engine, admin);
 		return;
 	}
-	if (full_scan->slots > 0) {
+	if (full_scan->slots > 0)
 		found.claim = full_scan_claim_of(full_scan->ways[0]);
-		admin->way_count = full_scan->slots;
-		admin->ways = mem_grow(NULL, (size_t)full_scan->slots, sizeof(*admin->ways));
-		memcpy(
-		    admin->ways, full_scan->ways, (size_t)full_scan->slots * sizeof(*admin->ways));
-	}
+	broker_get_info(engine->broker, &info);
+	admin->has_holders = info.hides_queues || full_scan_claim(full_scan) != LOCK_CLAIM_BY_QUEUE;
 	admin->plan = plan_make(&admin->order, &found);
 	admin->target = admin->plan.target;
 	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)

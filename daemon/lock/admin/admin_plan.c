@@ -187,6 +187,7 @@ create_new(struct plan *plan, const struct plan_order *order)
 {
 	int size = order->slots == LOCK_UNLIMITED ? 0 : order->slots;
 
+	plan->is_new = true;
 	add_sweep(plan, order, size);
 	add(plan, STEP_ENTER);
 	FAULT(NOT_LISTED, plan->count--);
@@ -333,6 +334,19 @@ plan_make(const struct plan_order *order, const struct plan_found *found)
 		break;
 	}
 	return plan;
+}
+
+bool
+plan_undo(struct plan *plan, size_t step)
+{
+	enum step_kind kind = plan->steps[step].kind;
+
+	if (!plan->is_new || (kind != STEP_DECLARE_SLOTS && kind != STEP_DECLARE_GATE &&
+				 kind != STEP_DECLARE_UNLIMITED))
+		return false;
+	*plan = (struct plan){.is_new = false};
+	add(plan, STEP_LEAVE);
+	return true;
 }
 
 int

@@ -66,6 +66,7 @@ struct plan {
 	const char *parameter; /* of invalid-params; static */
 	int target;            /* the requested size, refused or not; -1 = not known */
 	enum lock_claim claim; /* of slots that are declared; UNKNOWN: as the setting says */
+	bool is_new;           /* it makes the semaphore, and enters its name before */
 	bool vain; /* the semaphore does not exist: no-such-lock, unless a step removes something */
 	struct step steps[PLAN_STEPS_MAX];
 	size_t count;
@@ -80,6 +81,11 @@ const char *plan_nonsense(
 void plan_words(const struct plan_order *order, char *ret_text, size_t size);
 
 struct plan plan_make(const struct plan_order *order, const struct plan_found *found);
+/*
+ * After the broker refused a step. If that leaves an entry without a semaphore in the directory, the
+ * plan becomes one that removes it. False: there is nothing to undo.
+ */
+bool plan_undo(struct plan *plan, size_t step);
 /* The number of slots that all steps of a kind declare or delete. */
 int plan_slots(const struct plan *plan, enum step_kind kind);
 /* The number of slots of a step; 1 for a step without slots. */

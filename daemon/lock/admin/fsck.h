@@ -6,8 +6,9 @@
  *	scan			(full_scan.h, all slots; the directory; a declare of each queue
  *				tells how it was declared. An unknown answer: nothing is changed)
  *	repair			delete uncounted slots, the highest first; delete durable Bs without
- *				slots; declare free transient slots anew; delete a gate beside slots
- *				or N-U; enter the name into the directory, or remove it
+ *				slots; delete and declare durable Bs with other arguments, and free
+ *				transient slots; delete a gate beside slots or N-U; enter the name
+ *				into the directory, or remove it
  *	scan again		findings that are gone were repaired
  *	convert			declare or delete the B of each free slot that is held otherwise
  *				than slot 1, or than was requested

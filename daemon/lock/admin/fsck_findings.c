@@ -228,12 +228,15 @@ fsck_findings_done(struct fsck_findings *findings)
 }
 
 bool
-fsck_findings_repairable(const struct fsck_findings *findings)
+fsck_findings_repairable(const struct fsck_findings *findings, const struct fsck_seen *seen)
 {
 	for (size_t i = 0; i < findings->count; i++) {
 		switch (findings->list[i].problem) {
+		case LOCK_PROBLEM_ARGUMENTS: /* those of A stay */
+			if (seen->odd[findings->list[i].slot - 1])
+				return true;
+			break;
 		case LOCK_PROBLEM_ORPHAN:
-		case LOCK_PROBLEM_ARGUMENTS:
 		case LOCK_PROBLEM_UNREACHABLE:
 			break;
 		case LOCK_PROBLEM_LEFTOVER:

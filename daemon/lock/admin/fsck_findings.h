@@ -62,7 +62,7 @@ void fsck_findings_make(
     struct fsck_findings *findings, const struct fsck_seen *seen, enum lock_claim wanted);
 void fsck_findings_done(struct fsck_findings *findings);
 /* Whether a finding can be repaired. */
-bool fsck_findings_repairable(const struct fsck_findings *findings);
+bool fsck_findings_repairable(const struct fsck_findings *findings, const struct fsck_seen *seen);
 /*
  * Marks findings of `before` that are not in `after` as repaired, and moves new ones of `after` to
  * it.

@@ -31,17 +31,6 @@ holder_of(const struct lock_engine *engine, const struct fsck *fsck)
 	return queue_name_b(engine->settings.naming, fsck->name, fsck->slot);
 }
 
-/* Answers about B come from a channel that is not the mutex's. False: as fsck_take_reply(). */
-static bool
-take_holder_reply(const struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
-    const struct broker_reply *reply)
-{
-	if (fsck == NULL || fsck->state != state)
-		return false;
-	fsck->unanswered--;
-	return !fsck_link_has_died(engine, reply->answer);
-}
-
 /* ---- the directory ---- */
 
 static void
@@ -242,7 +231,7 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 	while (fsck->slot > fsck->seen.full_scan.slots && !fsck_seen_slot(&fsck->seen, fsck->slot))
 		fsck->slot--;
 	if (fsck->slot <= fsck->seen.full_scan.slots) {
-		fsck->slot = fsck->seen.full_scan.slots + 1;
+		fsck->slot = 1;
 		clear_next(engine, fsck);
 		return;
 	}
@@ -266,7 +255,14 @@ fsck_repair_start(struct lock_engine *engine, struct fsck *fsck, fsck_next_fn *n
 	delete_next(engine, fsck);
 }
 
-/* ---- durable Bs without slots ---- */
+/* ---- durable Bs without slots, and those with other arguments ---- */
+
+/* It can look busy for ever. A scan sees it as a slot that is held by queue until it is declared. */
+static bool
+is_remade(const struct fsck *fsck)
+{
+	return fsck->seen.odd[fsck->slot - 1] && fsck->slot <= fsck->seen.full_scan.slots;
+}
 
 static void
 on_cleared(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -274,16 +270,18 @@ on_cleared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
 
-	if (!take_holder_reply(engine, fsck, FSCK_CLEARING, reply))
+	if (!fsck_take_reply(engine, fsck, FSCK_CLEARING, reply))
 		return;
 	if (reply->answer == BROKER_REFUSED) {
 		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;
 	}
-	/* A B that stays is found again. */
+	/* A B that stays is found again. So is one that is not declared again. */
 	if (reply->answer != BROKER_SKIPPED && reply->answer != BROKER_UNKNOWN) {
 		fsck_progress(engine, fsck);
-		fsck->slot++;
+		fsck->deleted = !fsck->deleted && is_remade(fsck) &&
+				(reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT);
+		fsck->slot += !fsck->deleted;
 	}
 	clear_next(engine, fsck);
 }
@@ -293,7 +291,8 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
 {
 	int last = fsck->seen.full_scan.seen;
 
-	while (fsck->slot <= last && !fsck_seen_leftover(&fsck->seen, fsck->slot))
+	while (fsck->slot <= last && !fsck_seen_leftover(&fsck->seen, fsck->slot) &&
+	       !fsck->seen.odd[fsck->slot - 1])
 		fsck->slot++;
 	if (fsck->slot > last) {
 		fsck->slot = 1;
@@ -303,7 +302,8 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
 	if (fsck->state != FSCK_CLEARING)
 		fsck_set_state(fsck, FSCK_CLEARING);
 	fsck->unanswered++;
-	broker_delete_holder(engine->broker, holder_of(engine, fsck).text,
+	(fsck->deleted ? broker_declare_holder : broker_delete_holder)(engine->broker,
+	    mutex_channel(engine, fsck->op), holder_of(engine, fsck).text,
 	    (struct broker_done){on_cleared, engine, fsck->op});
 }
 
@@ -313,8 +313,8 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
  *
  * - An exclusive queue, which one connection holds. Our declare and a consume get 405.
  * - A durable queue with an exclusive consumer, which holds the slot. A claim of either way gets
- *   405 or 403. Our delete is refused: it has if-unused, and it is sent only after B's own node has
- *   said that there is no consumer (broker_delete_holder()). So a partition cannot hide one.
+ *   405 or 403. Our delete is refused: it has if-unused, and B's own node performs it
+ *   (broker_delete_holder()). So a partition cannot hide a consumer.
  * - Nothing, or a durable queue without a consumer. Nobody holds the slot. If a claim and our
  *   request come together, the broker performs one of them first. The other one then finds one of
  *   the cases above. A claim by consumer that finds no B gets 404, and claims by queue.
@@ -350,8 +350,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	bool to_consumer = fsck != NULL && fsck->wanted == LOCK_CLAIM_BY_CONSUMER;
 	struct semaphore *semaphore;
 
-	if (!(to_consumer ? fsck_take_reply(engine, fsck, FSCK_CONVERTING, reply)
-			  : take_holder_reply(engine, fsck, FSCK_CONVERTING, reply)))
+	if (!fsck_take_reply(engine, fsck, FSCK_CONVERTING, reply))
 		return;
 	switch (reply->answer) {
 	case BROKER_OK:
@@ -386,7 +385,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 convert_next(struct lock_engine *engine, struct fsck *fsck)
 {
-	struct broker_done done = {on_converted, engine, fsck->op};
+	bool to_consumer = fsck->wanted == LOCK_CLAIM_BY_CONSUMER;
 
 	for (; fsck->slot <= fsck->seen.full_scan.slots; fsck->slot++) {
 		enum broker_answer b = fsck->seen.b[fsck->slot - 1];
@@ -402,11 +401,9 @@ convert_next(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->unanswered++;
-	if (fsck->wanted == LOCK_CLAIM_BY_CONSUMER)
-		broker_declare_holder(engine->broker, mutex_channel(engine, fsck->op),
-		    holder_of(engine, fsck).text, done);
-	else
-		broker_delete_holder(engine->broker, holder_of(engine, fsck).text, done);
+	(to_consumer ? broker_declare_holder : broker_delete_holder)(engine->broker,
+	    mutex_channel(engine, fsck->op), holder_of(engine, fsck).text,
+	    (struct broker_done){on_converted, engine, fsck->op});
 }
 
 void

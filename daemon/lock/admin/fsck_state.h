@@ -16,7 +16,7 @@ enum fsck_state {
 	FSCK_READING,    /* the directory is being read */
 	FSCK_DECLARING,  /* queues below `item` are declared or missing; `unanswered` are sent */
 	FSCK_DELETING,   /* uncounted slots: `slot` is being deleted, all above it are gone */
-	FSCK_CLEARING,   /* the durable B of `slot` is being deleted, which holds no slot */
+	FSCK_CLEARING,   /* the durable B of `slot` is being deleted, or declared again */
 	FSCK_ASKING,     /* a probe asks whether transient `slot` is held */
 	FSCK_RENEWING,   /* it is being deleted and declared: `unanswered` of these two */
 	FSCK_OPENING,    /* the gate is being deleted */
@@ -42,7 +42,7 @@ struct fsck {
 	int item; /* DECLARING: 2 * slot is its A, and the number after that its B */
 	int unanswered;
 	int window;         /* DECLARING: maximum of `unanswered` */
-	bool deleted;       /* RENEWING: the slot is gone, and its declare is owed */
+	bool deleted;       /* CLEARING, RENEWING: the queue is gone, and its declare is owed */
 	bool channel_gone;  /* an answer said so */
 	fsck_next_fn *next; /* continues after a repair or a conversion */
 	enum reason outcome;

@@ -280,7 +280,7 @@ on_guard_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan
 		return; /* answered meanwhile */
 	if (found->unknown < 0 && !full_scan_exists(found)) {
 		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
-		    BROKER_ASK_HOLDER, on_mutex_probed, listing->op);
+		    BROKER_ASK_CONSUMER, on_mutex_probed, listing->op);
 		return;
 	}
 	if (found->unknown < 0)
@@ -305,7 +305,7 @@ lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 		full_scan_start(engine, name, FULL_SCAN_SIZE, on_guard_scanned, listing->op);
 	else
 		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
-		    BROKER_ASK_HOLDER, on_mutex_probed, listing->op);
+		    BROKER_ASK_CONSUMER, on_mutex_probed, listing->op);
 }
 
 static void
