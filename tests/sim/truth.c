@@ -225,9 +225,6 @@ slot_deed(struct sim *sim, const struct done *done)
 			slot->left_at = sim->now;
 		if (deeds != NULL)
 			deeds->dropped = moment;
-		/* A holder by queue whose B was deleted, and made durable, deletes another's. */
-		if (what->method == AMQP_QUEUE_DELETE_METHOD)
-			truth_find_freed(sim, true);
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
 		check_look(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
@@ -260,6 +257,7 @@ holder_deed(struct sim *sim, const struct done *done)
 		waits->seen[done->daemon].claim_answer = done->answer;
 	switch (done->deed) {
 	case DEED_MAKE_HOLDER: /* the B of a true mutex may be at home anywhere */
+		check_make_holder(sim, done->daemon, done->id);
 		if (done->answer == BROKER_OK && sim_has(sim, TROUBLE_HOMES) &&
 		    !truth_is_held(sim, done->id.name, done->id.slot) &&
 		    dice_percent(&sim->dice, 30))
@@ -307,6 +305,7 @@ change_a(struct sim *sim, int name, int slot, bool there, int by)
 	of->a = there;
 	if (there) {
 		of->a_came = sim->truth.moment;
+		of->a_came_by = by;
 		if (by >= 0) /* and the waiters get hints */
 			sim->waits.names[name].slots[slot].freed_at = sim->now;
 	} else {
@@ -620,9 +619,8 @@ truth_put_holder(struct sim *sim, int name, int slot)
 	return true;
 }
 
-/* A daemon's lock connection that is up at both ends. */
-static bool
-is_alive(const struct sim *sim, uint64_t connection)
+bool
+truth_is_alive(const struct sim *sim, uint64_t connection)
 {
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		if (truth_hold_connection(sim, i) == connection)
@@ -640,7 +638,7 @@ truth_find_freed(struct sim *sim, bool told)
 		for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
 			struct truth_slot *of = &sim->truth.names[name].slots[slot];
 
-			if (of->owner == 0 || !of->by_consumer || !is_alive(sim, of->owner) ||
+			if (of->owner == 0 || !of->by_consumer || !truth_is_alive(sim, of->owner) ||
 			    truth_holder(sim, name, slot) == of->owner)
 				continue;
 			of->owner = 0;
