@@ -229,8 +229,9 @@ slot_deed(struct sim *sim, const struct done *done)
 		check_look(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
 			deeds->looked_at = sim->now; /* or its channel is closed now */
+		/* Or it finds another's consumer, while the broker's cancel is on its way. */
 		if (id.part == QUEUE_B && done->answer == BROKER_OK &&
-		    (!deeds->by_consumer ||
+		    (!deeds->by_consumer || slot->removed > deeds->claimed ||
 			truth_holder(sim, id.name, id.slot) == what->connection)) {
 			deeds->b_seen = moment;
 			deeds->b_read_at = sim->now;
