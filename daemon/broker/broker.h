@@ -259,17 +259,17 @@ void broker_check(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
  * Whether a claimed B is still held, by queue.declare, passive. The answer comes from B's own node.
- * - By queue: LOCKED also if B is durable and has a consumer. Then the broker layer closes the
- *   channel. A durable B that has none cannot be told from an exclusive one: OK.
+ * - By queue: LOCKED also if B is durable, and has a consumer or cannot be reached. The channel is
+ *   closed then. A durable B without a consumer cannot be told from an exclusive one: OK.
  * - By consumer: ABSENT with channel_open if B exists and nobody consumes from it.
  */
 void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way,
     const char *queue, struct broker_done done);
 /*
  * Frees a claimed B. By queue: queue.delete, answered after delete-ok; also OK if the queue does
- * not exist. LOCKED if it belongs to another connection, or has a consumer. By consumer:
- * basic.cancel, answered after cancel-ok, also OK if the consumer ended before. Not while the claim
- * is unanswered: RabbitMQ 3.10 would end the link.
+ * not exist. LOCKED as for broker_check_holder(). By consumer: basic.cancel, answered after
+ * cancel-ok, also OK if the consumer ended before. Not while the claim is unanswered: RabbitMQ 3.10
+ * would end the link.
  */
 void broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done);

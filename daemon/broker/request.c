@@ -263,7 +263,12 @@ amqp_request_refusal(enum amqp_request what, int code, const char *text)
 	switch (code) {
 	case AMQP_NOT_FOUND:
 		FAULT(UNREACHABLE_IS_ABSENT, return BROKER_ABSENT);
-		return begins(text, "NOT_FOUND - no queue '") ? BROKER_ABSENT : BROKER_UNREACHABLE;
+		if (begins(text, "NOT_FOUND - no queue '"))
+			return BROKER_ABSENT;
+		/* An exclusive queue is on the node of its connection: this one is not ours. */
+		if (what == AMQP_REQUEST_CHECK_QUEUE || what == AMQP_REQUEST_DROP)
+			return BROKER_LOCKED;
+		return BROKER_UNREACHABLE;
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_ACCESS_REFUSED:

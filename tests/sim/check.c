@@ -67,7 +67,8 @@ check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon,
 		check_fail(
 		    sim, 1, "daemon %d deleted %s, which is durable", daemon + 1, queue_text(id));
 	if (what->method == AMQP_QUEUE_DELETE_METHOD && slot->by_consumer &&
-	    slot->owner != what->connection && truth_is_alive(sim, slot->owner))
+	    slot->owner != what->connection && truth_is_alive(sim, slot->owner) &&
+	    sim->homes[sim->daemons[daemon].node].reach != MEMORY_TIMED_OUT)
 		check_fail(sim, 1, "daemon %d deleted %s, which another holds", daemon + 1,
 		    queue_text(id));
 	if (deeds == NULL)
@@ -132,10 +133,8 @@ check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
 static bool
 is_ended(const struct sim *sim, const struct belief *belief)
 {
-	const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
-	uint64_t claimed = slot->deeds[belief->daemon].claimed;
-
-	return belief->by_consumer && (slot->freed > claimed || slot->removed > claimed);
+	return belief->by_consumer &&
+	       truth_has_ended(&sim->truth.names[belief->name].slots[belief->slot], belief->daemon);
 }
 
 /*

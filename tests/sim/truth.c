@@ -225,13 +225,15 @@ slot_deed(struct sim *sim, const struct done *done)
 			slot->left_at = sim->now;
 		if (deeds != NULL)
 			deeds->dropped = moment;
+		/* A home that cannot be reached in time does not heed if-unused. */
+		if (what->method == AMQP_QUEUE_DELETE_METHOD)
+			truth_find_freed(sim, true);
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
 		check_look(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
 			deeds->looked_at = sim->now; /* or its channel is closed now */
-		/* Or it finds another's consumer, while the broker's cancel is on its way. */
 		if (id.part == QUEUE_B && done->answer == BROKER_OK &&
-		    (!deeds->by_consumer || slot->removed > deeds->claimed ||
+		    (!deeds->by_consumer || truth_has_ended(slot, done->daemon) ||
 			truth_holder(sim, id.name, id.slot) == what->connection)) {
 			deeds->b_seen = moment;
 			deeds->b_read_at = sim->now;
@@ -463,7 +465,9 @@ perform(struct sim *sim, const struct done *done)
 	const struct memory_performed *what = done->what;
 	enum queue_part part = done->id.part;
 
-	if (done->daemon >= 0 && what->method != AMQP_BASIC_GET_METHOD)
+	/* Questions about consumers are in a flush of probes, which is one method. */
+	if (done->daemon >= 0 && what->method != AMQP_BASIC_GET_METHOD &&
+	    (done->deed != DEED_CHECK || what->link != BROKER_AUXILIARY || part != QUEUE_B))
 		check_method(sim, done->daemon);
 	NOTE(sim, .text = answer_text(done->answer), .daemon = done->daemon,
 	    .n = (int64_t)what->connection, .m = (int64_t)what->channel,
@@ -658,6 +662,14 @@ truth_holder(const struct sim *sim, int name, int slot)
 
 	return owner != 0 || !sim->plan.consumers ? owner
 						  : memory_world_holder(sim->world, queue, NULL);
+}
+
+bool
+truth_has_ended(const struct truth_slot *slot, int daemon)
+{
+	uint64_t claimed = slot->deeds[daemon].claimed;
+
+	return slot->freed > claimed || slot->removed > claimed;
 }
 
 bool

@@ -140,6 +140,11 @@ uint64_t truth_hold_connection(const struct sim *sim, int daemon);
 const struct truth_deeds *truth_deeds(const struct sim *sim, int daemon, int name, int slot);
 /* Whether it is a daemon's lock connection that is up at both ends. */
 bool truth_is_alive(const struct sim *sim, uint64_t connection);
+/*
+ * By consumer: whether the broker has ended the daemon's hold, and its word is on its way. Until it
+ * comes, a question about B may find another's consumer.
+ */
+bool truth_has_ended(const struct truth_slot *slot, int daemon);
 /* Whether that channel saw that nobody holds B. */
 bool truth_was_asked(const struct truth_slot *slot, uint64_t channel);
 /* Whether somebody holds B, in either way. */

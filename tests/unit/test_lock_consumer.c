@@ -146,6 +146,27 @@ START_TEST(a_hint_of_a_converted_slot_is_of_use)
 }
 END_TEST
 
+/* Each hint costs a claim in either way. That is no reason to give up. */
+START_TEST(hints_of_a_slot_that_is_taken_are_borne)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	release(0, 1, 2, take(1, TRY)->lock);
+	lock = acquire(1, 2, 1, "db", TRY)->lock;
+	wait_for(0, 1, 3);
+	for (int i = 0; i < 40; i++) {
+		world_pass(world, 100 * MS);
+		memory_world_publish(world->memory, "db-W", "1");
+	}
+	world_pass(world, 100 * MS);
+	ck_assert(is_waiting(0, 1, 3));
+	release(1, 2, 2, lock);
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_NONE);
+}
+END_TEST
+
 /* The exclusive B of a hold was deleted and made durable, and a client elsewhere holds it now. */
 static uint64_t
 take_and_have_it_taken(void)
@@ -201,6 +222,31 @@ START_TEST(the_release_of_such_a_hold_deletes_nothing)
 	ck_assert(is_held("db-1-B"));
 	ck_assert_int_eq(world_notices(world, 1, 2, LOCK_NOTICE_LOST), 0);
 	ck_assert_int_eq(take(3, TRY)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
+/* An exclusive queue is on the node of its connection, so an unreachable B is another's. */
+START_TEST(a_hold_by_queue_ends_whose_node_is_down)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = take(1, TRY)->lock;
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	if (_i == 0) {
+		world_pass(world, HEARTBEAT / 3 + 100 * MS);
+		ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	} else {
+		lock_release(engine(0), 1, 2, lock);
+		ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	}
+	world_pass(world, SECOND);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, SECOND);
+	ck_assert(exists("db-1-B"));
 }
 END_TEST
 
@@ -457,9 +503,11 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_foreign_consumer_is_a_holder);
 	tcase_add_loop_test(tc, a_converted_slot_is_found, 0, 2);
 	tcase_add_test(tc, a_hint_of_a_converted_slot_is_of_use);
+	tcase_add_test(tc, hints_of_a_slot_that_is_taken_are_borne);
 	tcase_add_test(tc, a_hold_by_queue_ends_that_another_has_by_consumer);
 	tcase_add_test(tc, a_verify_of_such_a_hold_says_lost);
 	tcase_add_loop_test(tc, the_release_of_such_a_hold_deletes_nothing, 0, 2);
+	tcase_add_loop_test(tc, a_hold_by_queue_ends_whose_node_is_down, 0, 2);
 	tcase_add_test(tc, the_brokers_cancel_is_a_loss);
 	tcase_add_test(tc, a_cancel_that_crosses_the_release_is_no_loss);
 	tcase_add_test(tc, a_revoked_hold_keeps_its_slot);
