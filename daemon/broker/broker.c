@@ -403,7 +403,8 @@ broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way
     struct broker_done done)
 {
 	request(broker, channel,
-	    way == BROKER_BY_QUEUE ? AMQP_REQUEST_CHECK : AMQP_REQUEST_CHECK_CONSUMER, queue, done);
+	    way == BROKER_BY_QUEUE ? AMQP_REQUEST_CHECK_QUEUE : AMQP_REQUEST_CHECK_CONSUMER, queue,
+	    done);
 }
 
 void

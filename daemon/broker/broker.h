@@ -55,7 +55,10 @@ enum broker_way {
 enum broker_answer {
 	BROKER_OK,     /* declared and ours, present, or deleted */
 	BROKER_ABSENT, /* 404: no such queue; or a mandatory publish returned */
-	/* 405: another connection has this exclusive queue; 403: another channel consumes it */
+	/*
+	 * 405: another connection has this exclusive queue; 403: another channel consumes it. Also
+	 * a consumer of a queue that should be this connection's exclusive one.
+	 */
 	BROKER_LOCKED,
 	/*
 	 * 404 in other words: the node of this durable queue is down, or does not answer. The queue
@@ -263,15 +266,18 @@ void broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, 
 void broker_check(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
- * Whether a claimed B is still held, by queue.declare, passive. By a consumer: ABSENT with
- * channel_open if B exists and nobody consumes from it. The answer comes from B's own node.
+ * Whether a claimed B is still held, by queue.declare, passive. The answer comes from B's own node.
+ * - By queue: LOCKED also if B is durable, and has a consumer or cannot be reached. The channel is
+ *   closed then. A durable B without a consumer cannot be told from an exclusive one: OK.
+ * - By consumer: ABSENT with channel_open if B exists and nobody consumes from it.
  */
 void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way,
     const char *queue, struct broker_done done);
 /*
  * Frees a claimed B. By queue: queue.delete, answered after delete-ok; also OK if the queue does
- * not exist. By consumer: basic.cancel, answered after cancel-ok, also OK if the consumer ended
- * before. Not while the claim is unanswered: RabbitMQ 3.10 would end the link.
+ * not exist. LOCKED as for broker_check_holder(). By consumer: basic.cancel, answered after
+ * cancel-ok, also OK if the consumer ended before. Not while the claim is unanswered: RabbitMQ 3.10
+ * would end the link.
  */
 void broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done);

@@ -569,6 +569,33 @@ answer_done(struct amqp_channels *channels, struct channel *channel)
 	}
 }
 
+/*
+ * The "-ok" of a request says that it failed. The channel is closed as the broker closes one, so
+ * that such an answer has one form.
+ */
+static void
+channel_give_up(struct amqp_channels *channels, struct channel *channel, struct request *failed)
+{
+	struct requests left = TAILQ_HEAD_INITIALIZER(left);
+	enum broker_answer answer = failed->answer;
+	struct request *request;
+	uint64_t id = channel->id;
+
+	while ((request = TAILQ_FIRST(&channel->requests)) != NULL) {
+		request_remove(channels, channel, request);
+		TAILQ_INSERT_TAIL(&left, request, in_channel);
+	}
+	channel_forget_id(channels, channel);
+	channel_close(channels, channel);
+	while ((request = TAILQ_FIRST(&left)) != NULL) {
+		TAILQ_REMOVE(&left, request, in_channel);
+		request_answer(
+		    channels, request, request == failed ? answer : BROKER_SKIPPED, false, 0, "");
+	}
+	if (!channels->silent)
+		channels->config.closed(channels->config.ctx, id, 0, "");
+}
+
 /* False: no request awaits this. */
 static bool
 take_ok(struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
@@ -584,6 +611,10 @@ take_ok(struct amqp_channels *channels, struct channel *channel, const struct am
 	if (request_awaits(request) != 0)
 		return true;
 	request->answer = amqp_request_success(request->what, frame);
+	if (request->answer == BROKER_LOCKED) {
+		channel_give_up(channels, channel, request);
+		return true;
+	}
 	if (amqp_request_consumes(request->what))
 		channel->consumer = CONSUMER_ON;
 	else if (request->what == AMQP_REQUEST_CANCEL)

@@ -29,6 +29,7 @@ amqp_request_method(enum amqp_request what, unsigned done)
 	case AMQP_REQUEST_CLAIM:
 	case AMQP_REQUEST_CLAIM_MUTEX:
 	case AMQP_REQUEST_CHECK:
+	case AMQP_REQUEST_CHECK_QUEUE:
 	case AMQP_REQUEST_CHECK_CONSUMER:
 	case AMQP_REQUEST_DECLARE_SLOT:
 	case AMQP_REQUEST_DECLARE_MARKER:
@@ -86,8 +87,8 @@ send_declare(struct amqp_link *link, uint16_t channel, enum amqp_request what, c
 	int count = argument_count(what);
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(queue),
-	    .passive = what == AMQP_REQUEST_CHECK || what == AMQP_REQUEST_CHECK_CONSUMER ||
-		       what == AMQP_REQUEST_DELETE_HOLDER,
+	    .passive = what == AMQP_REQUEST_CHECK || what == AMQP_REQUEST_CHECK_QUEUE ||
+		       what == AMQP_REQUEST_CHECK_CONSUMER || what == AMQP_REQUEST_DELETE_HOLDER,
 	    .exclusive = what == AMQP_REQUEST_CLAIM,
 	    .durable = count > 0,
 	    .arguments = {.num_entries = count, .entries = arguments},
@@ -123,10 +124,12 @@ send_delete(struct amqp_link *link, uint16_t channel, enum amqp_request what, co
 	/* Without if-empty: a holder queue with messages must be deleted, too. */
 	amqp_queue_delete_t delete = {
 	    .queue = amqp_cstring_bytes(queue),
-	    .if_unused = what == AMQP_REQUEST_DELETE_HOLDER,
+	    /* A durable queue may have replaced the exclusive one of a claim. */
+	    .if_unused = what == AMQP_REQUEST_DELETE_HOLDER || what == AMQP_REQUEST_DROP,
 	};
 
-	FAULT(HOLDER_IN_USE_DELETED, delete.if_unused = 0);
+	FAULT_IF(HOLDER_IN_USE_DELETED, what == AMQP_REQUEST_DELETE_HOLDER, delete.if_unused = 0);
+	FAULT_IF(OTHERS_HOLDER_DELETED, what == AMQP_REQUEST_DROP, delete.if_unused = 0);
 	amqp_link_send(link, channel, AMQP_QUEUE_DELETE_METHOD, &delete);
 }
 
@@ -156,6 +159,10 @@ amqp_request_success(enum amqp_request what, const struct amqp_frame *ok)
 	FAULT(NO_CONSUMER_IGNORED, return BROKER_OK);
 	if (what == AMQP_REQUEST_CHECK_CONSUMER && declared->consumer_count == 0)
 		return BROKER_ABSENT;
+	/* An exclusive queue of a claim has no consumer: another holds this durable one. */
+	FAULT(OTHERS_CONSUMER_IGNORED, return BROKER_OK);
+	if (what == AMQP_REQUEST_CHECK_QUEUE && declared->consumer_count > 0)
+		return BROKER_LOCKED;
 	return BROKER_OK;
 }
 
@@ -231,6 +238,7 @@ precondition(enum amqp_request what, const char *text)
 	case AMQP_REQUEST_DECLARE_HOLDER:
 		return says(text, "inequivalent arg") ? BROKER_OK : BROKER_REFUSED;
 	case AMQP_REQUEST_DELETE_HOLDER:
+	case AMQP_REQUEST_DROP:
 		return BROKER_LOCKED; /* the condition was if-unused */
 	default:
 		return BROKER_REFUSED;
@@ -259,7 +267,12 @@ amqp_request_refusal(enum amqp_request what, int code, const char *text)
 	switch (code) {
 	case AMQP_NOT_FOUND:
 		FAULT(UNREACHABLE_IS_ABSENT, return BROKER_ABSENT);
-		return begins(text, "NOT_FOUND - no queue '") ? BROKER_ABSENT : BROKER_UNREACHABLE;
+		if (begins(text, "NOT_FOUND - no queue '"))
+			return BROKER_ABSENT;
+		/* An exclusive queue is on the node of its connection: this one is not ours. */
+		if (what == AMQP_REQUEST_CHECK_QUEUE || what == AMQP_REQUEST_DROP)
+			return BROKER_LOCKED;
+		return BROKER_UNREACHABLE;
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_ACCESS_REFUSED:

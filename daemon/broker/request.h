@@ -15,7 +15,8 @@ enum amqp_request {
 	AMQP_REQUEST_CONSUME,     /* an exclusive consumer of a durable queue */
 	AMQP_REQUEST_CLAIM_MUTEX, /* declares that queue before */
 	AMQP_REQUEST_CHECK,
-	AMQP_REQUEST_CHECK_CONSUMER, /* done by no consumers: ABSENT */
+	AMQP_REQUEST_CHECK_QUEUE,    /* of an exclusive queue. A consumer means LOCKED */
+	AMQP_REQUEST_CHECK_CONSUMER, /* no consumer means ABSENT */
 	AMQP_REQUEST_DROP,
 	AMQP_REQUEST_CANCEL,
 	AMQP_REQUEST_DECLARE_SLOT,

@@ -344,6 +344,12 @@ rig_consume_mutex(
 }
 
 void
+rig_check_queue(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_check_holder(broker, channel, BROKER_BY_QUEUE, queue, done);
+}
+
+void
 rig_check_consumer(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {

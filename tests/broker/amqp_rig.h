@@ -110,7 +110,7 @@ int64_t rig_now(void);
 
 /* Send a request and return its number. */
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
-rig_operation rig_claim, rig_drop;                                            /* by queue */
+rig_operation rig_claim, rig_check_queue, rig_drop;                           /* by queue */
 rig_operation rig_consume, rig_consume_mutex, rig_check_consumer, rig_cancel; /* by consumer */
 unsigned rig_ask(
     struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue);

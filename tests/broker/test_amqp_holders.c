@@ -189,6 +189,32 @@ START_TEST(test_both_ways)
 }
 END_TEST
 
+/* An exclusive B is deleted by hand and made durable. Its holder finds that when another has it. */
+START_TEST(test_made_durable)
+{
+	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
+	uint64_t mine = rig_take(one, BROKER_LOCKS), theirs;
+
+	rig_want(one, rig_claim, mine, "made-1-B", BROKER_OK);
+	rig_want(one, rig_check_queue, mine, "made-1-B", BROKER_OK);
+	rig_want(one, rig_drop, mine, "made-1-B", BROKER_OK);
+	declare(two, "made-1-B");
+	rig_want(one, rig_check_queue, mine, "made-1-B", BROKER_OK);
+	theirs = claim(two, "made-1-B");
+	rig_want(one, rig_check_queue, mine, "made-1-B", BROKER_LOCKED);
+	rig_wait(one->channels_closed == 1);
+	refused(one, rig_drop, "made-1-B", BROKER_LOCKED, 406,
+	    "PRECONDITION_FAILED - queue 'made-1-B' in vhost '/' in use");
+	rig_want(two, rig_check_consumer, theirs, "made-1-B", BROKER_OK);
+	ck_assert_uint_eq(two->cancelled, 0);
+	/* The channel that was closed here is free again at the broker. */
+	for (int i = 0; i < 3; i++)
+		rig_want(
+		    one, rig_check_queue, rig_take(one, BROKER_LOCKS), "made-1-B", BROKER_LOCKED);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
+}
+END_TEST
+
 /* A missing permission is no lock. */
 START_TEST(test_no_permission)
 {
@@ -537,6 +563,7 @@ holders_suite(void)
 	tcase_add_test(tcase, test_claim_without_a);
 	tcase_add_test(tcase, test_end_of_the_channel_frees);
 	tcase_add_test(tcase, test_both_ways);
+	tcase_add_test(tcase, test_made_durable);
 	tcase_add_test(tcase, test_no_permission);
 	tcase_add_test(tcase, test_deleted_by_hand);
 	tcase_add_test(tcase, test_cancels_cross);

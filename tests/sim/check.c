@@ -61,9 +61,16 @@ void
 check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon,
     const struct memory_performed *what, struct queue_id id)
 {
+	const struct truth_slot *slot = &sim->truth.names[id.name].slots[id.slot];
+
 	if (what->method == AMQP_QUEUE_DELETE_METHOD && deeds != NULL && deeds->by_consumer)
 		check_fail(
 		    sim, 1, "daemon %d deleted %s, which is durable", daemon + 1, queue_text(id));
+	if (what->method == AMQP_QUEUE_DELETE_METHOD && slot->by_consumer &&
+	    slot->owner != what->connection && truth_is_alive(sim, slot->owner) &&
+	    sim->homes[sim->daemons[daemon].node].reach != MEMORY_TIMED_OUT)
+		check_fail(sim, 1, "daemon %d deleted %s, which another holds", daemon + 1,
+		    queue_text(id));
 	if (deeds == NULL)
 		return; /* a link that its daemon has lost: the request was on its way */
 	if (deeds->claimed <= deeds->dropped)
@@ -127,10 +134,8 @@ check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
 static bool
 is_ended(const struct sim *sim, const struct belief *belief)
 {
-	const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
-	uint64_t claimed = slot->deeds[belief->daemon].claimed;
-
-	return belief->by_consumer && (slot->freed > claimed || slot->removed > claimed);
+	return belief->by_consumer &&
+	       truth_has_ended(&sim->truth.names[belief->name].slots[belief->slot], belief->daemon);
 }
 
 /*
@@ -344,7 +349,7 @@ check_watches(struct sim *sim)
 
 /*
  * An exclusive queue was deleted behind its holder's back, and made durable by somebody. A passive
- * declare of it is OK, and does not tell the difference.
+ * declare of it is OK, and does not tell the difference while nobody else holds it.
  */
 static bool
 is_missed(const struct sim *sim, const struct belief *belief)
@@ -352,7 +357,8 @@ is_missed(const struct sim *sim, const struct belief *belief)
 	const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
 
 	return !belief->by_consumer && slot->removed > slot->deeds[belief->daemon].claimed &&
-	       memory_world_durable(sim->world, queue_b(belief->name, belief->slot));
+	       memory_world_durable(sim->world, queue_b(belief->name, belief->slot)) &&
+	       !truth_is_held(sim, belief->name, belief->slot);
 }
 
 /* Invariants 5, 10: a peer that has just verified its lock believes the truth. */

@@ -16,6 +16,8 @@ void check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, stru
 void check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id);
 void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon,
     const struct memory_performed *what, struct queue_id id);
+/* A daemon makes a durable B, or uses the one that exists. */
+void check_make_holder(struct sim *sim, int daemon, struct queue_id id);
 /* Somebody deletes a B that is durable, or would be. */
 void check_remove_holder(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 /* The broker layer answers a daemon's claim. */

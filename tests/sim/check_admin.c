@@ -27,6 +27,22 @@ check_admin_work(struct sim *sim, const struct memory_performed *what, struct qu
 }
 
 /*
+ * Invariant 21: no slot of a semaphore made for consumers exists without its B. A slot that existed
+ * before is converted.
+ */
+void
+check_make_holder(struct sim *sim, int daemon, struct queue_id id)
+{
+	const struct truth_name *name = &sim->truth.names[id.name];
+	const struct truth_slot *slot = &name->slots[id.slot];
+
+	if (daemon >= 0 && slot->a && slot->a_came_by == daemon &&
+	    slot->a_came > name->work[daemon].locked && id.slot > name->work[daemon].found.size)
+		check_fail(
+		    sim, 21, "daemon %d made %s after its slot queue", daemon + 1, queue_text(id));
+}
+
+/*
  * A reader of the directory has all its entries unacknowledged for a moment. An entry is added or
  * removed only by the holder of the name's administration mutex. It may also have had the mutex on
  * this link until no request waited for it any more.

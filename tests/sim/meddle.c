@@ -117,26 +117,11 @@ meddle_lose_b(struct sim *sim)
 	    !truth_remove_b(sim, name, slot, false))
 		return;
 	NOTE(sim, .text = "{q} is deleted behind its holder's back", .queue = queue_b(name, slot));
-	if (dice_percent(&sim->dice, 30))
+	if (slot != 0 && sim_has(sim, TROUBLE_CONVERT) && dice_percent(&sim->dice, 50) &&
+	    truth_put_holder(sim, name, slot))
+		NOTE(sim, .text = "{q} is made durable by somebody", .queue = queue_b(name, slot));
+	else if (dice_percent(&sim->dice, 30))
 		put_foreign(sim, (struct queue_id){QUEUE_B, name, slot});
-}
-
-/*
- * An exclusive queue was deleted behind its holder's back. A passive declare does not tell it from
- * a durable queue of that name.
- */
-static bool
-is_missed(const struct sim *sim, const struct truth_slot *slot)
-{
-	for (int i = 0; i < sim->plan.daemons; i++) {
-		const struct truth_deeds *deeds = &slot->deeds[i];
-
-		if (!slot->by_consumer && slot->removed > deeds->claimed &&
-		    deeds->claimed > deeds->dropped &&
-		    deeds->connection == truth_hold_connection(sim, i))
-			return true;
-	}
-	return false;
 }
 
 /* By the rule of broker_delete_holder(). The administration of lockbroker does this in admins.c. */
@@ -146,8 +131,7 @@ meddle_convert(struct sim *sim)
 	int name = any_name(sim), slot = 1 + (int)dice_below(&sim->dice, 3);
 	const char *queue = queue_b(name, slot);
 
-	if (!sim->truth.names[name].slots[slot].a ||
-	    is_missed(sim, &sim->truth.names[name].slots[slot]))
+	if (!sim->truth.names[name].slots[slot].a)
 		return;
 	if (truth_put_holder(sim, name, slot)) {
 		NOTE(sim, .text = "{q} is made durable by somebody", .queue = queue);

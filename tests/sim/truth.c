@@ -225,7 +225,7 @@ slot_deed(struct sim *sim, const struct done *done)
 			slot->left_at = sim->now;
 		if (deeds != NULL)
 			deeds->dropped = moment;
-		/* A holder by queue whose B was deleted, and made durable, deletes another's. */
+		/* A home that cannot be reached in time does not heed if-unused. */
 		if (what->method == AMQP_QUEUE_DELETE_METHOD)
 			truth_find_freed(sim, true);
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
@@ -233,7 +233,7 @@ slot_deed(struct sim *sim, const struct done *done)
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
 			deeds->looked_at = sim->now; /* or its channel is closed now */
 		if (id.part == QUEUE_B && done->answer == BROKER_OK &&
-		    (!deeds->by_consumer ||
+		    (!deeds->by_consumer || truth_has_ended(slot, done->daemon) ||
 			truth_holder(sim, id.name, id.slot) == what->connection)) {
 			deeds->b_seen = moment;
 			deeds->b_read_at = sim->now;
@@ -260,6 +260,7 @@ holder_deed(struct sim *sim, const struct done *done)
 		waits->seen[done->daemon].claim_answer = done->answer;
 	switch (done->deed) {
 	case DEED_MAKE_HOLDER: /* the B of a true mutex may be at home anywhere */
+		check_make_holder(sim, done->daemon, done->id);
 		if (done->answer == BROKER_OK && sim_has(sim, TROUBLE_HOMES) &&
 		    !truth_is_held(sim, done->id.name, done->id.slot) &&
 		    dice_percent(&sim->dice, 30))
@@ -307,6 +308,7 @@ change_a(struct sim *sim, int name, int slot, bool there, int by)
 	of->a = there;
 	if (there) {
 		of->a_came = sim->truth.moment;
+		of->a_came_by = by;
 		if (by >= 0) /* and the waiters get hints */
 			sim->waits.names[name].slots[slot].freed_at = sim->now;
 	} else {
@@ -463,7 +465,9 @@ perform(struct sim *sim, const struct done *done)
 	const struct memory_performed *what = done->what;
 	enum queue_part part = done->id.part;
 
-	if (done->daemon >= 0 && what->method != AMQP_BASIC_GET_METHOD)
+	/* Questions about consumers are in a flush of probes, which is one method. */
+	if (done->daemon >= 0 && what->method != AMQP_BASIC_GET_METHOD &&
+	    (done->deed != DEED_CHECK || what->link != BROKER_AUXILIARY || part != QUEUE_B))
 		check_method(sim, done->daemon);
 	NOTE(sim, .text = answer_text(done->answer), .daemon = done->daemon,
 	    .n = (int64_t)what->connection, .m = (int64_t)what->channel,
@@ -617,9 +621,8 @@ truth_put_holder(struct sim *sim, int name, int slot)
 	return true;
 }
 
-/* A daemon's lock connection that is up at both ends. */
-static bool
-is_alive(const struct sim *sim, uint64_t connection)
+bool
+truth_is_alive(const struct sim *sim, uint64_t connection)
 {
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		if (truth_hold_connection(sim, i) == connection)
@@ -637,7 +640,7 @@ truth_find_freed(struct sim *sim, bool told)
 		for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
 			struct truth_slot *of = &sim->truth.names[name].slots[slot];
 
-			if (of->owner == 0 || !of->by_consumer || !is_alive(sim, of->owner) ||
+			if (of->owner == 0 || !of->by_consumer || !truth_is_alive(sim, of->owner) ||
 			    truth_holder(sim, name, slot) == of->owner)
 				continue;
 			of->owner = 0;
@@ -656,6 +659,14 @@ truth_holder(const struct sim *sim, int name, int slot)
 
 	return owner != 0 || !sim->plan.consumers ? owner
 						  : memory_world_holder(sim->world, queue, NULL);
+}
+
+bool
+truth_has_ended(const struct truth_slot *slot, int daemon)
+{
+	uint64_t claimed = slot->deeds[daemon].claimed;
+
+	return slot->freed > claimed || slot->removed > claimed;
 }
 
 bool

@@ -55,10 +55,10 @@ struct truth_slot {
 	int64_t removed_at;
 	/* Moment at which B appeared last. */
 	uint64_t b_came;
-	/* Whether A exists, since when, its last deletion, and by which daemon; -1: by none. */
+	/* Whether A exists, since when, its last deletion, and by which daemons; -1: by none. */
 	bool a;
 	uint64_t a_came, a_gone;
-	int a_gone_by;
+	int a_came_by, a_gone_by;
 	struct truth_deeds deeds[TRUTH_DAEMONS];
 };
 
@@ -137,6 +137,13 @@ bool truth_remove_b(struct sim *sim, int name, int slot, bool by_name);
 /* The daemon's lock connection, as the daemon knows it. 0: none. */
 uint64_t truth_hold_connection(const struct sim *sim, int daemon);
 const struct truth_deeds *truth_deeds(const struct sim *sim, int daemon, int name, int slot);
+/* Whether it is a daemon's lock connection that is up at both ends. */
+bool truth_is_alive(const struct sim *sim, uint64_t connection);
+/*
+ * By consumer: whether the broker has ended the daemon's hold, and its word is on its way. Until it
+ * comes, a question about B may find another's consumer.
+ */
+bool truth_has_ended(const struct truth_slot *slot, int daemon);
 /* Whether somebody holds B, in either way. */
 bool truth_is_held(const struct sim *sim, int name, int slot);
 /* The connection that holds B, in either way. 0: none. */

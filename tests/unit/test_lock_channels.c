@@ -499,6 +499,36 @@ START_TEST(starving_waiters_cost_nothing_while_others_are_served)
 }
 END_TEST
 
+/* Holds by consumer need one channel for the checks of their slot queues. */
+START_TEST(all_channels_at_once_leave_one_for_checks)
+{
+	char queue[20];
+	int granted = 0;
+
+	for (int slot = 1; slot <= CHANNELS + 5; slot++) {
+		snprintf(queue, sizeof(queue), "many-%d-B", slot);
+		ck_assert(memory_world_put_holder(world->memory, queue));
+		ck_assert(memory_world_hold(world->memory, queue));
+		snprintf(queue, sizeof(queue), "many-%d-A", slot);
+		ck_assert(memory_world_put(world->memory, queue, false));
+	}
+	/* All of them are known after that. */
+	ck_assert_int_eq(try_as(0, ADMIN, 1, 1000, "many")->reason, REASON_WOULD_BLOCK);
+	for (int slot = 1; slot <= CHANNELS + 5; slot++) {
+		snprintf(queue, sizeof(queue), "many-%d-B", slot);
+		ck_assert(memory_world_let_go(world->memory, queue));
+	}
+	for (uint64_t i = 1; i <= CHANNELS + 5; i++)
+		send_as(0, ADMIN, 1, i, "many", DURATION_FOREVER);
+	world_pass(world, 2 * SECOND);
+	for (uint64_t i = 1; i <= CHANNELS + 5; i++)
+		granted += !is_waiting(0, 1, i);
+	ck_assert_int_eq(granted, CHANNELS - 1);
+	lock_verify(engine(0), 1, 1001, now(0, 1, 1)->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 1001)->reason, REASON_NONE);
+}
+END_TEST
+
 Suite *
 suite_lock_channels(void)
 {
@@ -524,6 +554,7 @@ suite_lock_channels(void)
 	tcase_add_test(tc, a_hold_counts_until_its_channel_is_free);
 	tcase_add_test(tc, a_starving_waiter_ends_in_every_way);
 	tcase_add_test(tc, a_waiter_starving_in_an_alarm_is_served_in_it);
+	tcase_add_test(tc, all_channels_at_once_leave_one_for_checks);
 	suite_add_tcase(suite, tc);
 	tcase_add_test(costs, starving_waiters_cost_nothing_while_others_are_served);
 	suite_add_tcase(suite, costs);

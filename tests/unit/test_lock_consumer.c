@@ -129,6 +129,127 @@ START_TEST(a_converted_slot_is_found)
 }
 END_TEST
 
+/* The same while a client waits, which gets a hint. */
+START_TEST(a_hint_of_a_converted_slot_is_of_use)
+{
+	world_make(world, "db", 1);
+	release(0, 1, 2, take(1, TRY)->lock);
+	ck_assert_int_eq(acquire(1, 2, 1, "db", TRY)->slot, 1);
+	wait_for(0, 1, 3);
+	world_pass(world, 200 * MS);
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	memory_world_publish(world->memory, "db-W", "1");
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_NONE);
+	ck_assert(is_held("db-1-B"));
+}
+END_TEST
+
+/* Each hint costs a claim in either way. That is no reason to give up. */
+START_TEST(hints_of_a_slot_that_is_taken_are_borne)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	release(0, 1, 2, take(1, TRY)->lock);
+	lock = acquire(1, 2, 1, "db", TRY)->lock;
+	wait_for(0, 1, 3);
+	for (int i = 0; i < 40; i++) {
+		world_pass(world, 100 * MS);
+		memory_world_publish(world->memory, "db-W", "1");
+	}
+	world_pass(world, 100 * MS);
+	ck_assert(is_waiting(0, 1, 3));
+	release(1, 2, 2, lock);
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_NONE);
+}
+END_TEST
+
+/* The exclusive B of a hold was deleted and made durable, and a client elsewhere holds it now. */
+static uint64_t
+take_and_have_it_taken(void)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = take(1, TRY)->lock;
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	ck_assert_int_eq(acquire(1, 2, 1, "db", TRY)->slot, 1);
+	ck_assert(is_held("db-1-B"));
+	return lock;
+}
+
+START_TEST(a_hold_by_queue_ends_that_another_has_by_consumer)
+{
+	take_and_have_it_taken();
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	world_pass(world, HEARTBEAT / 3 + 100 * MS);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	ck_assert(is_held("db-1-B"));
+	ck_assert_int_eq(world_notices(world, 1, 2, LOCK_NOTICE_LOST), 0);
+	/* Its channel is free, and the number of the next one. */
+	make(2, 2);
+	ck_assert_int_eq(take(1, TRY)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_verify_of_such_a_hold_says_lost)
+{
+	uint64_t lock = take_and_have_it_taken();
+
+	lock_verify(engine(0), 1, 2, lock, 0);
+	lock_verify(engine(0), 1, 3, lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_LOST);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	ck_assert(is_held("db-1-B"));
+}
+END_TEST
+
+/* With a check on its way, too. */
+START_TEST(the_release_of_such_a_hold_deletes_nothing)
+{
+	uint64_t lock = take_and_have_it_taken();
+
+	if (_i == 1)
+		lock_verify(engine(0), 1, 3, lock, 0);
+	lock_release(engine(0), 1, 2, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	world_pass(world, SECOND);
+	ck_assert(is_held("db-1-B"));
+	ck_assert_int_eq(world_notices(world, 1, 2, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(take(3, TRY)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
+/* An exclusive queue is on the node of its connection, so an unreachable B is another's. */
+START_TEST(a_hold_by_queue_ends_whose_node_is_down)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = take(1, TRY)->lock;
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	if (_i == 0) {
+		world_pass(world, HEARTBEAT / 3 + 100 * MS);
+		ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	} else {
+		lock_release(engine(0), 1, 2, lock);
+		ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	}
+	world_pass(world, SECOND);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, SECOND);
+	ck_assert(exists("db-1-B"));
+}
+END_TEST
+
 START_TEST(the_brokers_cancel_is_a_loss)
 {
 	make(1, 1);
@@ -244,6 +365,34 @@ START_TEST(the_lease_is_that_of_the_hold)
 	ck_assert_int_eq(notices(2, LOCK_NOTICE_LOST), 1);
 	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
 	ck_assert_int_eq(take(3, 20 * SECOND)->slot, 2);
+}
+END_TEST
+
+/*
+ * A client is told of the earliest lease of its holds. When that hold is lost, it hears of the
+ * other.
+ */
+START_TEST(the_end_of_one_lease_tells_of_the_other)
+{
+	const struct lock_acquire wanted = {
+	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .timeout = TRY, .lease = true, .uid = 1000};
+	int64_t told = 0;
+
+	make(1, 2);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	for (uint64_t request = 1; request <= 2; request++) {
+		lock_acquire(engine(0), 1, request, &wanted);
+		ck_assert_int_eq(world_await(world, 0, 1, request)->reason, REASON_NONE);
+	}
+	world_pass(world, HEARTBEAT);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	while (notices(1, LOCK_NOTICE_LOST) == 0)
+		ck_assert(world_step(world, HEARTBEAT));
+	for (size_t i = 0; i < world->said_count; i++) {
+		if (world->said[i].notice && world->said[i].kind == LOCK_NOTICE_LEASE)
+			told = world->said[i].safe_until;
+	}
+	ck_assert_int_gt(told, world->now + HEARTBEAT / 2);
 }
 END_TEST
 
@@ -381,6 +530,12 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, each_slot_is_held_its_own_way);
 	tcase_add_test(tc, a_foreign_consumer_is_a_holder);
 	tcase_add_loop_test(tc, a_converted_slot_is_found, 0, 2);
+	tcase_add_test(tc, a_hint_of_a_converted_slot_is_of_use);
+	tcase_add_test(tc, hints_of_a_slot_that_is_taken_are_borne);
+	tcase_add_test(tc, a_hold_by_queue_ends_that_another_has_by_consumer);
+	tcase_add_test(tc, a_verify_of_such_a_hold_says_lost);
+	tcase_add_loop_test(tc, the_release_of_such_a_hold_deletes_nothing, 0, 2);
+	tcase_add_loop_test(tc, a_hold_by_queue_ends_whose_node_is_down, 0, 2);
 	tcase_add_test(tc, the_brokers_cancel_is_a_loss);
 	tcase_add_test(tc, a_cancel_that_crosses_the_release_is_no_loss);
 	tcase_add_test(tc, a_revoked_hold_keeps_its_slot);
@@ -388,6 +543,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);
+	tcase_add_test(tc, the_end_of_one_lease_tells_of_the_other);
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
 	tcase_add_loop_test(tc, a_slot_whose_node_is_down_is_taken, 0, 2);
 	tcase_add_loop_test(tc, is_claimed_unseen_in_an_alarm, 0, 4);

@@ -103,8 +103,8 @@ set_most(struct lock_engine *engine)
 bool
 channels_are_left(const struct lock_engine *engine)
 {
-	/* One is left for the checks of slot_check.c. */
-	size_t checks = engine->holds.aged[HOLD_LEASE_OWN] > 0;
+	/* One is left for the checks of slot_check.c. Claims count, too: many are sent at once. */
+	size_t checks = engine->holds.consumers > 0;
 
 	return hold_count_on_link(&engine->holds) + checks < engine->channels.most &&
 	       !timer_is_set(&engine->channels.again);

@@ -19,6 +19,9 @@
 #define REST_FIRST (2 * NSEC_PER_MSEC)
 #define REST_MOST (256 * NSEC_PER_MSEC)
 
+/* Claims of a slot in a row, each in the other way than the one before, at most. */
+#define TURNS_MOST 2
+
 enum claim_outcome {
 	CLAIM_LOST,      /* another connection was faster, or the broker cannot tell */
 	CLAIM_OTHERWISE, /* the slot is held in the other way, which is known now */
@@ -92,9 +95,7 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 static void
 claim_otherwise(struct lock_engine *engine, struct waiter *waiter, int slot)
 {
-	if (++waiter->races > engine->settings.max_races) {
-		registry_waiter_refuse(engine, waiter, REASON_CONTENDED, NULL);
-	} else if (waiter->direct != 0) {
+	if (waiter->direct != 0) {
 		waiter->semaphore->scan.direct = slot;
 		registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 	} else {
@@ -109,6 +110,10 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 {
 	assert(waiter->state == WAITER_CLAIMING);
 	engine_mark_dirty(engine, waiter->semaphore);
+	/* A slot that changes each time is a lost race. */
+	if (outcome == CLAIM_OTHERWISE && waiter->turns == TURNS_MOST)
+		outcome = CLAIM_LOST;
+	waiter->turns = outcome == CLAIM_OTHERWISE ? waiter->turns + 1 : 0;
 	switch (outcome) {
 	case CLAIM_OTHERWISE:
 		claim_otherwise(engine, waiter, slot);
@@ -210,12 +215,16 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX, by_queue = hold->way == BROKER_BY_QUEUE;
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
+	const struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
 	int slot = mutex ? 1 : hold->slot;
 	enum broker_way known;
+	/* The slot may be converted. No scan follows the claim for a hint, which would see that. */
+	bool by_hint = waiter != NULL && waiter->member != NULL && waiter->direct == 0;
 
 	if (semaphore == NULL || (mutex && queue_naming_mutex_is_admin(engine->settings.naming)))
 		return false;
-	if (by_queue && reply->answer == BROKER_LOCKED && !semaphore_way(semaphore, slot, &known)) {
+	if (by_queue && reply->answer == BROKER_LOCKED &&
+	    (by_hint || !semaphore_way(semaphore, slot, &known))) {
 		/* An exclusive queue, or a durable one that may be free: a claim by consumer tells. */
 		semaphore_saw_way(semaphore, slot, BROKER_BY_CONSUMER);
 		return true;

@@ -24,6 +24,12 @@ add(struct hold_table *table, uint64_t id, enum hold_state state, const char *na
 	return hold;
 }
 
+static bool
+is_consumer(const struct hold *hold)
+{
+	return hold->way != BROKER_BY_QUEUE && hold->slot > 0;
+}
+
 struct hold *
 hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, const char *name,
     enum lock_kind kind, int slot, enum broker_way way)
@@ -35,6 +41,7 @@ hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, cons
 	hold->b = *b;
 	hold->slot = slot;
 	hold->way = way;
+	table->consumers += is_consumer(hold);
 	HASH_ADD_KEYPTR(by_queue, table->by_queue, hold->b.text, strlen(hold->b.text), hold);
 	return hold;
 }
@@ -100,6 +107,7 @@ hold_free(struct hold_table *table, struct hold *hold)
 	assert(!timer_is_set(&hold->timer) && hold->share == NULL);
 	age_remove(table, hold);
 	table->count[hold->state]--;
+	table->consumers -= is_consumer(hold);
 	HASH_DELETE(by_id, table->by_id, hold);
 	HASH_DELETE(by_lock, table->by_lock, hold);
 	if (hold->state != HOLD_SLOTLESS)

@@ -139,6 +139,7 @@ enum hold_lease { HOLD_LEASE_SHARED, HOLD_LEASE_OWN };
 struct hold_table {
 	struct hold *by_id, *by_lock, *by_queue;
 	size_t count[HOLD_STATES]; /* by state */
+	size_t consumers;          /* of slots, claims included; true mutexes have no A to check */
 	/* by enum hold_lease: holds that were granted and are not dropped, the oldest `from` first */
 	struct hold_list ages[2];
 	size_t aged[2];

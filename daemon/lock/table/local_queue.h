@@ -83,6 +83,7 @@ struct waiter {
 	struct member *member; /* of wait_queue.c, from the beginning of its wait; else NULL */
 	unsigned races;        /* lost races */
 	unsigned skips;        /* claims that were not performed, because their channel died */
+	unsigned turns;        /* claims in a row whose slot is held in the other way */
 	int direct;            /* CLAIMING: the slot, if it is claimed unseen; else 0 */
 	uint64_t hold;         /* CLAIMING; else 0 */
 	struct timer deadline, rest;
