@@ -368,34 +368,6 @@ START_TEST(the_lease_is_that_of_the_hold)
 }
 END_TEST
 
-/*
- * A client is told of the earliest lease of its holds. When that hold is lost, it hears of the
- * other.
- */
-START_TEST(the_end_of_one_lease_tells_of_the_other)
-{
-	const struct lock_acquire wanted = {
-	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .timeout = TRY, .lease = true, .uid = 1000};
-	int64_t told = 0;
-
-	make(1, 2);
-	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
-	for (uint64_t request = 1; request <= 2; request++) {
-		lock_acquire(engine(0), 1, request, &wanted);
-		ck_assert_int_eq(world_await(world, 0, 1, request)->reason, REASON_NONE);
-	}
-	world_pass(world, HEARTBEAT);
-	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
-	while (notices(1, LOCK_NOTICE_LOST) == 0)
-		ck_assert(world_step(world, HEARTBEAT));
-	for (size_t i = 0; i < world->said_count; i++) {
-		if (world->said[i].notice && world->said[i].kind == LOCK_NOTICE_LEASE)
-			told = world->said[i].safe_until;
-	}
-	ck_assert_int_gt(told, world->now + HEARTBEAT / 2);
-}
-END_TEST
-
 START_TEST(silence_for_a_moment_is_suspect_and_restored)
 {
 	make(1, 1);
@@ -543,7 +515,6 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);
-	tcase_add_test(tc, the_end_of_one_lease_tells_of_the_other);
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
 	tcase_add_loop_test(tc, a_slot_whose_node_is_down_is_taken, 0, 2);
 	tcase_add_loop_test(tc, is_claimed_unseen_in_an_alarm, 0, 4);

@@ -145,15 +145,6 @@ tell_peers(struct lock_engine *engine)
 }
 
 void
-lease_tell(struct lock_engine *engine, uint64_t peer)
-{
-	struct lock_peer *entry = engine_peer_find(engine, peer);
-
-	if (entry != NULL)
-		tell_peer(engine, entry);
-}
-
-void
 lease_set_state(struct lock_engine *engine, enum lease_state state)
 {
 	enum lease_state old = engine->lease.state;
@@ -188,6 +179,8 @@ lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 void
 lease_b_answered(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
 {
+	struct lock_peer *peer;
+
 	if (hold != NULL && reply->answer == BROKER_OK)
 		hold_answered(&engine->holds, hold, reply->sent_at);
 	lease_answered(engine, reply);
@@ -195,7 +188,9 @@ lease_b_answered(struct lock_engine *engine, struct hold *hold, const struct bro
 		return;
 	if (engine_now(engine) < lease_suspect_at(engine, hold))
 		tell_holder(engine, hold, false);
-	lease_tell(engine, hold->peer);
+	peer = engine_peer_find(engine, hold->peer);
+	if (peer != NULL)
+		tell_peer(engine, peer);
 }
 
 void

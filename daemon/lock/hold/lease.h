@@ -29,8 +29,6 @@
 void lease_answered(struct lock_engine *engine, const struct broker_reply *reply);
 void lease_b_answered(
     struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply);
-/* Tells a client that asked to be told of the earliest lease of its holds, if that has moved. */
-void lease_tell(struct lock_engine *engine, uint64_t peer);
 /* The lock connection ended: the lease is NONE. `held`: there were Bs on it. */
 void lease_end(struct lock_engine *engine, bool held);
 /* The lock connection ends: until the broker notices, this daemon's Bs look like other holders. */

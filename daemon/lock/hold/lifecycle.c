@@ -466,17 +466,13 @@ lose_and_drop(struct lock_engine *engine, struct hold *hold, const char *why)
 	    .reason = REASON_LOST,
 	    .text = why};
 
-	uint64_t peer = hold->peer;
-
-	if (peer == 0) {
+	if (hold->peer == 0) {
 		lifecycle_drop(engine, hold); /* in a hand-off: it was released */
 		return;
 	}
 	engine->total.lost++;
-	engine_notice(engine, peer, &notice);
+	engine_notice(engine, hold->peer, &notice);
 	lifecycle_drop_for(engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_LOST);
-	/* Its lease may have held up the notices about the peer's other holds. */
-	lease_tell(engine, peer);
 }
 
 void
