@@ -294,6 +294,29 @@ START_TEST(is_claimed_unseen_in_an_alarm)
 }
 END_TEST
 
+/* Each of them is claimed in both ways. That is no race: the slots are busy. */
+START_TEST(many_busy_slots_are_no_races)
+{
+	char queue[16];
+
+	make(1, _i % 2 == 0 ? 20 : 0);
+	if (_i % 2 == 1)
+		world_make(world, "db", 20);
+	for (int slot = 1; slot <= 20; slot++) {
+		snprintf(queue, sizeof(queue), "db-%d-B", slot);
+		ck_assert(_i % 2 == 0 ? memory_world_hold(world->memory, queue)
+				      : memory_world_put(world->memory, queue, true));
+	}
+	settings.claim = _i < 2 ? BROKER_BY_QUEUE : BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	world_alarm(world);
+	ck_assert_int_eq(take(1, TRY)->reason, REASON_WOULD_BLOCK);
+	wait_for(0, 2, 1);
+	world_pass(world, 20 * SECOND);
+	ck_assert(is_waiting(0, 2, 1));
+}
+END_TEST
+
 START_TEST(a_slot_that_does_not_exist_is_no_lock)
 {
 	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
@@ -391,6 +414,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
 	tcase_add_loop_test(tc, a_slot_whose_node_is_down_is_taken, 0, 2);
 	tcase_add_loop_test(tc, is_claimed_unseen_in_an_alarm, 0, 4);
+	tcase_add_loop_test(tc, many_busy_slots_are_no_races, 0, 4);
 	tcase_add_test(tc, a_slot_that_does_not_exist_is_no_lock);
 	tcase_add_test(tc, a_missing_permission_is_said);
 	tcase_add_test(tc, a_mutex_is_held_as_the_setting_says);

