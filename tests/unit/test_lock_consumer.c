@@ -210,6 +210,58 @@ START_TEST(a_verify_of_a_lost_hold_says_lost)
 }
 END_TEST
 
+/* The checks of slot queues share a channel, which each missing one closes. */
+START_TEST(missing_slots_do_not_refuse_the_verifies_of_others)
+{
+	uint64_t locks[13];
+	char queue[16];
+
+	make(1, 12);
+	for (int slot = 12; slot >= 1; slot--)
+		locks[slot] = acquire(0, (uint64_t)slot, 1, "db", TRY)->lock;
+	world->deaf = 10;
+	for (int slot = 3; slot <= 12; slot++) {
+		snprintf(queue, sizeof(queue), "db-%d-A", slot);
+		ck_assert(memory_world_remove(world->memory, queue));
+	}
+	for (uint64_t peer = 1; peer <= 12; peer++)
+		lock_verify(engine(0), peer, 2, locks[peer], 0);
+	for (uint64_t peer = 1; peer <= 12; peer++) {
+		const struct said *answer = world_await(world, 0, peer, 2);
+
+		ck_assert_int_eq(
+		    answer->reason, answer->slot <= 2 ? REASON_NONE : REASON_REVOKED);
+	}
+	/* The channels of the checks were given back. */
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(
+	    memory_broker_channels_taken(world->daemon[0].broker, BROKER_LOCKS), 12);
+}
+END_TEST
+
+START_TEST(another_missing_slot_does_not_end_a_hand_off)
+{
+	uint64_t locks[3];
+
+	make(1, 2);
+	locks[1] = take(1, TRY)->lock;
+	locks[2] = take(2, TRY)->lock;
+	wait_for(1, 4, 1); /* would get the hint if the slot was freed */
+	world_pass(world, SECOND);
+	wait_for(0, 3, 1);
+	world->deaf = 1;
+	ck_assert(memory_world_remove(world->memory, "db-2-A"));
+	world_pass(world, 2 * SECOND); /* so long that the hand-off asks the broker */
+	lock_verify(engine(0), 2, 2, locks[2], 0);
+	lock_release(engine(0), 1, 2, locks[1]);
+	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_REVOKED);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(1, 4, 1));
+	ck_assert_int_eq(now(0, 3, 1)->slot, 1);
+}
+END_TEST
+
 START_TEST(the_end_of_its_channel_is_a_loss)
 {
 	make(1, 1);
@@ -409,6 +461,8 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_revoked_hold_keeps_its_slot);
 	tcase_add_test(tc, is_verified);
 	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
+	tcase_add_test(tc, missing_slots_do_not_refuse_the_verifies_of_others);
+	tcase_add_test(tc, another_missing_slot_does_not_end_a_hand_off);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);

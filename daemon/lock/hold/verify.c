@@ -244,7 +244,7 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
-static void ask_a(struct lock_engine *engine, struct verify *verify, struct hold *hold);
+static const char no_channel[] = "the broker closed every channel too soon";
 
 static void
 on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -265,23 +265,10 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 		lifecycle_revoke(engine, hold);
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
 	} else if (reply->answer == BROKER_SKIPPED && hold->way != BROKER_BY_QUEUE) {
-		ask_a(engine, verify, hold);
+		finish(engine, verify, reply, REASON_BROKER_UNAVAILABLE, no_channel);
 	} else {
 		not_seen(engine, verify, reply);
 	}
-}
-
-static const char no_channel[] = "the broker closed every channel too soon";
-
-static void
-ask_a(struct lock_engine *engine, struct verify *verify, struct hold *hold)
-{
-	if (++verify->tries > TRIES ||
-	    !slot_check_ask(engine, hold, (struct broker_done){on_a, engine, verify->id})) {
-		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
-		return;
-	}
-	verify->a_unanswered++;
 }
 
 static void
@@ -299,8 +286,12 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 	if (!verify->b_ours)
 		broker_check_holder(engine->broker, verify->channel, hold->way, hold->b.text,
 		    (struct broker_done){on_b, engine, verify->id});
-	if (!verify->a_seen)
-		ask_a(engine, verify, hold);
+	if (verify->a_seen)
+		return;
+	if (slot_check_ask(engine, hold, (struct broker_done){on_a, engine, verify->id}))
+		verify->a_unanswered++;
+	else
+		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
 }
 
 static bool
