@@ -299,6 +299,33 @@ START_TEST(the_lease_is_that_of_the_hold)
 }
 END_TEST
 
+/* Each reading of the clock takes a moment, so the lease ends between two of them in one case. */
+START_TEST(a_claim_whose_lease_ends_costs_no_other_hold)
+{
+	const struct said *answer;
+
+	settings.request_timeout = 3 * HEARTBEAT;
+	lock_engine_set(engine(0), &settings);
+	make(1, 2);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	take(1, TRY);
+	answer = take(2, TRY);
+	release(0, 2, 2, answer->lock);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	wait_for(0, 3, 1);
+	world_pass(world, 2 * HEARTBEAT - MARGIN - _i * MS);
+	ck_assert(is_waiting(0, 3, 1));
+	world->tick = MS;
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	while (world_step(world, MS))
+		;
+	world->tick = 0;
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(world_await(world, 0, 3, 1)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(silence_for_a_moment_is_suspect_and_restored)
 {
 	make(1, 1);
@@ -312,6 +339,30 @@ START_TEST(silence_for_a_moment_is_suspect_and_restored)
 	world_pass(world, HEARTBEAT);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+/* Holds whose leases begin a few ms apart. Each reading of the clock takes 1 ms. */
+START_TEST(each_hold_is_told_suspect)
+{
+	make(1, 3);
+	for (int slot = 1; slot <= 2; slot++) {
+		char queue[16];
+
+		snprintf(queue, sizeof(queue), "db-%d-B", slot);
+		ck_assert(memory_world_set_home(world->memory, queue, 1));
+	}
+	ck_assert_int_eq(take(1, TRY)->slot, 1);
+	world_pass(world, _i * MS);
+	ck_assert_int_eq(take(2, TRY)->slot, 2);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	ck_assert_int_eq(take(3, TRY)->slot, 3);
+	world_pass(world, HEARTBEAT - SECOND);
+	world->tick = MS;
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(2, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(3, LOCK_NOTICE_SUSPECT), 0);
 }
 END_TEST
 
@@ -427,6 +478,33 @@ START_TEST(a_mutex_is_held_as_the_setting_says)
 }
 END_TEST
 
+/* The daemon is late: it grants a lock after another hold became suspect, and before it knows. */
+START_TEST(a_grant_does_not_hide_a_suspect_hold)
+{
+	struct lock_acquire wanted = {
+	    .name = "mx", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .uid = 1000};
+	int64_t suspect_at;
+
+	settings.claim = BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	suspect_at = take(1, TRY)->safe_until + MARGIN - HEARTBEAT;
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	world_pass(world, HEARTBEAT - SECOND);
+	release(0, 2, 2, take_mutex(0, 2, TRY)->lock);
+	world->delay = 4 * MS;
+	world_pass(world, suspect_at - 5 * MS - world->now);
+	lock_acquire(engine(0), 3, 1, &wanted);
+	world_pass(world, 3 * MS);
+	world->now += 3 * MS;
+	timers_run(world->timers);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+}
+END_TEST
+
 START_TEST(a_mutex_is_passed_on)
 {
 	const struct said *answer;
@@ -465,13 +543,16 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, another_missing_slot_does_not_end_a_hand_off);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);
+	tcase_add_loop_test(tc, a_claim_whose_lease_ends_costs_no_other_hold, 0, 20);
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
+	tcase_add_loop_test(tc, each_hold_is_told_suspect, 0, 20);
 	tcase_add_loop_test(tc, a_slot_whose_node_is_down_is_taken, 0, 2);
 	tcase_add_loop_test(tc, is_claimed_unseen_in_an_alarm, 0, 4);
 	tcase_add_loop_test(tc, many_busy_slots_are_no_races, 0, 4);
 	tcase_add_test(tc, a_slot_that_does_not_exist_is_no_lock);
 	tcase_add_test(tc, a_missing_permission_is_said);
 	tcase_add_test(tc, a_mutex_is_held_as_the_setting_says);
+	tcase_add_test(tc, a_grant_does_not_hide_a_suspect_hold);
 	tcase_add_test(tc, a_mutex_is_passed_on);
 	suite_add_tcase(suite, tc);
 	return suite;
