@@ -210,6 +210,70 @@ START_TEST(a_verify_of_a_lost_hold_says_lost)
 }
 END_TEST
 
+/* The cancel is answered before the check of A, which goes out on another channel. */
+START_TEST(a_verify_that_a_release_overtakes_is_no_loss)
+{
+	const struct said *answer;
+
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-A", 1));
+	answer = take(1, TRY);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	lock_verify(engine(0), 1, 3, answer->lock, 0);
+	release(0, 1, 4, answer->lock);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NOT_HELD);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NOT_HELD);
+}
+END_TEST
+
+/* A is answered first. The answer about B extends the lease nevertheless. */
+START_TEST(a_verify_looks_at_b_even_if_a_is_gone)
+{
+	const struct said *answer;
+	int64_t verified;
+
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	answer = take(1, TRY);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	world_pass(world, HEARTBEAT / 2);
+	world->deaf = 1;
+	ck_assert(memory_world_remove(world->memory, "db-1-A"));
+	verified = world->now;
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, MS);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	world_pass(world, verified + HEARTBEAT - MS - world->now);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 0);
+	world_pass(world, 2 * MS);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+}
+END_TEST
+
+START_TEST(a_revoked_hold_that_is_lost_is_not_released)
+{
+	struct lock_counts counts;
+
+	make(1, 1);
+	take(1, TRY);
+	world_pass(world, SECOND); /* the watch is on */
+	ck_assert(memory_world_remove(world->memory, "db-1-A"));
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_REVOKED), 1);
+	ck_assert(memory_world_cancel(world->memory, "db-1-B"));
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	lock_get_counts(engine(0), &counts);
+	ck_assert_uint_eq(counts.lost, 1);
+	ck_assert_uint_eq(counts.released, 0);
+	ck_assert(!exists("db-1-B"));
+}
+END_TEST
+
 /* The checks of slot queues share a channel, which each missing one closes. */
 START_TEST(missing_slots_do_not_refuse_the_verifies_of_others)
 {
@@ -539,6 +603,9 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_revoked_hold_keeps_its_slot);
 	tcase_add_test(tc, is_verified);
 	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
+	tcase_add_test(tc, a_verify_that_a_release_overtakes_is_no_loss);
+	tcase_add_test(tc, a_verify_looks_at_b_even_if_a_is_gone);
+	tcase_add_test(tc, a_revoked_hold_that_is_lost_is_not_released);
 	tcase_add_test(tc, missing_slots_do_not_refuse_the_verifies_of_others);
 	tcase_add_test(tc, another_missing_slot_does_not_end_a_hand_off);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);

@@ -179,7 +179,7 @@ watch_holds(struct lock_engine *engine, int64_t now)
 		snprintf(why, sizeof(why),
 		    "the lease ran out: no answer about the slot's queue for %.1f s",
 		    duration_to_seconds(now - hold->from));
-		lifecycle_run_out(engine, hold, why);
+		lifecycle_lose(engine, hold, why);
 	}
 }
 

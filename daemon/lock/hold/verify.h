@@ -19,7 +19,7 @@
 
 #include "daemon/lock/core/engine.h"
 
-/* The hold is about to be dropped: requests that came before that are still sent. */
+/* The hold is released now: requests that came before that are still sent. */
 void verify_send(struct lock_engine *engine, struct hold *hold);
 /* The channel died, after the answers to its requests: unfinished verifies go out again. */
 void verify_channel_closed(struct lock_engine *engine, uint64_t channel);

@@ -61,7 +61,6 @@ enum hold_state {
 /* Why B is deleted. This decides about the hint (hint_send.h). */
 enum hold_drop {
 	HOLD_DROP_RELEASED,   /* the hold ended: a hint goes to the wait queue */
-	HOLD_DROP_LOST,       /* the hold was lost; B is freed nevertheless: a hint, as above */
 	HOLD_DROP_NO_SLOT,    /* A was seen gone: no hint, unless A has come back */
 	HOLD_DROP_FOR_POLLERS /* no hint: clients that poll have a turn before waiters here */
 };
@@ -101,6 +100,7 @@ struct hold {
 	uint64_t releasing;  /* COUNTING, PASSING, DROPPING: the unanswered release; 0 = none */
 	int64_t ours_since;  /* clock time of its grant, the same after a hand-off; 0: none yet */
 	enum hold_drop drop; /* DROPPING: why */
+	bool lost;           /* DROPPING: the client was told `lost`; only its consumer is left */
 	unsigned passes;     /* hand-offs in a row without a look for waiters elsewhere */
 	int others;          /* consumers elsewhere in its wait queue; 0 or less: none known */
 	int64_t others_asked,
