@@ -293,13 +293,11 @@ START_TEST(missing_slots_do_not_refuse_the_verifies_of_others)
 	for (uint64_t peer = 1; peer <= 12; peer++) {
 		const struct said *answer = world_await(world, 0, peer, 2);
 
-		ck_assert_int_eq(
-		    answer->reason, answer->slot <= 2 ? REASON_NONE : REASON_REVOKED);
+		ck_assert_int_eq(answer->reason, answer->slot <= 2 ? REASON_NONE : REASON_REVOKED);
 	}
 	/* The channels of the checks were given back. */
 	world_pass(world, SECOND);
-	ck_assert_uint_eq(
-	    memory_broker_channels_taken(world->daemon[0].broker, BROKER_LOCKS), 12);
+	ck_assert_uint_eq(memory_broker_channels_taken(world->daemon[0].broker, BROKER_LOCKS), 12);
 }
 END_TEST
 
@@ -360,6 +358,63 @@ START_TEST(the_lease_is_that_of_the_hold)
 	ck_assert_int_eq(notices(2, LOCK_NOTICE_LOST), 1);
 	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
 	ck_assert_int_eq(take(3, 20 * SECOND)->slot, 2);
+}
+END_TEST
+
+static const struct said *
+take_leased(uint64_t peer, uint64_t request, bool lease)
+{
+	struct lock_acquire wanted = {
+	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .lease = lease, .uid = 1000};
+
+	lock_acquire(engine(0), peer, request, &wanted);
+	return world_await(world, 0, peer, request);
+}
+
+/* The lease that a peer was told last; 0: none. */
+static int64_t
+lease_told(uint64_t peer)
+{
+	int64_t told = 0;
+
+	for (size_t i = 0; i < world->said_count; i++) {
+		const struct said *said = &world->said[i];
+
+		if (said->notice && said->peer == peer && said->kind == LOCK_NOTICE_LEASE)
+			told = said->safe_until;
+	}
+	return told;
+}
+
+/* Two locks of one connection. The home of the second falls silent. */
+START_TEST(a_suspect_hold_does_not_hold_up_the_others)
+{
+	int64_t until;
+
+	make(1, 2);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	take_leased(1, 1, true);
+	/* The client applies the lease to each lock of the connection. */
+	ck_assert_int_eq(take_leased(1, 2, _i == 0)->slot, 2);
+	world_pass(world, HEARTBEAT);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	until = world->now + 2 * HEARTBEAT - MARGIN;
+	while (notices(1, LOCK_NOTICE_SUSPECT) == 0) {
+		ck_assert_int_le(lease_told(1), until);
+		world_pass(world, 10 * MS);
+	}
+	ck_assert_int_gt(lease_told(1), until);
+	world_pass(world, SECOND);
+	/* The lease of the second is told at once, though that of the first is longer. */
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	until = lease_told(1);
+	world_pass(world, 10 * MS);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);
+	ck_assert_int_lt(lease_told(1), until);
+	world_pass(world, HEARTBEAT);
+	ck_assert_int_gt(lease_told(1), until);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
 }
 END_TEST
 
@@ -610,6 +665,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, another_missing_slot_does_not_end_a_hand_off);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);
+	tcase_add_loop_test(tc, a_suspect_hold_does_not_hold_up_the_others, 0, 2);
 	tcase_add_loop_test(tc, a_claim_whose_lease_ends_costs_no_other_hold, 0, 20);
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
 	tcase_add_loop_test(tc, each_hold_is_told_suspect, 0, 20);
