@@ -8,7 +8,7 @@
 #include "daemon/lock/hold/lease.h"
 #include "protocol/duration.h"
 
-/* Questions of one pass. */
+/* Questions of one pass, and one more if both kinds of leases are rounded up. */
 #define ASK_MOST 64
 
 static bool

@@ -29,8 +29,8 @@ void lifecycle_b_answered(
 /* A was answered 404: marks the hold revoked and tells the client, once (invariant 5). */
 void lifecycle_revoke(struct lock_engine *engine, struct hold *hold);
 /*
- * Gives B back: sends its delete, and again if the channel dies before the answer. A hold without a
- * slot ends at once.
+ * Gives B back. By queue: sends its delete, and again if the channel dies before the answer. By
+ * consumer: cancels the consumer, or its channel is dead. A hold without a slot ends at once.
  */
 void lifecycle_drop(struct lock_engine *engine, struct hold *hold);
 /* As lifecycle_drop(), with a reason (hold.h); only for a hold with a slot. */

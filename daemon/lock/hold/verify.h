@@ -5,8 +5,8 @@
  *	-> declare B[slot], passive	<- ours; 404: claim it again, ask again; 405: lost
  *	-> declare A[slot], passive	<- held; 404: revoked
  *
- * The first goes out on the channel of the hold, the second as slot_check.h says, both in one flush.
- * By consumer a 404 of B, and no consumer, is a lost lock.
+ * The first goes out on the channel of the hold, the second as slot_check.h says, both in one
+ * flush. By consumer a 404 of B, and no consumer, is a lost lock.
  *
  * A hold without a slot is held as long as the engine has it: no request is sent.
  *
