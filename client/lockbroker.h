@@ -284,7 +284,7 @@ enum lb_event_type {
 	LB_EVENT_DRAINING = 7, /* grace_ms: the daemon stops; release the locks until then */
 	/* text: the connection has ended. Comes after LB_EVENT_LOST of each hold */
 	LB_EVENT_CLOSED = 8,
-	LB_EVENT_SUSPECT = 9,   /* lock: the broker does not answer; held until safe_until */
+	LB_EVENT_SUSPECT = 9, /* lock: the broker does not answer about it; held until safe_until */
 	LB_EVENT_RESTORED = 10, /* lock: the broker answers again */
 	/* busy: so many removed slots are still busy; the resize or destroy waits for them */
 	LB_EVENT_HOLDERS = 11,

@@ -23,7 +23,7 @@ import select
 import socket
 import sys
 import time
-from typing import Any, Deque, Dict, Optional
+from typing import Any, Deque, Dict, Optional, Set
 
 DEFAULT_SOCKET = "/run/lockbroker/lockbroker.sock"
 
@@ -133,6 +133,7 @@ class LockBroker:
 
     def __init__(self, path: Optional[str] = None) -> None:
         self.locks: Dict[str, Lock] = {}
+        self._suspect: Set[str] = set()  # a lease does not extend these; also before granted() has made the lock
         self.notifications: Deque[Notification] = collections.deque()
         self._answers: Dict[int, Dict[str, Any]] = {}
         # Requests whose answers nobody waits for; True: a grant among them is to be released.
@@ -244,6 +245,7 @@ class LockBroker:
     def forget(self, lock_id: str) -> None:
         """The lock has ended."""
         lock = self.locks.pop(lock_id, None)
+        self._suspect.discard(lock_id)
         if lock is not None:
             lock.held = False
 
@@ -294,8 +296,13 @@ class LockBroker:
             notification = Notification(message["method"], message.get("params", {}))
             if notification.method == "lease":
                 for lock in self.locks.values():
-                    self.renew(lock, notification.params["safe_until"])
+                    if lock.id not in self._suspect:
+                        self.renew(lock, notification.params["safe_until"])
                 return
+            if notification.method == "suspect":
+                self._suspect.add(notification.params["lock"])
+            if notification.method in ("restored", "lost"):
+                self._suspect.discard(notification.params["lock"])
             if notification.method == "lost":
                 self.forget(notification.params["lock"])
             self.notifications.append(notification)

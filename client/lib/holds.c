@@ -333,8 +333,10 @@ renew_all(struct holds *holds, const struct cJSON *params)
 
 	if (!read_safe_until(params, &until))
 		return LB_BAD_ANSWER;
-	TAILQ_FOREACH (lock, &holds->locks, entry)
-		renew(lock, until);
+	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		if (!lock->suspect)
+			renew(lock, until);
+	}
 	return LB_OK;
 }
 
@@ -400,6 +402,8 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 	event.text = string_of(params, "why");
 	if (is_doubt(event.type) && (lock == NULL || ended(lock)))
 		return LB_OK;
+	if (is_doubt(event.type))
+		lock->suspect = event.type == LB_EVENT_SUSPECT;
 	if (event.type == LB_EVENT_REVOKED && lock != NULL && lock->state != LB_LOCK_HELD)
 		return LB_OK;
 	json = json_print(params);

@@ -24,6 +24,7 @@ struct lb_lock {
 	int slot;
 	int64_t waited_ms, heartbeat_ms, margin_ms;
 	int64_t safe_until; /* ms of CLOCK_BOOTTIME; HOLDS_NO_LEASE */
+	bool suspect;       /* the notification `lease` does not extend it */
 	bool lapsed;        /* lost because safe_until passed: the connection may still have it */
 	bool releasing; /* release requested: no longer protected, so the lease does not matter */
 	char *json;     /* owned */

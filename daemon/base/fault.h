@@ -58,6 +58,8 @@
 	X(SUSPECT_UNKNOWN, "a client told `restored` before it was told `suspect`")                \
 	X(KEEPALIVE_OF_ONE, "a keepalive that asks about one B only")                              \
 	X(LEASE_OF_LINK_FOR_ALL, "the connection's lease used for a queue on a silent node")       \
+	X(SUSPECT_HOLDS_UP_OTHERS, "no other hold's lease told while one is suspect")              \
+	X(SUSPECT_UNTOLD_IS_LEFT_OUT, "a lease told beyond that of a hold not told suspect")       \
 	X(HOLD_LEASE_END_NOT_TOLD, "the end of one hold's lease not told")                         \
 	X(SERVER_CANCEL_IGNORED, "the server's cancel ignored")                                    \
 	X(CONSUMER_ON_NEW_CHANNEL, "a consumer's hold moved to a new channel")                     \

@@ -122,7 +122,7 @@ void conn_send(struct conn *conn, char *line);
 void conn_push(struct conn *conn);
 /*
  * As conn_send(), for news that a newer line replaces. While the peer has unread output, only the
- * newest such line is kept. It is written after that output.
+ * newest of such lines in a row is kept. Lines that are sent later are written after it.
  */
 void conn_send_newest(struct conn *conn, char *line);
 /* Bytes of output that the kernel has not taken yet. */

@@ -134,7 +134,8 @@ count_words(char buf[24], int slots)
 static const char *
 claim_words(int claim)
 {
-	return claim == METHOD_CLAIM_BY_CONSUMER ? "consumer" : "exclusive-queue";
+	return lock_claim_word(
+	    claim == METHOD_CLAIM_BY_CONSUMER ? LOCK_CLAIM_BY_CONSUMER : LOCK_CLAIM_BY_QUEUE);
 }
 
 /* The parameters of a request besides method and name; "": none. Returns buf. */

@@ -37,18 +37,6 @@ add_count(struct cJSON *object, const char *name, int count)
 		json_add_null(object, name);
 }
 
-/* null: not known, or there are no slots. */
-static void
-add_claim(struct cJSON *object, enum lock_claim claim)
-{
-	const char *word = lock_claim_word(claim);
-
-	if (word != NULL)
-		json_add_string(object, "claim", word);
-	else
-		json_add_null(object, "claim");
-}
-
 static struct cJSON *
 new_hold(const struct result_facts *facts, const struct lock_answer *answer)
 {
@@ -218,7 +206,7 @@ result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 		json_append(findings, new_finding(&answer->findings[i]));
 	json_add(result, "findings", findings);
 	json_add_integer(result, "converted", answer->converted);
-	add_claim(result, answer->claim);
+	json_add_string(result, "claim", lock_claim_word(answer->claim));
 	json_add_integer(result, "more", (int64_t)(answer->finding_count - count));
 	return result;
 }
@@ -234,7 +222,7 @@ new_row(const struct lock_listed *row)
 	add_count(object, "slots", row->slots);
 	add_count(object, "busy", row->busy);
 	json_add_bool(object, "exists", row->exists);
-	add_claim(object, row->claim);
+	json_add_string(object, "claim", lock_claim_word(row->claim));
 	return object;
 }
 
@@ -390,7 +378,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	add_count(result, "here", why->here);
 	add_count(result, "waiting", why->waiting);
 	add_count(result, "uncounted", why->uncounted);
-	add_claim(result, why->claim);
+	json_add_string(result, "claim", lock_claim_word(why->claim));
 	add_explanation(result, facts, answer->kind, answer->explanation);
 	return result;
 }

@@ -69,6 +69,16 @@ append(struct unread *unread, struct line *line)
 	unread->length += line->len;
 }
 
+/* The newest line is in its place: none replaces it any more. */
+static void
+place_newest(struct unread *unread)
+{
+	if (unread->newest == NULL)
+		return;
+	append(unread, unread->newest);
+	unread->newest = NULL;
+}
+
 /* The first bytes were written. */
 static void
 drop(struct unread *unread, size_t written)
@@ -95,6 +105,7 @@ unread_free(struct unread *unread)
 void
 unread_put(struct unread *unread, const char *line)
 {
+	place_newest(unread);
 	append(unread, line_new(unread, line));
 }
 
@@ -138,10 +149,8 @@ unread_write(struct unread *unread, int fd)
 	ssize_t written;
 
 	for (;;) {
-		if (unread->length == 0 && unread->newest != NULL) {
-			append(unread, unread->newest);
-			unread->newest = NULL;
-		}
+		if (unread->length == 0)
+			place_newest(unread);
 		if (unread->length == 0)
 			return 0;
 		written = write_some(unread, fd);

@@ -14,7 +14,7 @@ void unread_free(struct unread *unread);
 
 /* Both copy the line. */
 void unread_put(struct unread *unread, const char *line);
-/* Written after all other lines. The next such line replaces it. */
+/* The next such line replaces it, unless another line came between them or it is being written. */
 void unread_put_newest(struct unread *unread, const char *line);
 /* Bytes to be written, without the newest line. */
 size_t unread_length(const struct unread *unread);

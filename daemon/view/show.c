@@ -232,10 +232,7 @@ result_of(struct showing *showing)
 	else
 		json_add_integer(result, "busy", (int64_t)showing->busy_count - has_mutex);
 	json_add_integer(result, "waiting", (int64_t)showing->waiting);
-	if (lock_claim_word(showing->claim) != NULL)
-		json_add_string(result, "claim", lock_claim_word(showing->claim));
-	else
-		json_add_null(result, "claim");
+	json_add_string(result, "claim", lock_claim_word(showing->claim));
 	json_add(result, "holders", array_of(&showing->holders, 0));
 	json_add(result, "waiters", array_of(&showing->waiters, showing->theirs));
 	json_add_integer(result, "more", (int64_t)showing->more);

@@ -58,10 +58,14 @@ check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		struct belief *belief = &sim->book.beliefs[i];
 
-		if (belief->daemon != daemon->number || belief->peer != peer->id || !belief->heeds)
+		/* The client extends each of its locks that it does not know to be suspect. */
+		if (belief->daemon != daemon->number || belief->peer != peer->id ||
+		    belief->slotless || belief->suspect)
+			continue;
+		check_safe_until(sim, daemon, belief->name, belief->slot, notice->safe_until);
+		if (!belief->heeds)
 			continue;
 		asked = true;
-		check_safe_until(sim, daemon, belief->name, belief->slot, notice->safe_until);
 		/* A newer time only extends the lease of a hold that has one of its own. */
 		if (!sim->plan.consumers || notice->safe_until > belief->safe_until)
 			belief->safe_until = notice->safe_until;
@@ -114,9 +118,8 @@ check_lost_in_time(struct sim *sim, const struct belief *belief)
 	if (late > 0)
 		check_fail(sim, 7, "lock %d of daemon %d outlived its lease by %.1f ms",
 		    (int)belief->lock, belief->daemon + 1, (double)late / 1e6);
-	/* A peer is told of the earliest lease of its holds, which a silent home does not extend. */
-	else if (belief->heeds && sim->now - since > HEARTBEAT / 3 &&
-		 (sim->plan.troubles & 1U << TROUBLE_HOMES) == 0)
+	/* A peer is told of the earliest lease of its holds that are not suspect. */
+	else if (belief->heeds && !belief->suspect && sim->now - since > HEARTBEAT / 3)
 		check_fail(sim, 7, "the holder of lock %d of daemon %d got no lease notice",
 		    (int)belief->lock, belief->daemon + 1);
 }

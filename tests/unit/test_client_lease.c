@@ -137,6 +137,29 @@ START_TEST(the_newest_word_counts)
 }
 END_TEST
 
+/* The lease that the daemon tells is that of the other locks. */
+START_TEST(a_suspect_lock_is_not_extended_with_the_others)
+{
+	int64_t until = ahead(LEASE);
+	struct lb_lock *first = leased(until), *second = NULL;
+
+	say_granted(2, until);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &second), LB_OK);
+	say(NOTICE("suspect", "\"lock\":\"a-1\""));
+	say_lease(until + 1000);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	event(LB_EVENT_SUSPECT);
+	ck_assert_int_eq(lb_lock_safe_until(first), until);
+	ck_assert_int_eq(lb_lock_safe_until(second), until + 1000);
+	say(NOTICE("restored", "\"lock\":\"a-1\""));
+	say_lease(until + 500);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	event(LB_EVENT_RESTORED);
+	ck_assert_int_eq(lb_lock_safe_until(first), until + 500);
+	ck_assert_int_eq(lb_lock_safe_until(second), until + 1000);
+}
+END_TEST
+
 START_TEST(the_end_of_the_lease_is_a_loss_for_good)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
@@ -542,6 +565,7 @@ lease_suite(void)
 	tcase_set_timeout(tcase, 20);
 	tcase_add_checked_fixture(tcase, up, client_rig_down);
 	tcase_add_test(tcase, the_newest_word_counts);
+	tcase_add_test(tcase, a_suspect_lock_is_not_extended_with_the_others);
 	tcase_add_test(tcase, the_end_of_the_lease_is_a_loss_for_good);
 	tcase_add_test(tcase, a_newer_word_moves_nothing_that_has_ended);
 	tcase_add_test(tcase, a_release_after_the_lease_is_sent_but_not_awaited);

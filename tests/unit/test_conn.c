@@ -281,6 +281,27 @@ START_TEST(output_that_waits_is_sent_when_there_is_room)
 }
 END_TEST
 
+/* What is sent later may contradict it: it is read in its place. */
+START_TEST(only_the_newest_of_a_run_is_sent)
+{
+	int fd = peer_new();
+	bool end;
+
+	for (const char *line = "aAbBcCd"; *line != '\0'; line++) {
+		char text[] = {*line, '\n', '\0'};
+
+		if (*line >= 'a')
+			conn_send_newest(peers_find(rig.peers, 1), mem_strdup(text));
+		else
+			conn_send(peers_find(rig.peers, 1), mem_strdup(text));
+	}
+	conn_send_newest(peers_find(rig.peers, 1), mem_strdup("e\n"));
+	passes();
+	ck_assert_str_eq(heard(fd, &end), "a\nA\nb\nB\nc\nC\ne\n");
+	close(fd);
+}
+END_TEST
+
 START_TEST(a_client_may_be_closed_by_its_own_line)
 {
 	int fd = peer_new();
@@ -346,6 +367,7 @@ conn_suite(void)
 	tcase_add_test(tcase, a_line_that_is_too_long_is_refused_once);
 	tcase_add_test(tcase, a_client_that_does_not_read_is_closed);
 	tcase_add_test(tcase, output_that_waits_is_sent_when_there_is_room);
+	tcase_add_test(tcase, only_the_newest_of_a_run_is_sent);
 	tcase_add_test(tcase, a_client_may_be_closed_by_its_own_line);
 	tcase_add_test(tcase, clients_of_a_uid_are_bounded);
 	suite_add_tcase(suite, tcase);

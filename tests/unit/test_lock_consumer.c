@@ -331,6 +331,120 @@ START_TEST(a_verify_of_a_lost_hold_says_lost)
 }
 END_TEST
 
+/* The cancel is answered before the check of A, which goes out on another channel. */
+START_TEST(a_verify_that_a_release_overtakes_is_no_loss)
+{
+	const struct said *answer;
+
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-A", 1));
+	answer = take(1, TRY);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	lock_verify(engine(0), 1, 3, answer->lock, 0);
+	release(0, 1, 4, answer->lock);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NOT_HELD);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NOT_HELD);
+}
+END_TEST
+
+/* A is answered first. The answer about B extends the lease nevertheless. */
+START_TEST(a_verify_looks_at_b_even_if_a_is_gone)
+{
+	const struct said *answer;
+	int64_t verified;
+
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	answer = take(1, TRY);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	world_pass(world, HEARTBEAT / 2);
+	world->deaf = 1;
+	ck_assert(memory_world_remove(world->memory, "db-1-A"));
+	verified = world->now;
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, MS);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	world_pass(world, verified + HEARTBEAT - MS - world->now);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 0);
+	world_pass(world, 2 * MS);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+}
+END_TEST
+
+START_TEST(a_revoked_hold_that_is_lost_is_not_released)
+{
+	struct lock_counts counts;
+
+	make(1, 1);
+	take(1, TRY);
+	world_pass(world, SECOND); /* the watch is on */
+	ck_assert(memory_world_remove(world->memory, "db-1-A"));
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_REVOKED), 1);
+	ck_assert(memory_world_cancel(world->memory, "db-1-B"));
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	lock_get_counts(engine(0), &counts);
+	ck_assert_uint_eq(counts.lost, 1);
+	ck_assert_uint_eq(counts.released, 0);
+	ck_assert(!exists("db-1-B"));
+}
+END_TEST
+
+/* The checks of slot queues share a channel, which each missing one closes. */
+START_TEST(missing_slots_do_not_refuse_the_verifies_of_others)
+{
+	uint64_t locks[13];
+	char queue[16];
+
+	make(1, 12);
+	for (int slot = 12; slot >= 1; slot--)
+		locks[slot] = acquire(0, (uint64_t)slot, 1, "db", TRY)->lock;
+	world->deaf = 10;
+	for (int slot = 3; slot <= 12; slot++) {
+		snprintf(queue, sizeof(queue), "db-%d-A", slot);
+		ck_assert(memory_world_remove(world->memory, queue));
+	}
+	for (uint64_t peer = 1; peer <= 12; peer++)
+		lock_verify(engine(0), peer, 2, locks[peer], 0);
+	for (uint64_t peer = 1; peer <= 12; peer++) {
+		const struct said *answer = world_await(world, 0, peer, 2);
+
+		ck_assert_int_eq(answer->reason, answer->slot <= 2 ? REASON_NONE : REASON_REVOKED);
+	}
+	/* The channels of the checks were given back. */
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_broker_channels_taken(world->daemon[0].broker, BROKER_LOCKS), 12);
+}
+END_TEST
+
+START_TEST(another_missing_slot_does_not_end_a_hand_off)
+{
+	uint64_t locks[3];
+
+	make(1, 2);
+	locks[1] = take(1, TRY)->lock;
+	locks[2] = take(2, TRY)->lock;
+	wait_for(1, 4, 1); /* would get the hint if the slot was freed */
+	world_pass(world, SECOND);
+	wait_for(0, 3, 1);
+	world->deaf = 1;
+	ck_assert(memory_world_remove(world->memory, "db-2-A"));
+	world_pass(world, 2 * SECOND); /* so long that the hand-off asks the broker */
+	lock_verify(engine(0), 2, 2, locks[2], 0);
+	lock_release(engine(0), 1, 2, locks[1]);
+	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_REVOKED);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(1, 4, 1));
+	ck_assert_int_eq(now(0, 3, 1)->slot, 1);
+}
+END_TEST
+
 START_TEST(the_end_of_its_channel_is_a_loss)
 {
 	make(1, 1);
@@ -368,6 +482,90 @@ START_TEST(the_lease_is_that_of_the_hold)
 }
 END_TEST
 
+static const struct said *
+take_leased(uint64_t peer, uint64_t request, bool lease)
+{
+	struct lock_acquire wanted = {
+	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .lease = lease, .uid = 1000};
+
+	lock_acquire(engine(0), peer, request, &wanted);
+	return world_await(world, 0, peer, request);
+}
+
+/* The lease that a peer was told last; 0: none. */
+static int64_t
+lease_told(uint64_t peer)
+{
+	int64_t told = 0;
+
+	for (size_t i = 0; i < world->said_count; i++) {
+		const struct said *said = &world->said[i];
+
+		if (said->notice && said->peer == peer && said->kind == LOCK_NOTICE_LEASE)
+			told = said->safe_until;
+	}
+	return told;
+}
+
+/* Two locks of one connection. The home of the second falls silent. */
+START_TEST(a_suspect_hold_does_not_hold_up_the_others)
+{
+	int64_t until;
+
+	make(1, 2);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	take_leased(1, 1, true);
+	/* The client applies the lease to each lock of the connection. */
+	ck_assert_int_eq(take_leased(1, 2, _i == 0)->slot, 2);
+	world_pass(world, HEARTBEAT);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	until = world->now + 2 * HEARTBEAT - MARGIN;
+	while (notices(1, LOCK_NOTICE_SUSPECT) == 0) {
+		ck_assert_int_le(lease_told(1), until);
+		world_pass(world, 10 * MS);
+	}
+	ck_assert_int_gt(lease_told(1), until);
+	world_pass(world, SECOND);
+	/* The lease of the second is told at once, though that of the first is longer. */
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	until = lease_told(1);
+	world_pass(world, 10 * MS);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);
+	ck_assert_int_lt(lease_told(1), until);
+	world_pass(world, HEARTBEAT);
+	ck_assert_int_gt(lease_told(1), until);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+/* Each reading of the clock takes a moment, so the lease ends between two of them in one case. */
+START_TEST(a_claim_whose_lease_ends_costs_no_other_hold)
+{
+	const struct said *answer;
+
+	settings.request_timeout = 3 * HEARTBEAT;
+	lock_engine_set(engine(0), &settings);
+	make(1, 2);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	take(1, TRY);
+	answer = take(2, TRY);
+	release(0, 2, 2, answer->lock);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	wait_for(0, 3, 1);
+	world_pass(world, 2 * HEARTBEAT - MARGIN - _i * MS);
+	ck_assert(is_waiting(0, 3, 1));
+	world->tick = MS;
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	while (world_step(world, MS))
+		;
+	world->tick = 0;
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(world_await(world, 0, 3, 1)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(silence_for_a_moment_is_suspect_and_restored)
 {
 	make(1, 1);
@@ -381,6 +579,30 @@ START_TEST(silence_for_a_moment_is_suspect_and_restored)
 	world_pass(world, HEARTBEAT);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+/* Holds whose leases begin a few ms apart. Each reading of the clock takes 1 ms. */
+START_TEST(each_hold_is_told_suspect)
+{
+	make(1, 3);
+	for (int slot = 1; slot <= 2; slot++) {
+		char queue[16];
+
+		snprintf(queue, sizeof(queue), "db-%d-B", slot);
+		ck_assert(memory_world_set_home(world->memory, queue, 1));
+	}
+	ck_assert_int_eq(take(1, TRY)->slot, 1);
+	world_pass(world, _i * MS);
+	ck_assert_int_eq(take(2, TRY)->slot, 2);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	ck_assert_int_eq(take(3, TRY)->slot, 3);
+	world_pass(world, HEARTBEAT - SECOND);
+	world->tick = MS;
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(2, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(3, LOCK_NOTICE_SUSPECT), 0);
 }
 END_TEST
 
@@ -412,6 +634,29 @@ START_TEST(is_claimed_unseen_in_an_alarm)
 	ck_assert_int_eq(take(1, TRY)->slot, 1);
 	ck_assert_int_eq(take(2, TRY)->slot, 2);
 	ck_assert_int_ne(take(3, TRY)->reason, REASON_NONE);
+}
+END_TEST
+
+/* Each of them is claimed in both ways. That is no race: the slots are busy. */
+START_TEST(many_busy_slots_are_no_races)
+{
+	char queue[16];
+
+	make(1, _i % 2 == 0 ? 20 : 0);
+	if (_i % 2 == 1)
+		world_make(world, "db", 20);
+	for (int slot = 1; slot <= 20; slot++) {
+		snprintf(queue, sizeof(queue), "db-%d-B", slot);
+		ck_assert(_i % 2 == 0 ? memory_world_hold(world->memory, queue)
+				      : memory_world_put(world->memory, queue, true));
+	}
+	settings.claim = _i < 2 ? BROKER_BY_QUEUE : BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	world_alarm(world);
+	ck_assert_int_eq(take(1, TRY)->reason, REASON_WOULD_BLOCK);
+	wait_for(0, 2, 1);
+	world_pass(world, 20 * SECOND);
+	ck_assert(is_waiting(0, 2, 1));
 }
 END_TEST
 
@@ -473,6 +718,33 @@ START_TEST(a_mutex_is_held_as_the_setting_says)
 }
 END_TEST
 
+/* The daemon is late: it grants a lock after another hold became suspect, and before it knows. */
+START_TEST(a_grant_does_not_hide_a_suspect_hold)
+{
+	struct lock_acquire wanted = {
+	    .name = "mx", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .uid = 1000};
+	int64_t suspect_at;
+
+	settings.claim = BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	suspect_at = take(1, TRY)->safe_until + MARGIN - HEARTBEAT;
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	world_pass(world, HEARTBEAT - SECOND);
+	release(0, 2, 2, take_mutex(0, 2, TRY)->lock);
+	world->delay = 4 * MS;
+	world_pass(world, suspect_at - 5 * MS - world->now);
+	lock_acquire(engine(0), 3, 1, &wanted);
+	world_pass(world, 3 * MS);
+	world->now += 3 * MS;
+	timers_run(world->timers);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+}
+END_TEST
+
 START_TEST(a_mutex_is_passed_on)
 {
 	const struct said *answer;
@@ -513,14 +785,24 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_revoked_hold_keeps_its_slot);
 	tcase_add_test(tc, is_verified);
 	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
+	tcase_add_test(tc, a_verify_that_a_release_overtakes_is_no_loss);
+	tcase_add_test(tc, a_verify_looks_at_b_even_if_a_is_gone);
+	tcase_add_test(tc, a_revoked_hold_that_is_lost_is_not_released);
+	tcase_add_test(tc, missing_slots_do_not_refuse_the_verifies_of_others);
+	tcase_add_test(tc, another_missing_slot_does_not_end_a_hand_off);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);
+	tcase_add_loop_test(tc, a_suspect_hold_does_not_hold_up_the_others, 0, 2);
+	tcase_add_loop_test(tc, a_claim_whose_lease_ends_costs_no_other_hold, 0, 20);
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
+	tcase_add_loop_test(tc, each_hold_is_told_suspect, 0, 20);
 	tcase_add_loop_test(tc, a_slot_whose_node_is_down_is_taken, 0, 2);
 	tcase_add_loop_test(tc, is_claimed_unseen_in_an_alarm, 0, 4);
+	tcase_add_loop_test(tc, many_busy_slots_are_no_races, 0, 4);
 	tcase_add_test(tc, a_slot_that_does_not_exist_is_no_lock);
 	tcase_add_test(tc, a_missing_permission_is_said);
 	tcase_add_test(tc, a_mutex_is_held_as_the_setting_says);
+	tcase_add_test(tc, a_grant_does_not_hide_a_suspect_hold);
 	tcase_add_test(tc, a_mutex_is_passed_on);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -67,6 +67,24 @@ class Library(unittest.TestCase):
             self.assertTrue(lock.held)
         self.assertFalse(lock.held)
 
+    def test_a_suspect_lock_is_not_extended_with_the_others(self):
+        request = self.one.request("acquire", name="db", timeout=0)
+        second = self.one.acquire("db", timeout=0)
+        suspect = self.one._answers[request]["result"]["lock"]
+
+        def told(method, **params):
+            self.one._take({"jsonrpc": "2.0", "method": method, "params": params})
+
+        # Told before the lock is taken up.
+        told("suspect", lock=suspect)
+        first = self.one.granted(request)
+        until, later = first.safe_until, second.safe_until + 10
+        told("lease", safe_until=later)
+        self.assertEqual((first.safe_until, second.safe_until), (until, later))
+        told("restored", lock=suspect)
+        told("lease", safe_until=later - 1)
+        self.assertEqual((first.safe_until, second.safe_until), (later - 1, later))
+
     def test_errors_are_exceptions(self):
         self.one.acquire("db", timeout=0)
         self.one.acquire("db", timeout=0)

@@ -62,7 +62,7 @@ TAILQ_HEAD(slot_questions, slot_question);
 /* Of slot_check.c. */
 struct slot_checks {
 	uint64_t channel;                /* of the lock connection, for new questions; 0: none */
-	unsigned given_up;               /* channels on which an answer is overdue */
+	unsigned others;                 /* further channels, which take no new questions */
 	struct slot_questions questions; /* owned; unanswered, in order of sending */
 };
 

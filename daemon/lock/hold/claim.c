@@ -91,7 +91,7 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 		scan->direct = engine->settings.slots_most + 1;
 }
 
-/* The same slot once more, the other way. */
+/* The same slot once more, the other way. That is no race: learn_way() lets it happen rarely. */
 static void
 claim_otherwise(struct lock_engine *engine, struct waiter *waiter, int slot)
 {
@@ -186,6 +186,7 @@ static void
 win(struct lock_engine *engine, struct hold *hold)
 {
 	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
+	int slot = hold->slot;
 
 	timers_cancel(engine->timers, &hold->timer);
 	if (waiter == NULL) {
@@ -196,14 +197,11 @@ win(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	assert(waiter->state == WAITER_CLAIMING);
-	if (lease_is_good(engine, NULL) && !lease_is_good(engine, hold)) {
-		/* The answer took so long that B's own lease is over. */
-		lifecycle_drop(engine, hold);
-		go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
-		return;
-	}
 	engine_mark_dirty(engine, waiter->semaphore);
-	grant_claimed(engine, waiter, hold);
+	if (!grant_claimed(engine, waiter, hold)) {
+		lifecycle_drop(engine, hold);
+		go_on(engine, waiter, slot, CLAIM_LATE, NULL);
+	}
 }
 
 /*

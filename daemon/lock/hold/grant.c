@@ -40,19 +40,19 @@ tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	registry_waiter_end(engine, waiter, &answer);
 }
 
-void
+bool
 grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
 	bool good = lease_is_good(engine, hold);
 
 	FAULT(GRANT_BY_TIMER, good = true);
+	/* The broker may have freed B since. */
+	if (!good && lease_is_good(engine, NULL))
+		return false;
 	if (!good) {
-		/*
-		 * The broker may have freed B since. The end of the connection makes the waiter
-		 * NEW.
-		 */
+		/* The end of the connection makes the waiter NEW. */
 		keepalive_run_out(engine);
-		return;
+		return true;
 	}
 	hold->acquire = 0;
 	hold->asked = 0;
@@ -64,6 +64,7 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 	watch_start(engine, hold);
 	waiter->hold = 0;
 	tell_granted(engine, waiter, hold);
+	return true;
 }
 
 bool

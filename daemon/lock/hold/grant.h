@@ -15,10 +15,11 @@ extern const char grant_peer_is_full[];
  */
 bool grant_has_room(struct lock_engine *engine, struct waiter *waiter);
 /*
- * Grants the claimed slot: this daemon has B, and A was seen after it. If the lease is over, the
- * lock connection is closed instead, and the waiter waits on.
+ * Grants the claimed slot: this daemon has B, and A was seen after it. If the lease of the
+ * connection is over, the lock connection is closed instead, and the waiter waits on. False: only
+ * the lease of the hold is over, because the answers came late. The caller drops it.
  */
-void grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold);
+bool grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold);
 /*
  * Hands the hold, which has no peer now, to the waiter. False: the waiter's peer may have no more
  * holds; the waiter is refused and freed.

@@ -129,7 +129,6 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 	FAULT(NOBODY_TOLD, return;);
 	switch (hold->drop) {
 	case HOLD_DROP_RELEASED:
-	case HOLD_DROP_LOST:
 		tell_wait_queue(engine, hold->name, mutex, slot);
 		break;
 	case HOLD_DROP_NO_SLOT:

@@ -1,6 +1,6 @@
 /*
- * The hints that this daemon sends. After a slot's B is known to be free, it sends one hint to the name's
- * wait queue (broker.h). A daemon that gets a hint claims the slot, and the claim decides
+ * The hints that this daemon sends. After a slot's B is known to be free, it sends one hint to the
+ * name's wait queue (broker.h). A daemon that gets a hint claims the slot, and the claim decides
  * (invariant 15).
  *
  * The daemon then withholds the slot for hint_grace, because its own newcomers would always be

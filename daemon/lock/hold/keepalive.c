@@ -8,7 +8,7 @@
 #include "daemon/lock/hold/lease.h"
 #include "protocol/duration.h"
 
-/* Questions of one pass. */
+/* Questions of one pass, and one more if both kinds of leases are rounded up. */
 #define ASK_MOST 64
 
 static bool
@@ -133,21 +133,29 @@ keepalive_due(void *ctx, uint64_t id)
 
 /* ---- the end ---- */
 
+/* The next moment of a hold with a lease of its own. */
+static int64_t
+next_moment(const struct lock_engine *engine, const struct hold *hold, int64_t now)
+{
+	int64_t suspect_at = lease_suspect_at(engine, hold);
+
+	return now < suspect_at ? suspect_at : lease_until(engine, hold);
+}
+
+/* Holds have been told what is due by `now`. */
 static void
-schedule_watch(struct lock_engine *engine)
+schedule_watch(struct lock_engine *engine, int64_t now)
 {
 	int64_t when = engine->lease.state == LEASE_GOOD ? lease_suspect_at(engine, NULL)
 							 : lease_until(engine, NULL);
 	const struct hold *hold;
 
 	TAILQ_FOREACH (hold, &engine->holds.ages[HOLD_LEASE_OWN], of_ages) {
-		int64_t suspect_at = lease_suspect_at(engine, hold);
-		bool suspect = engine_now(engine) >= suspect_at;
-		int64_t next = suspect ? lease_until(engine, hold) : suspect_at;
+		int64_t next = next_moment(engine, hold, now);
 
 		if (next < when)
 			when = next;
-		if (!suspect)
+		if (now < lease_suspect_at(engine, hold))
 			break; /* those behind it are younger */
 	}
 	timers_set(engine->timers, &engine->lease.watch, when);
@@ -155,39 +163,42 @@ schedule_watch(struct lock_engine *engine)
 
 /* The leases of single holds. */
 static void
-watch_holds(struct lock_engine *engine)
+watch_holds(struct lock_engine *engine, int64_t now)
 {
 	struct hold *hold, *next;
 	char why[96];
 
 	TAILQ_FOREACH_SAFE (hold, &engine->holds.ages[HOLD_LEASE_OWN], of_ages, next) {
-		if (engine_now(engine) < lease_suspect_at(engine, hold))
+		if (now < lease_suspect_at(engine, hold))
 			return;
-		if (lease_is_good(engine, hold)) {
+		if (now < lease_until(engine, hold)) {
 			lease_suspect(engine, hold);
 			continue;
 		}
 		FAULT(HOLD_LEASE_END_NOT_TOLD, continue);
 		snprintf(why, sizeof(why),
 		    "the lease ran out: no answer about the slot's queue for %.1f s",
-		    duration_to_seconds(engine_now(engine) - hold->from));
-		lifecycle_run_out(engine, hold, why);
+		    duration_to_seconds(now - hold->from));
+		lifecycle_lose(engine, hold, why);
 	}
 }
 
 void
 keepalive_check(struct lock_engine *engine)
 {
+	int64_t now;
+
 	if (!lease_is_good(engine, NULL)) {
 		FAULT(LEASE_END_NOT_TOLD, return;);
 		keepalive_run_out(engine);
 		return;
 	}
-	if (engine->lease.state == LEASE_GOOD &&
-	    engine_now(engine) >= lease_suspect_at(engine, NULL))
+	/* Read once: no moment may pass between what is told and what is scheduled. */
+	now = engine_now(engine);
+	if (engine->lease.state == LEASE_GOOD && now >= lease_suspect_at(engine, NULL))
 		lease_set_state(engine, LEASE_SUSPECT);
-	watch_holds(engine);
-	schedule_watch(engine);
+	watch_holds(engine, now);
+	schedule_watch(engine, now);
 }
 
 static void
@@ -238,8 +249,13 @@ keepalive_start(struct lock_engine *engine)
 void
 keepalive_granted(struct lock_engine *engine, struct hold *hold)
 {
+	int64_t now = engine_now(engine);
+
 	assert(engine->lease.state != LEASE_NONE && hold->aged);
+	if (!timer_is_set(&engine->lease.watch))
+		schedule_watch(engine, now);
 	/* The claim of a young hold may have been sent before the newest question about another. */
-	if (!timer_is_set(&engine->lease.watch) || hold_lease(hold) == HOLD_LEASE_OWN)
-		schedule_watch(engine);
+	else if (hold_lease(hold) == HOLD_LEASE_OWN &&
+		 next_moment(engine, hold, now) < engine->lease.watch.when)
+		timers_set(engine->timers, &engine->lease.watch, next_moment(engine, hold, now));
 }

@@ -2,7 +2,7 @@
  * The requests that extend the lease, and the timer that ends it.
  *
  * Every heartbeat/3 the daemon asks about each held B, by a passive declare on the channel of the
- * hold. The questions are spread over that time, the oldest B first, at most 64 at once. A second
+ * hold. The questions are spread over that time, the oldest B first, about 64 at once. A second
  * timer wakes at the moments that lease.h draws. Timers only wake: each use of a hold compares a
  * fresh clock with its lease. If the lease of the connection is over, all holds are lost
  * (keepalive_run_out()). If only that of one hold is over, this hold is lost.
@@ -22,8 +22,9 @@ void keepalive_start(struct lock_engine *engine);
 /* The hold was granted: starts the second timer, or sets it earlier. */
 void keepalive_granted(struct lock_engine *engine, struct hold *hold);
 /*
- * The lease of the connection is over: each granted hold with a slot is lost now. The lock connection is closed and
- * made anew, and the event of its end follows, which ends all claims and deletes in flight.
+ * The lease of the connection is over: each granted hold with a slot is lost now. The lock
+ * connection is closed and made anew, and the event of its end follows, which ends all claims and
+ * drops in flight.
  */
 void keepalive_run_out(struct lock_engine *engine);
 /* Ends what the leases that are over by a fresh clock say: of the connection, or of single holds. */

@@ -67,7 +67,10 @@ static const unsigned changes[] = {
     [LEASE_SUSPECT] = 1U << LEASE_GOOD | 1U << LEASE_NONE,
 };
 
-/* Holders that came while the lease was suspect were not told so. They get no `restored` either. */
+/*
+ * Holders that came while the lease was suspect were not told so. They get no `restored` either.
+ * After `restored` the lease is told again, as the client has not heard of it meanwhile.
+ */
 static void
 tell_holder(struct lock_engine *engine, struct hold *hold, bool suspect)
 {
@@ -84,13 +87,9 @@ tell_holder(struct lock_engine *engine, struct hold *hold, bool suspect)
 	if (hold->suspect == suspect)
 		return;
 	hold->suspect = suspect;
+	if (!suspect)
+		engine_peer_find(engine, hold->peer)->lease_told = 0;
 	engine_notice(engine, hold->peer, &notice);
-}
-
-void
-lease_suspect(struct lock_engine *engine, struct hold *hold)
-{
-	tell_holder(engine, hold, true);
 }
 
 static void
@@ -103,8 +102,8 @@ tell_holders(struct lock_engine *engine, bool suspect)
 }
 
 /*
- * A peer is told of the earliest lease of its holds that want to know, once for all of them. Not
- * each of many answers is told.
+ * A peer that wants to know is told of the earliest lease of its holds, once for all of them but
+ * those that it knows to be suspect. Not each of many answers is told.
  */
 static void
 tell_peer(struct lock_engine *engine, struct lock_peer *peer)
@@ -112,21 +111,38 @@ tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE};
 	const struct hold *hold, *oldest = NULL;
 	int64_t least = peer->lease_told + lease_heartbeat(engine) / 3;
+	bool wanted = false;
 
 	FAULT(LEASE_OF_OLDER_ANSWER, least = INT64_MIN);
 	TAILQ_FOREACH (hold, &peer->holds, of_peer) {
-		if (!hold->wants_lease)
+		bool suspect = hold->suspect;
+
+		FAULT(SUSPECT_HOLDS_UP_OTHERS, suspect = false);
+		FAULT(SUSPECT_UNTOLD_IS_LEFT_OUT,
+		    suspect = engine_now(engine) >= lease_suspect_at(engine, hold));
+		if (suspect || hold->state == HOLD_SLOTLESS)
 			continue;
+		wanted |= hold->wants_lease;
 		if (from_of(engine, hold) < least)
 			return;
 		if (oldest == NULL || from_of(engine, hold) < from_of(engine, oldest))
 			oldest = hold;
 	}
-	if (oldest == NULL || !lease_is_good(engine, oldest))
+	if (!wanted || !lease_is_good(engine, oldest))
 		return;
 	peer->lease_told = from_of(engine, oldest);
 	notice.safe_until = lease_until(engine, oldest);
 	engine_notice(engine, peer->id, &notice);
+}
+
+void
+lease_suspect(struct lock_engine *engine, struct hold *hold)
+{
+	bool known = hold->suspect;
+
+	tell_holder(engine, hold, true);
+	if (hold->suspect && !known)
+		tell_peer(engine, engine_peer_find(engine, hold->peer));
 }
 
 /*

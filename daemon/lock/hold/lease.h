@@ -34,8 +34,8 @@ void lease_end(struct lock_engine *engine, bool held);
 /* The lock connection ends: until the broker notices, this daemon's Bs look like other holders. */
 void lease_recover(struct lock_engine *engine);
 /*
- * Clock time at which a hold is lost if no more answers come. hold NULL: all holds. INT64_MIN: there
- * is no lease.
+ * Clock time at which a hold is lost if no more answers come. hold NULL: all holds. INT64_MIN:
+ * there is no lease.
  */
 int64_t lease_until(const struct lock_engine *engine, const struct hold *hold);
 /* ns, as negotiated. */

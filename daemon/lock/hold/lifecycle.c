@@ -27,7 +27,6 @@ static void send_reclaim(struct lock_engine *engine, struct hold *hold);
 static void drop_timer_fired(struct lock_engine *engine, struct hold *hold);
 static void vanish(struct lock_engine *engine, struct hold *hold);
 static void lose(struct lock_engine *engine, struct hold *hold, const char *why);
-static void lose_and_drop(struct lock_engine *engine, struct hold *hold, const char *why);
 
 static void
 timer_fired(void *ctx, uint64_t id)
@@ -122,7 +121,7 @@ lifecycle_b_answered(
 		else if (hold->way == BROKER_BY_QUEUE)
 			vanish(engine, hold);
 		else
-			lose_and_drop(engine, hold, "the broker says that nobody holds the slot");
+			lifecycle_lose(engine, hold, "the broker says that nobody holds the slot");
 		break;
 	case BROKER_LOCKED:
 		FAULT(RECHECK_405_IGNORED, break);
@@ -287,7 +286,7 @@ static void
 freed(struct lock_engine *engine, struct hold *hold)
 {
 	end_drop(engine, hold);
-	engine->total.released += hold->drop != HOLD_DROP_LOST;
+	engine->total.released += !hold->lost;
 	hint_freed(engine, hold);
 	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 	registry_hold_end(engine, hold, true);
@@ -430,6 +429,22 @@ lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
 
 /* ---- the end: lost ---- */
 
+/* The client is told before a waiter of this daemon gets the slot (invariant 4). */
+static void
+tell_lost(struct lock_engine *engine, const struct hold *hold, const char *why)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
+	    .lock = hold->lock,
+	    .name = hold->name,
+	    .slot = hold->slot,
+	    .reason = REASON_LOST,
+	    .text = why};
+
+	engine->total.lost++;
+	if (hold->peer != 0)
+		engine_notice(engine, hold->peer, &notice);
+}
+
 /*
  * Ends the hold without a delete of B, because B belongs to another connection or is gone with its
  * connection. Tells the client, or answers the release that waited for delete-ok.
@@ -437,42 +452,20 @@ lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
 static void
 lose(struct lock_engine *engine, struct hold *hold, const char *why)
 {
-	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
-	    .lock = hold->lock,
-	    .name = hold->name,
-	    .slot = hold->slot,
-	    .reason = REASON_LOST,
-	    .text = why};
-
-	/* The client is told before a waiter of this daemon gets the slot (invariant 4). */
-	engine->total.lost++;
-	if (hold->peer != 0)
-		engine_notice(engine, hold->peer, &notice);
+	tell_lost(engine, hold, why);
 	answer_release(engine, hold->releasing, hold, REASON_LOST, why);
 	registry_hold_end(engine, hold, false);
 }
 
-/*
- * By consumer: the hold is lost, and its consumer is dropped if it still exists. The slot stays
- * reserved until then.
- */
-static void
-lose_and_drop(struct lock_engine *engine, struct hold *hold, const char *why)
+/* In a hand-off it was released, and is not lost. */
+void
+lifecycle_lose(struct lock_engine *engine, struct hold *hold, const char *why)
 {
-	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
-	    .lock = hold->lock,
-	    .name = hold->name,
-	    .slot = hold->slot,
-	    .reason = REASON_LOST,
-	    .text = why};
-
-	if (hold->peer == 0) {
-		lifecycle_drop(engine, hold); /* in a hand-off: it was released */
-		return;
+	if (hold->peer != 0) {
+		tell_lost(engine, hold, why);
+		hold->lost = true;
 	}
-	engine->total.lost++;
-	engine_notice(engine, hold->peer, &notice);
-	lifecycle_drop_for(engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_LOST);
+	lifecycle_drop(engine, hold);
 }
 
 void
@@ -480,15 +473,9 @@ lifecycle_cancelled(struct lock_engine *engine, struct hold *hold)
 {
 	FAULT(SERVER_CANCEL_IGNORED, return;);
 	if (hold->state != HOLD_DROPPING)
-		lose_and_drop(engine, hold,
+		lifecycle_lose(engine, hold,
 		    "the broker ended the hold: the holder queue was deleted, or its node went "
 		    "down");
-}
-
-void
-lifecycle_run_out(struct lock_engine *engine, struct hold *hold, const char *why)
-{
-	lose_and_drop(engine, hold, why);
 }
 
 void
@@ -558,7 +545,7 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 	case HOLD_COUNTING:
 	case HOLD_PASSING:
 		if (hold->way != BROKER_BY_QUEUE)
-			lose_and_drop(engine, hold, "the broker closed the channel of the hold");
+			lifecycle_lose(engine, hold, "the broker closed the channel of the hold");
 		FAULT_IF(CHANNEL_DEATH_IS_LOSS, hold->state == HOLD_HELD, lose(engine, hold, ""));
 		break;
 	case HOLD_CLAIMING:

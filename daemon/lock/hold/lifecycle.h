@@ -29,16 +29,19 @@ void lifecycle_b_answered(
 /* A was answered 404: marks the hold revoked and tells the client, once (invariant 5). */
 void lifecycle_revoke(struct lock_engine *engine, struct hold *hold);
 /*
- * Gives B back: sends its delete, and again if the channel dies before the answer. A hold without a
- * slot ends at once.
+ * Gives B back. By queue: sends its delete, and again if the channel dies before the answer. By
+ * consumer: cancels the consumer, or its channel is dead. A hold without a slot ends at once.
  */
 void lifecycle_drop(struct lock_engine *engine, struct hold *hold);
 /* As lifecycle_drop(), with a reason (hold.h); only for a hold with a slot. */
 void lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
 /* The broker ended the consumer of a hold that is not CHECKING: see broker.h. */
 void lifecycle_cancelled(struct lock_engine *engine, struct hold *hold);
-/* The lease of this hold alone is over: it is lost now. */
-void lifecycle_run_out(struct lock_engine *engine, struct hold *hold, const char *why);
+/*
+ * By consumer: the hold is lost now, and its consumer is dropped if it still exists. The slot stays
+ * reserved until then.
+ */
+void lifecycle_lose(struct lock_engine *engine, struct hold *hold, const char *why);
 /* The channel died, after the answers to its requests: unperformed requests go out on a new one. */
 void lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel);
 /*

@@ -10,7 +10,8 @@
 
 /*
  * Asks whether the A of the hold exists. The answer extends the lease before `done` gets it. By
- * consumer the caller may ask again at once on BROKER_SKIPPED. False: no channel is free now.
+ * consumer BROKER_SKIPPED means that no channel was free after another A was missing. False: no
+ * channel is free now.
  */
 bool slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done done);
 /* Frees all at the engine's end. */

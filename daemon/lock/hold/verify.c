@@ -16,7 +16,8 @@
 enum verify_state {
 	VERIFY_NEXT,  /* another flight is out; this one answers requests that come meanwhile */
 	VERIFY_ASKED, /* it is sent, B on `channel` */
-	VERIFY_AGAIN  /* `channel` is closing: it is sent again on the next */
+	VERIFY_AGAIN, /* `channel` is closing: it is sent again on the next */
+	VERIFY_OVER   /* its requests are answered; the answer about B is still to come */
 };
 
 /* One flight. It answers requests that came before it was sent. */
@@ -26,9 +27,12 @@ struct verify {
 	uint64_t hold, lock;
 	uint64_t channel;
 	unsigned tries;
+	bool released; /* its hold was released meanwhile, so the end of the hold is no loss */
+	bool b_asked;  /* B is not answered yet */
 	bool b_ours;
 	bool a_seen;           /* also of a true mutex, which has none */
 	unsigned a_unanswered; /* checks of A; only the answer to the last one counts */
+	uint64_t before;       /* the flight that this one follows; it may be gone; 0 = none */
 	uint64_t next;         /* the flight that follows when this one is over; 0 = none */
 	uint64_t *ops;         /* owned; the requests; deadlines may have answered some of them */
 	size_t count, room;
@@ -134,7 +138,10 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	}
 	for (size_t i = 0; i < verify->count; i++)
 		engine_op_end(engine, verify->ops[i], &answer);
-	verify_free(engine, verify);
+	if (verify->b_asked)
+		verify_set_state(verify, VERIFY_OVER);
+	else
+		verify_free(engine, verify);
 	if (next != NULL && next->state == VERIFY_NEXT)
 		follow(engine, next, reply);
 }
@@ -148,11 +155,16 @@ is_revoked(const struct hold *hold)
 	return hold->revoked;
 }
 
-/* By consumer: it was lost, and is being dropped. */
 static bool
-is_lost(const struct hold *hold)
+is_over(const struct hold *hold)
 {
-	return hold == NULL || (hold->state == HOLD_DROPPING && hold->drop == HOLD_DROP_LOST);
+	return hold == NULL || hold->lost;
+}
+
+static void
+finish_over(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+{
+	finish(engine, verify, reply, verify->released ? REASON_NOT_HELD : REASON_LOST, NULL);
 }
 
 /* B and A exist: the lock is held if its lease is not over. */
@@ -163,8 +175,8 @@ finish_held(struct lock_engine *engine, struct verify *verify, struct hold *hold
 	bool good = lease_is_good(engine, hold);
 
 	FAULT(VERIFY_BY_TIMER, good = true);
-	if (is_lost(hold)) {
-		finish(engine, verify, reply, REASON_LOST, NULL);
+	if (is_over(hold)) {
+		finish_over(engine, verify, reply);
 	} else if (!good) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		keepalive_check(engine);
@@ -181,7 +193,7 @@ static void
 ask_again(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
 	if (hold_find(&engine->holds, verify->hold) == NULL)
-		finish(engine, verify, reply, REASON_LOST, NULL);
+		finish_over(engine, verify, reply);
 	else
 		verify_set_state(verify, VERIFY_AGAIN);
 }
@@ -229,14 +241,22 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	    engine, verify == NULL ? NULL : hold_find(&engine->holds, verify->hold), reply);
 	if (verify == NULL)
 		return;
+	verify->b_asked = false;
+	if (verify->state == VERIFY_OVER) {
+		verify_free(engine, verify);
+		return;
+	}
 	hold = hold_find(&engine->holds, verify->hold);
 	if (reply->answer == BROKER_OK) {
 		verify->b_ours = true;
 		FAULT(VERIFY_B_ONLY, verify->a_seen = true);
 		finish_seen(engine, verify, reply);
-	} else if (is_lost(hold) || reply->answer == BROKER_LOCKED ||
-		   (reply->answer == BROKER_ABSENT && hold->way != BROKER_BY_QUEUE)) {
+	} else if (reply->answer == BROKER_LOCKED ||
+		   (reply->answer == BROKER_ABSENT && hold != NULL &&
+		       hold->way != BROKER_BY_QUEUE)) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
+	} else if (is_over(hold)) {
+		finish_over(engine, verify, reply);
 	} else if (reply->answer == BROKER_ABSENT) {
 		ask_again(engine, verify, reply);
 	} else {
@@ -244,7 +264,7 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
-static void ask_a(struct lock_engine *engine, struct verify *verify, struct hold *hold);
+static const char no_channel[] = "the broker closed every channel too soon";
 
 static void
 on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -259,29 +279,16 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (reply->answer == BROKER_OK) {
 		verify->a_seen = true;
 		finish_seen(engine, verify, reply);
-	} else if (is_lost(hold)) {
-		finish(engine, verify, reply, REASON_LOST, NULL);
+	} else if (is_over(hold)) {
+		finish_over(engine, verify, reply);
 	} else if (reply->answer == BROKER_ABSENT) {
 		lifecycle_revoke(engine, hold);
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
 	} else if (reply->answer == BROKER_SKIPPED && hold->way != BROKER_BY_QUEUE) {
-		ask_a(engine, verify, hold);
+		finish(engine, verify, reply, REASON_BROKER_UNAVAILABLE, no_channel);
 	} else {
 		not_seen(engine, verify, reply);
 	}
-}
-
-static const char no_channel[] = "the broker closed every channel too soon";
-
-static void
-ask_a(struct lock_engine *engine, struct verify *verify, struct hold *hold)
-{
-	if (++verify->tries > TRIES ||
-	    !slot_check_ask(engine, hold, (struct broker_done){on_a, engine, verify->id})) {
-		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
-		return;
-	}
-	verify->a_unanswered++;
 }
 
 static void
@@ -296,11 +303,16 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 		return;
 	}
 	FAULT(VERIFY_A_ONLY, verify->b_ours = !verify->a_seen);
-	if (!verify->b_ours)
+	verify->b_asked = !verify->b_ours;
+	if (verify->b_asked)
 		broker_check_holder(engine->broker, verify->channel, hold->way, hold->b.text,
 		    (struct broker_done){on_b, engine, verify->id});
-	if (!verify->a_seen)
-		ask_a(engine, verify, hold);
+	if (verify->a_seen)
+		return;
+	if (slot_check_ask(engine, hold, (struct broker_done){on_a, engine, verify->id}))
+		verify->a_unanswered++;
+	else
+		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
 }
 
 static bool
@@ -316,8 +328,8 @@ go(struct lock_engine *engine, struct verify *verify)
 {
 	struct hold *hold = hold_find(&engine->holds, verify->hold);
 
-	if (is_lost(hold))
-		finish(engine, verify, NULL, REASON_LOST, NULL);
+	if (is_over(hold))
+		finish_over(engine, verify, NULL);
 	else if (!is_granted(hold) || hold->lock != verify->lock)
 		finish(engine, verify, NULL, REASON_NOT_HELD, NULL);
 	else if (is_revoked(hold))
@@ -370,19 +382,24 @@ lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_
 	FAULT(VERIFY_JOINS_FLIGHT, joins = before != NULL);
 	verify = joins ? before : verify_new(engine, hold);
 	verify_add(engine, verify, engine_op_new(engine, peer, request)->id);
-	if (before == NULL)
+	if (before == NULL) {
 		go(engine, verify);
-	else if (before != verify)
+	} else if (before != verify) {
 		before->next = verify->id;
+		verify->before = before->id;
+	}
 }
 
 void
 verify_send(struct lock_engine *engine, struct hold *hold)
 {
-	struct verify *verify = verify_find(engine, hold->verify);
+	struct verify *newest = verify_find(engine, hold->verify);
 
-	if (verify != NULL && verify->state == VERIFY_NEXT)
-		go(engine, verify);
+	for (struct verify *verify = newest; verify != NULL;
+	     verify = verify_find(engine, verify->before))
+		verify->released = true;
+	if (newest != NULL && newest->state == VERIFY_NEXT)
+		go(engine, newest);
 }
 
 void

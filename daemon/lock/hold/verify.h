@@ -5,8 +5,8 @@
  *	-> declare B[slot], passive	<- ours; 404: claim it again, ask again; 405: lost
  *	-> declare A[slot], passive	<- held; 404: revoked
  *
- * The first goes out on the channel of the hold, the second as slot_check.h says, both in one flush.
- * By consumer a 404 of B, and no consumer, is a lost lock.
+ * The first goes out on the channel of the hold, the second as slot_check.h says, both in one
+ * flush. By consumer a 404 of B, and no consumer, is a lost lock.
  *
  * A hold without a slot is held as long as the engine has it: no request is sent.
  *
@@ -19,7 +19,7 @@
 
 #include "daemon/lock/core/engine.h"
 
-/* The hold is about to be dropped: requests that came before that are still sent. */
+/* The hold is released now: requests that came before that are still sent. */
 void verify_send(struct lock_engine *engine, struct hold *hold);
 /* The channel died, after the answers to its requests: unfinished verifies go out again. */
 void verify_channel_closed(struct lock_engine *engine, uint64_t channel);

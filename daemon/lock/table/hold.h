@@ -1,8 +1,8 @@
 /*
- * Holds: each slot that this daemon has, may have, or gives back. A hold exists from before its B's
- * declare is sent until its B is *known* to be gone. The proof is delete-ok, 404 or 405 on the
- * claim, or the death of the lock connection. As long as a hold exists its B is reserved, and the
- * daemon does not claim it again.
+ * Holds: each slot that this daemon has, may have, or gives back. A hold exists from before its
+ * claim is sent until its B is *known* to be free. The proof is a refused claim (403, 404, 405),
+ * delete-ok or cancel-ok, or the death of the lock connection. By consumer, it is also the end of
+ * the channel. As long as a hold exists its B is reserved, and the daemon does not claim it again.
  *
  * This is invariant 1. RabbitMQ lets a connection declare its own exclusive queue again, so only
  * this table arbitrates between the clients of one daemon. An exclusive consumer is refused to a
@@ -11,7 +11,7 @@
  *	          claim ok            A seen                 release, peer gone
  *	CLAIMING ---------> CHECKING --------> HELD ----------------------------> DROPPING ---> gone
  *	   |                   |               |  ^                                  ^    delete-ok
- *	   | 405,              | A is gone,    |  | claimed again                    |
+ *	   | 403, 405,         | A is gone,    |  | claimed again                    |
  *	   v connection died   | or no waiter  v  |                                  |
  *	  gone                 | is left    RECLAIMING --- 405: lost --> gone         |
  *	                       +-----------------------------------------------------+
@@ -47,21 +47,20 @@
 #include "daemon/lock/table/share.h"
 
 enum hold_state {
-	HOLD_CLAIMING,   /* B's declare is unsent or not answered; no client was told */
+	HOLD_CLAIMING,   /* B's claim is unsent or not answered; no client was told */
 	HOLD_CHECKING,   /* B is this daemon's, A not seen since; no client was told */
 	HOLD_HELD,       /* B is this daemon's, A was seen after it, the client was told */
 	HOLD_RECLAIMING, /* as HELD, but B was gone and is declared again */
 	HOLD_COUNTING, /* in hand-off, without a peer: the broker counts other daemons' consumers */
 	HOLD_PASSING,  /* in hand-off, without a peer: A is checked (of a true mutex B) */
-	HOLD_DROPPING, /* B's delete is unsent or not answered; no peer, still reserved */
+	HOLD_DROPPING, /* B's drop is unsent or not answered; no peer, still reserved */
 	HOLD_SLOTLESS  /* the client was told; no B, channel, watch or lease */
 };
 #define HOLD_STATES (HOLD_SLOTLESS + 1)
 
-/* Why B is deleted. This decides about the hint (hint_send.h). */
+/* Why B is dropped. This decides about the hint (hint_send.h). */
 enum hold_drop {
 	HOLD_DROP_RELEASED,   /* the hold ended: a hint goes to the wait queue */
-	HOLD_DROP_LOST,       /* the hold was lost; B is freed nevertheless: a hint, as above */
 	HOLD_DROP_NO_SLOT,    /* A was seen gone: no hint, unless A has come back */
 	HOLD_DROP_FOR_POLLERS /* no hint: clients that poll have a turn before waiters here */
 };
@@ -101,6 +100,7 @@ struct hold {
 	uint64_t releasing;  /* COUNTING, PASSING, DROPPING: the unanswered release; 0 = none */
 	int64_t ours_since;  /* clock time of its grant, the same after a hand-off; 0: none yet */
 	enum hold_drop drop; /* DROPPING: why */
+	bool lost;           /* DROPPING: the client was told `lost`; only its consumer is left */
 	unsigned passes;     /* hand-offs in a row without a look for waiters elsewhere */
 	int others;          /* consumers elsewhere in its wait queue; 0 or less: none known */
 	int64_t others_asked,

@@ -154,7 +154,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_LOCKED:
 	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
-	case BROKER_SKIPPED: /* the channel died: B is deleted on the next one */
+	case BROKER_SKIPPED: /* by queue the channel died: B is deleted on the next one */
 		lifecycle_drop(engine, hold);
 		break;
 	case BROKER_UNKNOWN: /* the end of the connection has an event of its own */
