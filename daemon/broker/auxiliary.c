@@ -1,7 +1,6 @@
 #include "daemon/broker/auxiliary.h"
 
 #include "daemon/broker/count.h"
-#include "daemon/broker/deletion.h"
 #include "daemon/broker/directory.h"
 #include "daemon/broker/hint.h"
 #include "daemon/broker/mailbox.h"
@@ -51,7 +50,6 @@ amqp_auxiliary_init(struct amqp_auxiliary *auxiliary, const struct amqp_auxiliar
 	auxiliary->watches = amqp_watches_new(&watches);
 	auxiliary->wait_queues = amqp_wait_queues_new(&wait_queues);
 	auxiliary->hints = amqp_hints_new(&hints);
-	auxiliary->deletions = amqp_deletions_new(config->channels);
 	auxiliary->mailbox = amqp_mailbox_new(&mailbox);
 }
 
@@ -64,7 +62,6 @@ amqp_auxiliary_done(struct amqp_auxiliary *auxiliary)
 	amqp_wait_queues_free(auxiliary->wait_queues);
 	amqp_hints_free(auxiliary->hints);
 	amqp_counters_free(auxiliary->counters);
-	amqp_deletions_free(auxiliary->deletions);
 	amqp_mailbox_free(auxiliary->mailbox);
 }
 

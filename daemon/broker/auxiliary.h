@@ -1,7 +1,7 @@
 /*
  * The modules that use the auxiliary connection with channels of their own: probes, the directory,
- * watches, wait queues, hints, counts, deletions and daemon messages. This list owns them, and
- * passes on that the link is up, ended or blocked. It knows nothing of their work.
+ * watches, wait queues, hints, counts and daemon messages. This list owns them, and passes on that
+ * the link is up, ended or blocked. It knows nothing of their work.
  */
 #ifndef BROKER_AUXILIARY_H
 #define BROKER_AUXILIARY_H
@@ -13,7 +13,6 @@
 #include "daemon/broker/channel.h"
 
 struct amqp_counters;
-struct amqp_deletions;
 struct amqp_directory;
 struct amqp_hints;
 struct amqp_mailbox;
@@ -28,7 +27,6 @@ struct amqp_auxiliary {
 	struct amqp_wait_queues *wait_queues;
 	struct amqp_hints *hints;
 	struct amqp_counters *counters;
-	struct amqp_deletions *deletions;
 	struct amqp_mailbox *mailbox;
 };
 

@@ -9,7 +9,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/count.h"
-#include "daemon/broker/deletion.h"
 #include "daemon/broker/directory.h"
 #include "daemon/broker/hint.h"
 #include "daemon/broker/reconnector.h"
@@ -447,12 +446,11 @@ broker_delete_slot(
 }
 
 void
-broker_delete_holder(struct broker *broker, const char *queue, struct broker_done done)
+broker_delete_holder(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	if (broker->stopped)
-		return;
-	amqp_deletions_ask(broker->over.deletions, queue, done);
-	need_auxiliary(broker);
+	assert(channel & 1);
+	request(broker, channel, AMQP_REQUEST_DELETE_HOLDER, queue, done);
 }
 
 void

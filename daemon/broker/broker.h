@@ -291,13 +291,15 @@ void broker_declare_holder(
 void broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
- * Deletes a durable B that nobody holds, on a channel of its own of the auxiliary connection. The
- * delete has if-unused. In a partition, the other side would still delete a B that has a consumer.
- * So the same channel first asks for the consumers of B, by a passive declare, and B is deleted
- * only if the answer is 0.
- * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE, REFUSED, UNKNOWN.
+ * Deletes a durable B that nobody holds: queue.declare, passive, and queue.delete with if-unused, in
+ * one flush. In a partition, the other side would delete a B that has a consumer, in spite of
+ * if-unused. It does not if a passive declare stands in front: that is answered by B's own node, and
+ * is refused if that node cannot be reached. The refusal closes the channel, so that the delete is
+ * not performed. No time passes between the two.
+ * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE.
  */
-void broker_delete_holder(struct broker *broker, const char *queue, struct broker_done done);
+void broker_delete_holder(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
 /*
  * The directory: a durable classic queue with one persistent message for each name, as AMQP cannot

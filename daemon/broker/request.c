@@ -15,8 +15,12 @@
 amqp_method_number_t
 amqp_request_method(enum amqp_request what, unsigned done)
 {
+	FAULT_IF(HOLDER_NOT_ASKED_FOR, what == AMQP_REQUEST_DELETE_HOLDER, done++);
 	if (what == AMQP_REQUEST_CLAIM_MUTEX && done > 0) {
 		what = AMQP_REQUEST_CONSUME;
+		done--;
+	} else if (what == AMQP_REQUEST_DELETE_HOLDER && done > 0) {
+		what = AMQP_REQUEST_DELETE_SLOT;
 		done--;
 	}
 	if (done > 0)
@@ -29,6 +33,7 @@ amqp_request_method(enum amqp_request what, unsigned done)
 	case AMQP_REQUEST_DECLARE_SLOT:
 	case AMQP_REQUEST_DECLARE_MARKER:
 	case AMQP_REQUEST_DECLARE_HOLDER:
+	case AMQP_REQUEST_DELETE_HOLDER:
 		return AMQP_QUEUE_DECLARE_METHOD;
 	case AMQP_REQUEST_CONSUME:
 		return AMQP_BASIC_CONSUME_METHOD;
@@ -36,7 +41,6 @@ amqp_request_method(enum amqp_request what, unsigned done)
 		return AMQP_BASIC_CANCEL_METHOD;
 	case AMQP_REQUEST_DROP:
 	case AMQP_REQUEST_DELETE_SLOT:
-	case AMQP_REQUEST_DELETE_UNUSED:
 		return AMQP_QUEUE_DELETE_METHOD;
 	}
 	return 0;
@@ -82,7 +86,8 @@ send_declare(struct amqp_link *link, uint16_t channel, enum amqp_request what, c
 	int count = argument_count(what);
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(queue),
-	    .passive = what == AMQP_REQUEST_CHECK || what == AMQP_REQUEST_CHECK_CONSUMER,
+	    .passive = what == AMQP_REQUEST_CHECK || what == AMQP_REQUEST_CHECK_CONSUMER ||
+		       what == AMQP_REQUEST_DELETE_HOLDER,
 	    .exclusive = what == AMQP_REQUEST_CLAIM,
 	    .durable = count > 0,
 	    .arguments = {.num_entries = count, .entries = arguments},
@@ -118,7 +123,7 @@ send_delete(struct amqp_link *link, uint16_t channel, enum amqp_request what, co
 	/* Without if-empty: a holder queue with messages must be deleted, too. */
 	amqp_queue_delete_t delete = {
 	    .queue = amqp_cstring_bytes(queue),
-	    .if_unused = what == AMQP_REQUEST_DELETE_UNUSED,
+	    .if_unused = what == AMQP_REQUEST_DELETE_HOLDER,
 	};
 
 	FAULT(HOLDER_IN_USE_DELETED, delete.if_unused = 0);
@@ -225,7 +230,7 @@ precondition(enum amqp_request what, const char *text)
 	case AMQP_REQUEST_DECLARE_MARKER:
 	case AMQP_REQUEST_DECLARE_HOLDER:
 		return says(text, "inequivalent arg") ? BROKER_OK : BROKER_REFUSED;
-	case AMQP_REQUEST_DELETE_UNUSED:
+	case AMQP_REQUEST_DELETE_HOLDER:
 		return BROKER_LOCKED; /* the condition was if-unused */
 	default:
 		return BROKER_REFUSED;

@@ -22,7 +22,7 @@ enum amqp_request {
 	AMQP_REQUEST_DECLARE_MARKER,
 	AMQP_REQUEST_DECLARE_HOLDER,
 	AMQP_REQUEST_DELETE_SLOT,
-	AMQP_REQUEST_DELETE_UNUSED
+	AMQP_REQUEST_DELETE_HOLDER /* asks its home in front: a passive declare */
 };
 
 /* Whether the request places the consumer of its channel. */

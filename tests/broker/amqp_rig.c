@@ -356,14 +356,6 @@ rig_cancel(struct broker *broker, uint64_t channel, const char *queue, struct br
 	broker_drop(broker, channel, BROKER_BY_CONSUMER, queue, done);
 }
 
-void
-rig_delete_holder(
-    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
-{
-	(void)channel;
-	broker_delete_holder(broker, queue, done);
-}
-
 unsigned
 rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue)
 {

@@ -112,7 +112,6 @@ int64_t rig_now(void);
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
 rig_operation rig_claim, rig_drop;                                            /* by queue */
 rig_operation rig_consume, rig_consume_mutex, rig_check_consumer, rig_cancel; /* by consumer */
-rig_operation rig_delete_holder;                                              /* channel: ignored */
 unsigned rig_ask(
     struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue);
 uint64_t rig_take(struct rig_broker *rig, enum broker_link link);

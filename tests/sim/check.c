@@ -80,18 +80,19 @@ check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon,
 }
 
 /*
- * In a partition the other side deletes a B that has a consumer. A durable B is deleted only if the
- * same channel was just told that nobody holds it, and if the delete says if-unused.
+ * In a partition the other side deletes a B that has a consumer. A durable B is deleted only if its
+ * home answered the same channel at that moment, and if the delete says if-unused.
  */
 void
 check_remove_holder(struct sim *sim, const struct memory_performed *what, struct queue_id id)
 {
 	const amqp_queue_delete_t *delete = what->fields;
+	const struct truth_slot *slot = &sim->truth.names[id.name].slots[id.slot];
 
 	if (!delete->if_unused)
 		check_fail(sim, 1, "%s was deleted without if-unused", queue_text(id));
-	else if (!truth_was_asked(&sim->truth.names[id.name].slots[id.slot], what->channel))
-		check_fail(sim, 1, "%s was deleted, and its holder not asked for", queue_text(id));
+	else if (slot->asked != what->channel || slot->asked_at != sim->now)
+		check_fail(sim, 1, "%s was deleted, and its home not asked", queue_text(id));
 }
 
 /* A daemon is told of its claim what the broker said, or that nothing is known of it. */

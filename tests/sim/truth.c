@@ -266,10 +266,10 @@ holder_deed(struct sim *sim, const struct done *done)
 			memory_world_set_home(sim->world, done->what->queue, HOME);
 		break;
 	case DEED_CHECK:
-		if (done->answer == BROKER_OK &&
-		    !truth_is_held(sim, done->id.name, done->id.slot) &&
-		    !truth_was_asked(slot, done->what->channel))
-			slot->asked[slot->last_asked++ % TRUTH_ASKED] = done->what->channel;
+		if (done->answer == BROKER_OK) {
+			slot->asked = done->what->channel;
+			slot->asked_at = sim->now;
+		}
 		break;
 	case DEED_REMOVE_HOLDER:
 		check_remove_holder(sim, done->what, done->id);
@@ -659,16 +659,6 @@ truth_holder(const struct sim *sim, int name, int slot)
 
 	return owner != 0 || !sim->plan.consumers ? owner
 						  : memory_world_holder(sim->world, queue, NULL);
-}
-
-bool
-truth_was_asked(const struct truth_slot *slot, uint64_t channel)
-{
-	for (int i = 0; i < TRUTH_ASKED; i++) {
-		if (slot->asked[i] == channel)
-			return true;
-	}
-	return false;
 }
 
 bool

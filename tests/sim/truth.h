@@ -13,7 +13,6 @@
 #include "tests/sim/queues.h"
 
 #define TRUTH_DAEMONS 4
-#define TRUTH_ASKED 8
 
 /* Requests of a daemon's present lock connection on one slot. Moments; 0: never. */
 struct truth_deeds {
@@ -43,9 +42,9 @@ struct truth_slot {
 	/* The moment at which B's home gave up the holder's node, which was silent. */
 	uint64_t parted;
 	int64_t left_at; /* time: a daemon that knew A to be gone last dropped B */
-	/* The last channels on which a daemon saw that nobody holds B. 0: none. */
-	uint64_t asked[TRUTH_ASKED];
-	unsigned last_asked;
+	/* The channel on which B's home was last asked about it, and when. 0: none. */
+	uint64_t asked;
+	int64_t asked_at;
 	/* Moment of B's last removal by no daemon. */
 	uint64_t removed;
 	/* B's owner before the server's bug removed it. The engine must notice that. */
@@ -138,8 +137,6 @@ bool truth_remove_b(struct sim *sim, int name, int slot, bool by_name);
 /* The daemon's lock connection, as the daemon knows it. 0: none. */
 uint64_t truth_hold_connection(const struct sim *sim, int daemon);
 const struct truth_deeds *truth_deeds(const struct sim *sim, int daemon, int name, int slot);
-/* Whether that channel saw that nobody holds B. */
-bool truth_was_asked(const struct truth_slot *slot, uint64_t channel);
 /* Whether somebody holds B, in either way. */
 bool truth_is_held(const struct sim *sim, int name, int slot);
 /* The connection that holds B, in either way. 0: none. */

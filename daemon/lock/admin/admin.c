@@ -427,6 +427,8 @@ on_holder_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return; /* as in on_answer() */
 	broker_get_info(engine->broker, &info);
 	admin->unanswered--;
+	if (!reply->channel_open)
+		mutex_channel_gone(engine, admin->op);
 	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN) {
 		if (info.auxiliary != BROKER_UP)
 			return; /* the mutex is gone, too: MUTEX_LOST comes */
@@ -558,7 +560,7 @@ step_on(struct lock_engine *engine, struct admin *admin)
 
 	if (admin->holder_due > 0) {
 		admin->unanswered++;
-		broker_delete_holder(engine->broker,
+		broker_delete_holder(engine->broker, mutex_channel(engine, admin->op),
 		    queue_name_b(naming, admin->name, admin->holder_due).text,
 		    (struct broker_done){on_holder_deleted, engine, admin->op});
 		return true;

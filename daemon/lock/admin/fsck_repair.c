@@ -31,17 +31,6 @@ holder_of(const struct lock_engine *engine, const struct fsck *fsck)
 	return queue_name_b(engine->settings.naming, fsck->name, fsck->slot);
 }
 
-/* Answers about B come from a channel that is not the mutex's. False: as fsck_take_reply(). */
-static bool
-take_holder_reply(const struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
-    const struct broker_reply *reply)
-{
-	if (fsck == NULL || fsck->state != state)
-		return false;
-	fsck->unanswered--;
-	return !fsck_link_has_died(engine, reply->answer);
-}
-
 /* ---- the directory ---- */
 
 static void
@@ -274,7 +263,7 @@ on_cleared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
 
-	if (!take_holder_reply(engine, fsck, FSCK_CLEARING, reply))
+	if (!fsck_take_reply(engine, fsck, FSCK_CLEARING, reply))
 		return;
 	if (reply->answer == BROKER_REFUSED) {
 		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
@@ -303,8 +292,8 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
 	if (fsck->state != FSCK_CLEARING)
 		fsck_set_state(fsck, FSCK_CLEARING);
 	fsck->unanswered++;
-	broker_delete_holder(engine->broker, holder_of(engine, fsck).text,
-	    (struct broker_done){on_cleared, engine, fsck->op});
+	broker_delete_holder(engine->broker, mutex_channel(engine, fsck->op),
+	    holder_of(engine, fsck).text, (struct broker_done){on_cleared, engine, fsck->op});
 }
 
 /*
@@ -313,8 +302,8 @@ clear_next(struct lock_engine *engine, struct fsck *fsck)
  *
  * - An exclusive queue, which one connection holds. Our declare and a consume get 405.
  * - A durable queue with an exclusive consumer, which holds the slot. A claim of either way gets
- *   405 or 403. Our delete is refused: it has if-unused, and it is sent only after B's own node has
- *   said that there is no consumer (broker_delete_holder()). So a partition cannot hide one.
+ *   405 or 403. Our delete is refused: it has if-unused, and B's own node performs it
+ *   (broker_delete_holder()). So a partition cannot hide a consumer.
  * - Nothing, or a durable queue without a consumer. Nobody holds the slot. If a claim and our
  *   request come together, the broker performs one of them first. The other one then finds one of
  *   the cases above. A claim by consumer that finds no B gets 404, and claims by queue.
@@ -350,8 +339,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	bool to_consumer = fsck != NULL && fsck->wanted == LOCK_CLAIM_BY_CONSUMER;
 	struct semaphore *semaphore;
 
-	if (!(to_consumer ? fsck_take_reply(engine, fsck, FSCK_CONVERTING, reply)
-			  : take_holder_reply(engine, fsck, FSCK_CONVERTING, reply)))
+	if (!fsck_take_reply(engine, fsck, FSCK_CONVERTING, reply))
 		return;
 	switch (reply->answer) {
 	case BROKER_OK:
@@ -386,7 +374,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 convert_next(struct lock_engine *engine, struct fsck *fsck)
 {
-	struct broker_done done = {on_converted, engine, fsck->op};
+	bool to_consumer = fsck->wanted == LOCK_CLAIM_BY_CONSUMER;
 
 	for (; fsck->slot <= fsck->seen.full_scan.slots; fsck->slot++) {
 		enum broker_answer b = fsck->seen.b[fsck->slot - 1];
@@ -402,11 +390,9 @@ convert_next(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->unanswered++;
-	if (fsck->wanted == LOCK_CLAIM_BY_CONSUMER)
-		broker_declare_holder(engine->broker, mutex_channel(engine, fsck->op),
-		    holder_of(engine, fsck).text, done);
-	else
-		broker_delete_holder(engine->broker, holder_of(engine, fsck).text, done);
+	(to_consumer ? broker_declare_holder : broker_delete_holder)(engine->broker,
+	    mutex_channel(engine, fsck->op), holder_of(engine, fsck).text,
+	    (struct broker_done){on_converted, engine, fsck->op});
 }
 
 void
