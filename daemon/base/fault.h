@@ -73,6 +73,7 @@
 	X(MUTEX_MADE_BY_RACE, "a true mutex made durable by a lost race")                          \
 	X(HOLDER_NOT_ASKED_FOR, "a holder queue deleted without having been asked")                \
 	X(HOLDER_IN_USE_DELETED, "a holder queue deleted without if-unused")                       \
+	X(HOLDER_FORCED, "a holder queue deleted without if-empty")                                \
 	X(HOLDER_LEFT_BEHIND, "the holder queue of a removed slot left behind by its last holder") \
 	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
