@@ -39,6 +39,8 @@ struct amqp_server {
 	bool persistent;                   /* its durable queues outlive it */
 	/* the server may delete a new exclusive queue for an old one of its name (broker.h) */
 	bool deletes_by_name;
+	/* the server returns messages to a durable queue whose node is down, as if it did not exist */
+	bool hides_queues;
 };
 
 struct amqp_link;

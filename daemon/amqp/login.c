@@ -31,6 +31,7 @@ amqp_server_init(struct amqp_server *ret, const amqp_connection_start_t *start)
 	ret->cluster = server_string(&start->server_properties, "cluster_name");
 	ret->persistent = true;
 	ret->deletes_by_name = amqp_server_deletes_by_name(ret->product, ret->version);
+	ret->hides_queues = amqp_server_hides_queues(ret->product, ret->version);
 }
 
 bool
@@ -48,6 +49,18 @@ amqp_server_deletes_by_name(const char *product, const char *version)
 	if (minor == 2)
 		return patch < 3;
 	return minor < 1;
+}
+
+/* https://github.com/rabbitmq/rabbitmq-server/pull/4563 */
+bool
+amqp_server_hides_queues(const char *product, const char *version)
+{
+	int major, minor;
+
+	if (version == NULL || strcmp(product, "RabbitMQ") != 0 ||
+	    sscanf(version, "%d.%d", &major, &minor) != 2)
+		return true;
+	return major < 3 || (major == 3 && minor < 11);
 }
 
 /* Whether a list, separated by spaces, contains a word. */

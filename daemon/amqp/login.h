@@ -19,6 +19,8 @@ void amqp_server_init(struct amqp_server *ret, const amqp_connection_start_t *st
  * (rabbitmq-server issue 15276). An unknown server (version NULL) counts as one that does.
  */
 bool amqp_server_deletes_by_name(const char *product, const char *version);
+/* True if it may: RabbitMQ before 3.11, and unknown versions. */
+bool amqp_server_hides_queues(const char *product, const char *version);
 
 struct amqp_login {
 	const char *name; /* connection_name */

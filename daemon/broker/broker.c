@@ -349,6 +349,7 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .persistent = broker->persistent,
 	    .deletes_by_name =
 		link != NULL ? link->server.deletes_by_name : broker->deletes_by_name,
+	    .hides_queues = link != NULL && link->server.hides_queues,
 	};
 }
 

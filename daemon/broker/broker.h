@@ -87,6 +87,12 @@ struct broker_done {
 /* The kinds of questions that a probe asks about a queue. */
 enum broker_question_kind {
 	BROKER_ASK_EXISTENCE, /* OK, ABSENT or UNKNOWN */
+	/*
+	 * Of a slot queue (A), also UNREACHABLE. Servers that hide queues (broker_info) say ABSENT
+	 * of an A whose node is down. The first A of a probe that looks absent decides where the
+	 * slots end. That one is asked for again, by a passive declare.
+	 */
+	BROKER_ASK_SLOT,
 	/* Of a B: OK (it is held), ABSENT (it is not, whether it exists or not), UNREACHABLE, UNKNOWN */
 	BROKER_ASK_HOLDER,
 	/* the same of a B that is probably durable: one round trip instead of two */
@@ -198,6 +204,8 @@ struct broker_info {
 	bool persistent;                 /* false: the server in memory */
 	/* The server may delete a new B by name (RabbitMQ before 4.1.8 and 4.2.3, issue #15276). */
 	bool deletes_by_name;
+	/* The server says of a durable queue whose node is down that it does not exist (before 3.11). */
+	bool hides_queues;
 };
 
 struct broker; /* made by setup.h */

@@ -43,6 +43,7 @@ struct probe {
 	size_t count, left;          /* left: unanswered questions */
 	struct probe_list *list;     /* the list that it is in */
 	bool publishes;              /* it has other questions than those about consumers */
+	bool is_sure;                /* the first A that looks absent was asked for again */
 	bool given_up;               /* answered at its deadline; its confirms are missing */
 	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
@@ -118,6 +119,28 @@ answer_all(struct probe_list *list)
 	}
 }
 
+static void look(struct place *place);
+
+/* Asks for the first A that looks absent again. False: there is no need. */
+static bool
+asks_again(struct probe *probe)
+{
+	const struct amqp_link *link = amqp_channels_link(probe->probes->channels);
+
+	if (probe->is_sure || probe->given_up || link == NULL || !link->server.hides_queues)
+		return false;
+	probe->is_sure = true;
+	for (size_t i = 0; i < probe->count; i++) {
+		if (probe->places[i].kind != BROKER_ASK_SLOT || probe->answers[i] != BROKER_ABSENT)
+			continue;
+		probe->left = 1;
+		probe->probes->unanswered++;
+		look(&probe->places[i]);
+		return true;
+	}
+	return false;
+}
+
 /* A probe whose questions are all answered moves to `ready`. */
 static void
 settle(
@@ -129,11 +152,11 @@ settle(
 	probe->ways[place - probe->places] = way;
 	if (!probe->given_up)
 		probe->probes->unanswered--;
-	if (--probe->left == 0)
+	if (--probe->left == 0 && !asks_again(probe))
 		probe_list(probe, ready);
 }
 
-/* ---- looks at consumers ---- */
+/* ---- looks ---- */
 
 static void send_waiting(struct amqp_probes *probes);
 
@@ -147,8 +170,9 @@ on_looked(void *ctx, uint64_t id, enum broker_answer answer, int consumers)
 
 	switch (answer) {
 	case BROKER_OK:
-		settle(
-		    place, consumers > 0 ? BROKER_OK : BROKER_ABSENT, BROKER_BY_CONSUMER, &ready);
+		settle(place,
+		    consumers > 0 || place->kind == BROKER_ASK_SLOT ? BROKER_OK : BROKER_ABSENT,
+		    BROKER_BY_CONSUMER, &ready);
 		break;
 	case BROKER_LOCKED:
 		settle(place, BROKER_OK, BROKER_BY_QUEUE, &ready);

@@ -10,7 +10,7 @@
  * unknown.
  *
  * A durable holder queue takes no message, and its nack makes this module look at its consumers
- * (count.h).
+ * (count.h). It looks at an absent slot queue, too, if the server hides queues (broker.h).
  */
 #ifndef BROKER_PROBE_H
 #define BROKER_PROBE_H

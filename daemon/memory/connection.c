@@ -368,7 +368,8 @@ is_drawn(amqp_method_number_t method, const amqp_basic_cancel_t *cancel)
 
 /*
  * Returns the delay, and whether the method is silent. Publishes that are sent together share the
- * values of the first.
+ * values of the first. A delete shares those of the method with which it is sent, as the two are in
+ * one packet (broker_delete_holder()).
  */
 static int64_t
 draw(struct memory_channel *channel, amqp_method_number_t method, const amqp_basic_cancel_t *cancel,
@@ -382,8 +383,10 @@ draw(struct memory_channel *channel, amqp_method_number_t method, const amqp_bas
 		channel->burst = 0;
 		return 0;
 	}
-	if (method == AMQP_BASIC_PUBLISH_METHOD && channel->burst > 0 && channel->burst_at == now) {
-		channel->burst++;
+	if (channel->burst_at == now &&
+	    ((method == AMQP_BASIC_PUBLISH_METHOD && channel->burst > 0) ||
+		method == AMQP_QUEUE_DELETE_METHOD)) {
+		channel->burst += method == AMQP_BASIC_PUBLISH_METHOD;
 		*ret_silent = channel->burst_silent;
 		return channel->burst_delay;
 	}
@@ -543,6 +546,7 @@ come_up(struct memory_link *link)
 	    .version = mem_strdup(""),
 	    .cluster = mem_strdup(""),
 	    .deletes_by_name = link->client->world->deletes_by_name,
+	    .hides_queues = link->client->world->hides_queues,
 	};
 	error = link->base.events.vet(link->base.events.ctx, &link->base.server);
 	assert(error == NULL);

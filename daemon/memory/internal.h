@@ -209,7 +209,7 @@ struct memory_world {
 	enum memory_reach reach[MEMORY_NODES][MEMORY_NODES];
 	uint64_t last_connection, last_opening, last_message, last_seed;
 	bool alarm;
-	bool deletes_by_name;
+	bool deletes_by_name, hides_queues;
 };
 
 static inline int64_t

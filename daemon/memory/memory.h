@@ -280,5 +280,7 @@ void memory_broker_close_watches(struct broker *broker);
 void memory_world_block(struct memory_world *world, bool blocked);
 /* Sets deletes_by_name in broker_info. */
 void memory_world_set_deletes_by_name(struct memory_world *world, bool does);
+/* Returns messages to a queue whose home is down, as RabbitMQ before 3.11, and sets hides_queues there. */
+void memory_world_set_hides_queues(struct memory_world *world, bool does);
 
 #endif

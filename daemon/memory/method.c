@@ -503,6 +503,8 @@ offer(const struct memory_channel *channel, struct memory_queue *queue,
 {
 	enum memory_reach reach = reach_of(channel, queue);
 
+	if (reach == MEMORY_DOWN && world_of(channel)->hides_queues)
+		return;
 	fate->routed = true;
 	if (reach == MEMORY_REACHED)
 		fate->rejected |= !memory_queue_add(world_of(channel), queue, message);

@@ -416,13 +416,34 @@ memory_world_block(struct memory_world *world, bool blocked)
 	}
 }
 
+/* For connections that are up. */
+static void
+describe_server(const struct memory_world *world)
+{
+	struct memory_client *client;
+	struct memory_link *link;
+
+	TAILQ_FOREACH (client, &world->clients, entry) {
+		for (int which = BROKER_LOCKS; which <= BROKER_AUXILIARY; which++) {
+			link = client->sides[which].link;
+			if (link == NULL)
+				continue;
+			link->base.server.deletes_by_name = world->deletes_by_name;
+			link->base.server.hides_queues = world->hides_queues;
+		}
+	}
+}
+
 void
 memory_world_set_deletes_by_name(struct memory_world *world, bool does)
 {
-	struct memory_client *client;
-
 	world->deletes_by_name = does;
-	TAILQ_FOREACH (client, &world->clients, entry)
-		if (client->sides[BROKER_LOCKS].link != NULL)
-			client->sides[BROKER_LOCKS].link->base.server.deletes_by_name = does;
+	describe_server(world);
+}
+
+void
+memory_world_set_hides_queues(struct memory_world *world, bool does)
+{
+	world->hides_queues = does;
+	describe_server(world);
 }

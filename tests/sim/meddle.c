@@ -28,13 +28,27 @@ put_foreign(struct sim *sim, struct queue_id id)
 	sim->foreign[sim->foreign_count++] = id;
 }
 
+/* A foreign client whose durable B was given up by its home and deleted has nothing any more. */
+static bool
+is_daemons(const struct sim *sim, const char *queue)
+{
+	const struct broker *owner = NULL;
+
+	(void)memory_world_has(sim->world, queue, &owner);
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		if (owner != NULL && owner == sim->daemons[i].broker)
+			return true;
+	}
+	return false;
+}
+
 static void
 end_foreign(struct sim *sim, size_t which)
 {
 	const char *queue = queue_text(sim->foreign[which]);
 
 	NOTE(sim, .text = "a foreign client leaves {q}", .queue = queue);
-	if (!memory_world_durable(sim->world, queue))
+	if (!memory_world_durable(sim->world, queue) && !is_daemons(sim, queue))
 		memory_world_remove(sim->world, queue);
 	/* It may have come again while its home had given it up. */
 	while (memory_world_let_go(sim->world, queue))

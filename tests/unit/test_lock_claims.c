@@ -272,6 +272,61 @@ START_TEST(a_holder_queue_without_an_answer_stays_and_is_named)
 }
 END_TEST
 
+static bool
+asked(uint64_t peer)
+{
+	return world_answer(world, 1, peer, 1) != NULL;
+}
+
+/* RabbitMQ before 3.11 says of the queues of a node that is down that they do not exist. */
+START_TEST(a_semaphore_whose_node_is_down_is_not_missing)
+{
+	create(2, _i == 0 ? LOCK_CLAIM_BY_QUEUE : LOCK_CLAIM_BY_CONSUMER);
+	memory_world_set_hides_queues(world->memory, true);
+	for (int slot = 1; slot <= 2; slot++) {
+		ck_assert(memory_world_set_home(world->memory, queue('A', slot), 1));
+		if (_i == 1)
+			ck_assert(memory_world_set_home(world->memory, queue('B', slot), 1));
+	}
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	ck_assert_int_eq(destroy()->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_eq(resize(1, LOCK_CLAIM_UNKNOWN)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_eq(resize(3, LOCK_CLAIM_UNKNOWN)->reason, REASON_BROKER_UNAVAILABLE);
+	lock_fsck(engine(0), 1, ++last_request, &(struct lock_check){.name = "db", .repair = true});
+	ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_BROKER_UNAVAILABLE);
+	world_acquire(world, 1, 2, 1, "db", 40 * SECOND);
+	world_pass(world, 2 * SECOND);
+	ck_assert(!asked(2));
+	/* A name without a semaphore is still told. */
+	ck_assert_int_eq(acquire(1, 3, 1, "other", SECOND)->reason, REASON_NO_SUCH_LOCK);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, 20 * SECOND);
+	ck_assert_int_eq(world_answer(world, 1, 2, 1)->reason, REASON_NONE);
+	lock_peer_gone(engine(1), 2);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	ck_assert_int_eq(durable_holder_queues(), 0);
+}
+END_TEST
+
+/* Only the holder queue is at that node. */
+START_TEST(a_hidden_holder_queue_stays_and_is_named)
+{
+	const struct said *answer;
+
+	create(2, LOCK_CLAIM_BY_CONSUMER);
+	memory_world_set_hides_queues(world->memory, true);
+	lose_home(2);
+	lock_fsck(engine(0), 1, ++last_request, &(struct lock_check){.name = "db"});
+	ck_assert_str_eq(world_await(world, 0, 1, last_request)->detail, "unreachable:2");
+	answer = destroy();
+	ck_assert_int_eq(answer->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(answer->text, "the holder queue of slot 2 stays: its node"));
+	ck_assert(has('B', 2) && !has('A', 1) && !has('B', 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+}
+END_TEST
+
 START_TEST(a_wait_says_that_a_node_cannot_be_reached)
 {
 	const struct said *answer;
@@ -352,6 +407,8 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_stays_and_is_named);
 	tcase_add_test(tc, a_holder_queue_without_an_answer_stays_and_is_named);
+	tcase_add_loop_test(tc, a_semaphore_whose_node_is_down_is_not_missing, 0, 2);
+	tcase_add_test(tc, a_hidden_holder_queue_stays_and_is_named);
 	tcase_add_test(tc, a_wait_says_that_a_node_cannot_be_reached);
 	tcase_add_test(tc, looks_say_how_slots_are_held);
 	tcase_add_test(tc, a_missing_permission_is_said_in_the_brokers_words);

@@ -41,9 +41,8 @@ struct admin {
 	int found;  /* the size before; -1: not known */
 	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
-	size_t step;           /* of plan.steps */
-	enum broker_way *ways; /* owned; by slot - 1, of the slots found */
-	int way_count;
+	size_t step;              /* of plan.steps */
+	bool has_holders;         /* a slot found has a durable B, or may have one */
 	int done;                 /* of the step: requests that succeeded */
 	int unanswered;           /* of the step: requests without an answer */
 	enum broker_answer wrong; /* the first failure of the step; OK: none yet */
@@ -90,7 +89,6 @@ admin_free(struct lock_engine *engine, struct admin *admin)
 {
 	HASH_DELETE(by_op, engine->admins, admin);
 	sweep_done(&admin->sweep);
-	free(admin->ways);
 	free(admin->name);
 	free(admin);
 }
@@ -314,7 +312,7 @@ count_slot(struct admin *admin, int slot, int per_slot)
 		return;
 	case STEP_DELETE_SLOTS:
 		admin->deleted++;
-		if (slot <= admin->way_count && admin->ways[slot - 1] != BROKER_BY_QUEUE)
+		if (admin->has_holders)
 			admin->holder_due = slot;
 		break;
 	case STEP_SWEEP:
@@ -662,6 +660,7 @@ static void
 on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full_scan)
 {
 	struct admin *admin = admin_find(engine, id);
+	struct broker_info info;
 	struct plan_found found = {
 	    full_scan->unlimited, full_scan->gate, full_scan->slots, LOCK_CLAIM_UNKNOWN};
 
@@ -685,13 +684,10 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		finish(engine, admin);
 		return;
 	}
-	if (full_scan->slots > 0) {
+	if (full_scan->slots > 0)
 		found.claim = full_scan_claim_of(full_scan->ways[0]);
-		admin->way_count = full_scan->slots;
-		admin->ways = mem_grow(NULL, (size_t)full_scan->slots, sizeof(*admin->ways));
-		memcpy(
-		    admin->ways, full_scan->ways, (size_t)full_scan->slots * sizeof(*admin->ways));
-	}
+	broker_get_info(engine->broker, &info);
+	admin->has_holders = info.hides_queues || full_scan_claim(full_scan) != LOCK_CLAIM_BY_QUEUE;
 	admin->plan = plan_make(&admin->order, &found);
 	admin->target = admin->plan.target;
 	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)

@@ -109,17 +109,20 @@ is_holder(int item)
 
 /* The first item from `item` that exists; behind the last one: one that cannot exist. */
 static int
-next_there(const struct fsck *fsck, int item)
+next_there(const struct lock_engine *engine, const struct fsck *fsck, int item)
 {
 	const struct fsck_seen *seen = &fsck->seen;
+	struct broker_info info;
 
+	broker_get_info(engine->broker, &info);
 	for (; slot_of(item) <= seen->full_scan.seen; item++) {
 		enum broker_answer b = seen->b[slot_of(item) - 1];
 
 		if (!fsck_seen_slot(seen, slot_of(item)))
 			continue;
 		if (!is_holder(item) || b == BROKER_OK ||
-		    (b == BROKER_ABSENT && seen->ways[slot_of(item) - 1] != BROKER_BY_QUEUE))
+		    (b == BROKER_ABSENT &&
+			(info.hides_queues || seen->ways[slot_of(item) - 1] != BROKER_BY_QUEUE)))
 			break;
 	}
 	return item;
@@ -142,6 +145,10 @@ saw_holder(struct fsck *fsck, int slot, const struct broker_reply *reply)
 {
 	bool durable = fsck->seen.ways[slot - 1] != BROKER_BY_QUEUE;
 
+	if (reply->answer == BROKER_UNREACHABLE) {
+		fsck->seen.b[slot - 1] = BROKER_UNREACHABLE;
+		fsck->seen.ways[slot - 1] = BROKER_BY_CONSUMER;
+	}
 	if (reply->answer != BROKER_OK || (durable && reply->code == 0))
 		return;
 	fsck->seen.odd[slot - 1] = true;
@@ -158,7 +165,7 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (!fsck_take_reply(engine, fsck, FSCK_DECLARING, reply))
 		return;
 	/* In the order of sending: after one that closes the channel, none is performed. */
-	item = next_there(fsck, fsck->item);
+	item = next_there(engine, fsck, fsck->item);
 	switch (reply->answer) {
 	case BROKER_ABSENT:
 	case BROKER_UNREACHABLE:
@@ -212,14 +219,14 @@ declare(struct lock_engine *engine, struct fsck *fsck, int item)
 static void
 declare_more(struct lock_engine *engine, struct fsck *fsck)
 {
-	int item = next_there(fsck, fsck->item);
+	int item = next_there(engine, fsck, fsck->item);
 
 	if (fsck->channel_gone)
 		return; /* requests on it are answered first */
 	for (int skip = fsck->unanswered; skip > 0; skip--)
-		item = next_there(fsck, item + 1);
+		item = next_there(engine, fsck, item + 1);
 	for (; fsck->unanswered < fsck->window && slot_of(item) <= fsck->seen.full_scan.seen;
-	     item = next_there(fsck, item + 1))
+	     item = next_there(engine, fsck, item + 1))
 		declare(engine, fsck, item);
 	if (fsck->unanswered == 0)
 		scanned(engine, fsck);

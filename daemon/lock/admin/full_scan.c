@@ -201,7 +201,7 @@ probe_window(struct lock_engine *engine, struct full_scan_job *job)
 		probe_add(&probe, queue_name_unlimited(naming, job->name), BROKER_ASK_EXISTENCE);
 	}
 	for (int slot = job->first; slot <= last; slot++) {
-		probe_add(&probe, queue_name_a(naming, job->name, slot), BROKER_ASK_EXISTENCE);
+		probe_add(&probe, queue_name_a(naming, job->name, slot), BROKER_ASK_SLOT);
 		if (job->depth != FULL_SCAN_SIZE)
 			probe_add(&probe, queue_name_b(naming, job->name, slot), BROKER_ASK_HOLDER);
 	}

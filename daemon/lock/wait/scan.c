@@ -117,7 +117,9 @@ list_queues(
 	}
 	for (int slot = scan->first; !semaphore->mutex && slot < scan->first + scan->count;
 	     slot++) {
-		probe_add(probe, queue_name_a(naming, name, slot), BROKER_ASK_EXISTENCE);
+		/* Only the absence of the first slot is told to a client. */
+		probe_add(probe, queue_name_a(naming, name, slot),
+		    slot == 1 ? BROKER_ASK_SLOT : BROKER_ASK_EXISTENCE);
 		add_b(engine, semaphore, probe, slot);
 	}
 	if (scan_is_guarded(engine, semaphore))
