@@ -75,6 +75,7 @@
 	X(HOLDER_IN_USE_DELETED, "a holder queue deleted without if-unused")                       \
 	X(HOLDER_FORCED, "a holder queue deleted without if-empty")                                \
 	X(HOLDER_LEFT_BEHIND, "the holder queue of a removed slot left behind by its last holder") \
+	X(REMOVED_UNGUARDED, "the holder queue of a removed slot deleted without the mutex")       \
 	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \

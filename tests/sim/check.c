@@ -91,6 +91,9 @@ check_remove_holder(struct sim *sim, const struct memory_performed *what, struct
 
 	if (!delete->if_unused)
 		check_fail(sim, 1, "%s was deleted without if-unused", queue_text(id));
+	else if (memory_world_owner(sim->world, queue_lock(id.name)) != what->connection)
+		check_fail(
+		    sim, 11, "%s was deleted without the administration mutex", queue_text(id));
 	else if (!delete->if_empty)
 		check_fail(sim, 1, "%s was deleted without if-empty", queue_text(id));
 	else if (slot->asked != what->channel || slot->asked_at != sim->now)
