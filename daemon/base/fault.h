@@ -75,9 +75,11 @@
 	X(MUTEX_MADE_BY_RACE, "a true mutex made durable by a lost race")                          \
 	X(HOLDER_NOT_ASKED_FOR, "a holder queue deleted without having been asked")                \
 	X(HOLDER_IN_USE_DELETED, "a holder queue deleted without if-unused")                       \
+	X(HOLDER_FORCED, "a holder queue deleted without if-empty")                                \
 	X(OTHERS_HOLDER_DELETED, "another's durable queue deleted in place of an exclusive one")   \
 	X(OTHERS_CONSUMER_IGNORED, "another's consumer of a queue that was exclusive ignored")     \
 	X(HOLDER_LEFT_BEHIND, "the holder queue of a removed slot left behind by its last holder") \
+	X(REMOVED_UNGUARDED, "the holder queue of a removed slot deleted without the mutex")       \
 	X(STUCK_CHANNEL_IGNORED, "a request that is never answered on a link that lives")          \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim without a timeout")                                      \
 	X(MUTEX_UNSEEN_AGAIN, "a mutex claimed again and again without a rest")                    \

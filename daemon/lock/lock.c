@@ -10,17 +10,18 @@
 #include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/fsck.h"
 #include "daemon/lock/admin/list.h"
-#include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/admin/shared_probe.h"
 #include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/engine.h"
 #include "daemon/lock/core/flight.h"
+#include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/lifecycle.h"
+#include "daemon/lock/hold/removed.h"
 #include "daemon/lock/hold/slot_check.h"
 #include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/verify.h"
@@ -197,6 +198,7 @@ lock_engine_free(struct lock_engine *engine)
 	peer_order_free_all(engine);
 	full_scan_free_all(engine);
 	hint_free_all(engine);
+	removed_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {
 		timers_cancel(engine->timers, &op->deadline);
 		HASH_DELETE(by_id, engine->ops, op);

@@ -202,7 +202,7 @@ enum memory_reach {
 	/*
 	 * Both sides noticed the partition: consumers get basic.cancel. A declare, consume or get
 	 * fails with 404 "due to timeout". A publish is nacked. A delete succeeds in spite of
-	 * if-unused, and no consumer of the queue is notified.
+	 * if-unused, and no consumer of the queue is notified. With if-empty it fails with 406.
 	 */
 	MEMORY_TIMED_OUT,
 	/*

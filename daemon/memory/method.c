@@ -265,7 +265,14 @@ queue_delete(struct memory_channel *channel, const amqp_queue_delete_t *delete, 
 			return locked(name);
 		if (reach == MEMORY_DOWN)
 			return unreachable(queue, reach);
-		/* "Forcing queue deletion": if-unused has no effect (rabbit_classic_queue). */
+		/*
+		 * The home of one that has timed out is not asked: if-empty refuses, and without it
+		 * the deletion is forced, whatever if-unused says (rabbit_classic_queue).
+		 */
+		if (delete->if_empty &&
+		    (reach == MEMORY_TIMED_OUT || memory_queue_length(queue) > 0))
+			return fail(AMQP_PRECONDITION_FAILED,
+			    "PRECONDITION_FAILED - queue '%s' in vhost '/' not empty", name);
 		if (reach != MEMORY_TIMED_OUT && delete->if_unused &&
 		    memory_queue_members(queue) > 0)
 			return fail(AMQP_PRECONDITION_FAILED,

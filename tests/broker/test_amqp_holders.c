@@ -482,6 +482,14 @@ START_TEST(test_delete_holder)
 	foreign_open();
 	foreign_consume("delete-3-B", 0);
 	want_deleted(one, "delete-3-B", BROKER_LOCKED);
+	/* One that has messages is not ours. */
+	foreign_declare("delete-4-B", true, "classic", false);
+	foreign_publish("delete-4-B", "x", 1);
+	answer = rig_answer(delete_holder(one, "delete-4-B"));
+	ck_assert_int_eq(answer->reply.answer, BROKER_UNREACHABLE);
+	ck_assert_str_eq(
+	    answer->text, "PRECONDITION_FAILED - queue 'delete-4-B' in vhost '/' not empty");
+	foreign_delete("delete-4-B");
 	foreign_close();
 	ck_assert_uint_eq(two->cancelled, 0);
 }

@@ -510,15 +510,25 @@ START_TEST(test_delete_unreachable)
 }
 END_TEST
 
-START_TEST(test_delete_in_use)
+static const struct {
+	const char *words;
+	enum broker_answer answer;
+} undeleted[] = {
+    {"PRECONDITION_FAILED - queue 'b' in vhost '/' in use", BROKER_LOCKED},
+    /* Its process is down; or it has messages. */
+    {"PRECONDITION_FAILED - queue 'b' in vhost '/' not empty", BROKER_UNREACHABLE},
+    {"PRECONDITION_FAILED - queue 'a long name that leaves no room for", BROKER_LOCKED},
+};
+#define UNDELETED (int)(sizeof(undeleted) / sizeof(undeleted[0]))
+
+START_TEST(test_not_deleted)
 {
 	unsigned asked = delete_holder();
 
 	put_declare_ok(1, 1);
-	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - queue 'b' in vhost '/' in use",
-	    AMQP_QUEUE_DELETE_METHOD);
+	put_channel_close(evil.bytes, 1, 406, undeleted[_i].words, AMQP_QUEUE_DELETE_METHOD);
 	evil_say();
-	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_LOCKED);
+	ck_assert_int_eq(rig_answer(asked)->reply.answer, undeleted[_i].answer);
 }
 END_TEST
 
@@ -565,7 +575,7 @@ scripted_holders_suite(void)
 	tcase_add_test(tcase, test_passive_declare_unanswered);
 	tcase_add_test(tcase, test_link_ends_before_the_passive_declare_is_answered);
 	tcase_add_loop_test(tcase, test_delete_unreachable, 0, 2);
-	tcase_add_test(tcase, test_delete_in_use);
+	tcase_add_loop_test(tcase, test_not_deleted, 0, UNDELETED);
 	tcase_add_loop_test(tcase, test_delete_unknown, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -88,7 +88,7 @@ check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon,
 
 /*
  * In a partition the other side deletes a B that has a consumer. A durable B is deleted only if its
- * home answered the same channel at that moment, and if the delete says if-unused.
+ * home answered the same channel at that moment, and if the delete says if-unused and if-empty.
  */
 void
 check_remove_holder(struct sim *sim, const struct memory_performed *what, struct queue_id id)
@@ -98,6 +98,11 @@ check_remove_holder(struct sim *sim, const struct memory_performed *what, struct
 
 	if (!delete->if_unused)
 		check_fail(sim, 1, "%s was deleted without if-unused", queue_text(id));
+	else if (memory_world_owner(sim->world, queue_lock(id.name)) != what->connection)
+		check_fail(
+		    sim, 11, "%s was deleted without the administration mutex", queue_text(id));
+	else if (!delete->if_empty)
+		check_fail(sim, 1, "%s was deleted without if-empty", queue_text(id));
 	else if (slot->asked != what->channel || slot->asked_at != sim->now)
 		check_fail(sim, 1, "%s was deleted, and its home not asked", queue_text(id));
 }

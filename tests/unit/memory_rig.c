@@ -482,9 +482,13 @@ raw_cancel(struct raw *raw, uint16_t channel, const char *tag)
 }
 
 void
-raw_delete(struct raw *raw, uint16_t channel, const char *queue, bool if_unused)
+raw_delete(struct raw *raw, uint16_t channel, const char *queue, enum raw_if condition)
 {
-	amqp_queue_delete_t delete = {.queue = amqp_cstring_bytes(queue), .if_unused = if_unused};
+	amqp_queue_delete_t delete = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .if_unused = (condition & RAW_IF_UNUSED) != 0,
+	    .if_empty = (condition & RAW_IF_EMPTY) != 0,
+	};
 
 	amqp_link_send(raw->link, channel, AMQP_QUEUE_DELETE_METHOD, &delete);
 }

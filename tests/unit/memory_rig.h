@@ -137,7 +137,8 @@ void raw_declare(struct raw *raw, uint16_t channel, const char *queue, enum raw_
 /* With the consumer tag "h": no_ack, and exclusive if wanted. */
 void raw_consume(struct raw *raw, uint16_t channel, const char *queue, bool exclusive);
 void raw_cancel(struct raw *raw, uint16_t channel, const char *tag);
-void raw_delete(struct raw *raw, uint16_t channel, const char *queue, bool if_unused);
+enum raw_if { RAW_IF_UNUSED = 1, RAW_IF_EMPTY = 2 };
+void raw_delete(struct raw *raw, uint16_t channel, const char *queue, enum raw_if condition);
 void raw_get(struct raw *raw, uint16_t channel, const char *queue);
 void raw_confirm(struct raw *raw, uint16_t channel);
 /* mandatory, with the body "m" */

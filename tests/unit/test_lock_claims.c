@@ -231,6 +231,72 @@ START_TEST(a_holder_deletes_the_queue_of_its_removed_slot)
 }
 END_TEST
 
+/* The slot comes back while its last holder deletes its holder queue. */
+START_TEST(a_slot_that_comes_back_at_any_time_has_its_holder_queue)
+{
+	const struct said *hold;
+	uint64_t request = 0;
+
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	for (int steps = 0; steps < 60; steps++) {
+		ck_assert_int_eq(resize(2, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+		ck_assert(memory_world_hold(world->memory, "db-1-B"));
+		hold = acquire(1, 2, ++request, "db", TRY);
+		ck_assert_int_eq(hold->slot, 2);
+		ck_assert(memory_world_let_go(world->memory, "db-1-B"));
+		ck_assert_int_eq(resize(1, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+		world_pass(world, SECOND);
+		ck_assert(has('B', 2));
+		lock_resize(
+		    engine(0), 1, ++last_request, &(struct lock_change){.name = "db", .slots = 2});
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		lock_release(engine(1), 2, ++request, hold->lock);
+		ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_NONE);
+		world_pass(world, SECOND);
+		ck_assert(has('A', 2));
+		ck_assert_msg(has('B', 2), "after %d steps", steps);
+	}
+}
+END_TEST
+
+/* Each deletion takes a channel, and other work of the auxiliary connection needs some, too. */
+START_TEST(few_holder_queues_are_deleted_at_once)
+{
+	enum { NAMES = 40 };
+	const struct said *holds[NAMES];
+	char name[16];
+	unsigned most = 0, now;
+
+	for (int i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "db%d", i);
+		lock_create(engine(1), 1, (uint64_t)i + 1,
+		    &(struct lock_change){
+			.name = name, .slots = 1, .claim = LOCK_CLAIM_BY_CONSUMER});
+		ck_assert_int_eq(world_await(world, 1, 1, (uint64_t)i + 1)->reason, REASON_NONE);
+		holds[i] = acquire(1, 2, (uint64_t)i + 1, name, TRY);
+		ck_assert_int_eq(holds[i]->reason, REASON_NONE);
+		lock_destroy(engine(0), 1, (uint64_t)i + 1, &(struct lock_change){.name = name});
+		ck_assert_int_eq(world_await(world, 0, 1, (uint64_t)i + 1)->reason, REASON_NONE);
+	}
+	lock_peer_gone(engine(1), 2);
+	do {
+		now = 0;
+		for (int i = 0; i < NAMES; i++) {
+			snprintf(name, sizeof(name), "db%d", i);
+			now += memory_world_has(world->memory,
+			    queue_name_admin(world_settings.naming, name).text, NULL);
+		}
+		most = now > most ? now : most;
+	} while (world_step(world, SECOND));
+	ck_assert_uint_eq(most, 8);
+	for (int i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "db%d-1-B", i);
+		ck_assert(!memory_world_has(world->memory, name, NULL));
+	}
+}
+END_TEST
+
 START_TEST(a_holder_queue_that_cannot_be_reached_stays_and_is_named)
 {
 	const struct said *answer;
@@ -417,6 +483,8 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_holder_queue_in_use_stays_until_the_wait_is_over);
 	tcase_add_test(tc, a_slot_that_is_back_keeps_its_holder_queue);
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
+	tcase_add_test(tc, a_slot_that_comes_back_at_any_time_has_its_holder_queue);
+	tcase_add_test(tc, few_holder_queues_are_deleted_at_once);
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_stays_and_is_named);
 	tcase_add_test(tc, a_holder_queue_without_an_answer_stays_and_is_named);
 	tcase_add_loop_test(tc, a_semaphore_whose_node_is_down_is_not_missing, 0, 2);

@@ -312,24 +312,47 @@ START_TEST(deleted_only_if_unused)
 {
 	raw_consume(a, 1, "s", true);
 	run();
-	raw_delete(b, 1, "s", true);
+	raw_delete(b, 1, "s", RAW_IF_UNUSED);
 	run();
 	ck_refused(
 	    "a1:consuming b1:closed:406", "PRECONDITION_FAILED - queue 's' in vhost '/' in use");
-	raw_delete(b, 1, "s", false);
+	raw_delete(b, 1, "s", 0);
 	run();
 	ck_saw("a1:cancel b1:deleted");
 	raw_declare(b, 1, "s", RAW_HOLDER);
-	raw_delete(b, 1, "s", true);
-	raw_delete(b, 1, "s", true);
+	raw_delete(b, 1, "s", RAW_IF_UNUSED);
+	raw_delete(b, 1, "s", RAW_IF_UNUSED);
 	run();
 	ck_saw("b1:declared(0,0) b1:deleted b1:deleted");
 	ck_assert(!exists("s"));
 	/* One that would have expired later. */
 	raw_declare(b, 1, "s", RAW_MUTEX);
-	raw_delete(b, 1, "s", true);
+	raw_delete(b, 1, "s", RAW_IF_UNUSED);
 	pass(2 * RAW_EXPIRES * MSEC);
 	ck_saw("b1:declared(0,0) b1:deleted");
+}
+END_TEST
+
+/* Of the two conditions RabbitMQ tries if-empty first (rabbit_amqqueue_process). */
+START_TEST(deleted_only_if_empty)
+{
+	raw_declare(b, 1, "plain", RAW_DURABLE);
+	raw_consume(a, 1, "s", true);
+	run();
+	ck_saw("b1:declared(0,0) a1:consuming");
+	memory_world_publish(world, "plain", "x");
+	raw_delete(b, 1, "plain", RAW_IF_UNUSED | RAW_IF_EMPTY);
+	run();
+	ck_refused("b1:closed:406", "PRECONDITION_FAILED - queue 'plain' in vhost '/' not empty");
+	raw_delete(b, 1, "s", RAW_IF_UNUSED | RAW_IF_EMPTY);
+	run();
+	ck_refused("b1:closed:406", "PRECONDITION_FAILED - queue 's' in vhost '/' in use");
+	raw_cancel(a, 1, "h");
+	raw_delete(b, 1, "plain", RAW_IF_UNUSED);
+	run();
+	raw_delete(b, 1, "s", RAW_IF_UNUSED | RAW_IF_EMPTY);
+	run();
+	ck_saw("a1:cancelled b1:deleted b1:deleted");
 }
 END_TEST
 
@@ -359,7 +382,7 @@ START_TEST(a_missing_permission)
 		raw_declare(b, 1, "s", RAW_HOLDER);
 		break;
 	default:
-		raw_delete(b, 1, "s", true);
+		raw_delete(b, 1, "s", RAW_IF_UNUSED);
 	}
 	run();
 	ck_refused("b1:closed:403",
@@ -481,6 +504,7 @@ suite_memory_holders(void)
 	tcase_add_test(tc, declared_with_other_arguments);
 	tcase_add_test(tc, counts_of_a_queue);
 	tcase_add_test(tc, deleted_only_if_unused);
+	tcase_add_test(tc, deleted_only_if_empty);
 	tcase_add_loop_test(tc, a_queue_that_is_not_used_expires, 0, 3);
 	tcase_add_loop_test(tc, a_queue_with_a_consumer_never_expires, 0, 2);
 	tcase_add_test(tc, a_holder_queue_rejects_messages);

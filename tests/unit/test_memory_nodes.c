@@ -45,7 +45,7 @@ question(int method)
 		raw_get(a, 1, "s");
 		break;
 	default:
-		raw_delete(a, 1, "s", true);
+		raw_delete(a, 1, "s", RAW_IF_UNUSED);
 	}
 }
 #define METHODS 5
@@ -296,7 +296,7 @@ START_TEST(deleted_by_force_from_the_other_side)
 	raw_consume(b, 1, "s", true);
 	run();
 	reach(MEMORY_TIMED_OUT);
-	raw_delete(a, 1, "s", true);
+	raw_delete(a, 1, "s", RAW_IF_UNUSED);
 	raw_declare(a, 1, "s", RAW_HOLDER);
 	raw_consume(a, 1, "s", true);
 	run();
@@ -305,12 +305,25 @@ START_TEST(deleted_by_force_from_the_other_side)
 }
 END_TEST
 
+/* rabbit_classic_queue: "The queue may be non-empty. Refusing to force-delete." */
+START_TEST(not_deleted_by_force_if_empty)
+{
+	raw_consume(b, 1, "s", true);
+	run();
+	reach(MEMORY_TIMED_OUT);
+	raw_delete(a, 1, "s", RAW_IF_UNUSED | RAW_IF_EMPTY);
+	run();
+	ck_saw("b1:consuming a1:closed:406");
+	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), raw_number(b));
+}
+END_TEST
+
 START_TEST(deleted_while_a_consumer_is_lost)
 {
 	raw_consume(a, 1, "s", true);
 	run();
 	reach(MEMORY_PARTED);
-	raw_delete(b, 1, "s", true);
+	raw_delete(b, 1, "s", RAW_IF_UNUSED);
 	run();
 	ck_saw("a1:consuming b1:deleted");
 	reach(MEMORY_REACHED);
@@ -406,6 +419,7 @@ suite_memory_nodes(void)
 	tcase_add_loop_test(tc, both_sides_notice_at_once, 0, 2);
 	tcase_add_loop_test(tc, a_queue_elsewhere_keeps_its_consumer, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, deleted_by_force_from_the_other_side);
+	tcase_add_test(tc, not_deleted_by_force_if_empty);
 	tcase_add_test(tc, deleted_while_a_consumer_is_lost);
 	tcase_add_loop_test(tc, published_to_a_home_that_cannot_be_reached, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, a_node_that_is_down_expires_nothing);

@@ -11,7 +11,7 @@
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/holder_queue.h"
 #include "daemon/lock/admin/holder_wait.h"
-#include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/core/mutex.h"
 #include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/admin/sweep.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/core/mutex.h"
 
 /* Maximum attempts, if the channel is closed before the answer. */
 #define TRIES_MOST 3

@@ -8,7 +8,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/fsck_repair.h"
-#include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/registry.h"
 #include "protocol/duration.h"
 

@@ -5,7 +5,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 

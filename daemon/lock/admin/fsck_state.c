@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/core/mutex.h"
 
 #define REPAIRING                                                                                  \
 	(1U << FSCK_CLEARING | 1U << FSCK_ASKING | 1U << FSCK_RENEWING | 1U << FSCK_OPENING |      \

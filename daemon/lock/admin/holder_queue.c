@@ -7,6 +7,7 @@ holder_queue_stays(struct holder_stays *stays, int slot, const struct broker_rep
 {
 	bool refused = reply != NULL && reply->answer == BROKER_REFUSED;
 	bool unreachable = reply != NULL && reply->answer == BROKER_UNREACHABLE;
+	bool absent_node = unreachable && reply->code == 404;
 
 	if (stays->slot > 0 ||
 	    (reply != NULL && (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT ||
@@ -15,8 +16,8 @@ holder_queue_stays(struct holder_stays *stays, int slot, const struct broker_rep
 	stays->slot = slot;
 	stays->reason = refused ? REASON_BROKER_REFUSED : REASON_BROKER_UNAVAILABLE;
 	snprintf(stays->text, sizeof(stays->text), "the holder queue of slot %d stays: %s%s", slot,
-	    refused       ? ""
-	    : unreachable ? "its node cannot be reached: "
-			  : "the broker did not answer ",
+	    absent_node              ? "its node cannot be reached: "
+	    : refused || unreachable ? ""
+				     : "the broker did not answer ",
 	    refused || unreachable ? reply->text : "about it");
 }

@@ -8,6 +8,7 @@
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
+#include "daemon/lock/hold/removed.h"
 
 /* Maximum hints for one change of a semaphore; a queue holds no more (broker.h). */
 #define HINTS_MOST 64
@@ -71,24 +72,6 @@ tell_wait_queue(struct lock_engine *engine, const char *name, bool mutex, int sl
 }
 
 static void
-on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-
-	(void)reply; /* fsck finds a B that stays */
-	broker_channel_put(engine->broker, id);
-}
-
-static void
-delete_holder(struct lock_engine *engine, struct queue_name b)
-{
-	uint64_t channel = broker_channel_take(engine->broker, BROKER_AUXILIARY);
-
-	broker_delete_holder(
-	    engine->broker, channel, b.text, (struct broker_done){on_deleted, engine, channel});
-}
-
-static void
 on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
@@ -104,8 +87,7 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	if (seen->answers[0] != BROKER_ABSENT)
 		tell_wait_queue(engine, question->name, false, question->first);
 	else if (question->by_consumer)
-		delete_holder(engine,
-		    queue_name_b(engine->settings.naming, question->name, question->first));
+		removed_delete_holder(engine, question->name, question->first);
 	question_free(engine, question);
 }
 

@@ -20,7 +20,7 @@
 void hint_freed(struct lock_engine *engine, const struct hold *hold);
 /*
  * A removed slot has no holder any more, which helps no waiter, unless the slot has come back. Else
- * its durable B is deleted.
+ * its durable B is deleted (removed.h).
  */
 void hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker_way way);
 /* Whether a hint that is sent now is delivered now. */

@@ -1,4 +1,4 @@
-#include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/core/mutex.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,0 +1,16 @@
+/*
+ * Removed slots that nobody holds any more: their durable Bs are deleted, under the administration
+ * mutex of the name. An administrator that adds the slot again declares B before A. Without the mutex,
+ * the delete could come between the two, and the slot would have no B.
+ */
+#ifndef LOCK_REMOVED_H
+#define LOCK_REMOVED_H
+
+#include "daemon/lock/core/engine.h"
+
+/* Deletes the B, unless A is there again, or B is held. fsck finds a B that stays. */
+void removed_delete_holder(struct lock_engine *engine, const char *name, int slot);
+/* Frees all at the engine's end. */
+void removed_free_all(struct lock_engine *engine);
+
+#endif
