@@ -301,9 +301,9 @@ void broker_delete_slot(
 /*
  * Deletes a durable B that nobody holds: queue.declare, passive, and queue.delete with if-unused, in
  * one flush. In a partition, the other side would delete a B that has a consumer, in spite of
- * if-unused. It does not if a passive declare stands in front: that is answered by B's own node, and
- * is refused if that node cannot be reached. The refusal closes the channel, so that the delete is
- * not performed. No time passes between the two.
+ * if-unused. The passive declare prevents that: B's own node answers it. If that node cannot be
+ * reached, the declare is refused and closes the channel, so that the delete is not performed. No
+ * time passes between the two.
  * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE.
  */
 void broker_delete_holder(
