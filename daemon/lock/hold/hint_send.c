@@ -104,8 +104,8 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	if (seen->answers[0] != BROKER_ABSENT)
 		tell_line(engine, question->name, false, question->first);
 	else if (question->by_consumer)
-		delete_holder(engine,
-		    queue_name_b(engine->settings.naming, question->name, question->first));
+		delete_holder(
+		    engine, queue_name_b(engine->settings.naming, question->name, question->first));
 	question_free(engine, question);
 }
 
