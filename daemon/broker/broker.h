@@ -307,9 +307,9 @@ void broker_delete_slot(
 /*
  * Deletes a durable B that nobody holds: queue.declare, passive, and queue.delete with if-unused and
  * if-empty, in one flush. In a partition, the other side would delete a B that has a consumer, in
- * spite of if-unused. It does not if a passive declare stands in front. That is answered by B's own
- * node, and is refused if that node cannot be reached. The refusal closes the channel, so that the
- * delete is not performed. If the node is lost between the two, if-empty makes RabbitMQ refuse.
+ * spite of if-unused. The passive declare prevents that: B's own node answers it. If that node
+ * cannot be reached, the declare is refused and closes the channel, so that the delete is not
+ * performed. If the node is lost between the two, if-empty makes RabbitMQ refuse.
  * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE (also if B has
  * messages, which RabbitMQ says in the same words).
  */

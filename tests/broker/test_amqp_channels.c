@@ -218,6 +218,7 @@ START_TEST(test_info)
 	ck_assert(info.persistent);
 	ck_assert_int_eq(
 	    info.deletes_by_name, amqp_server_deletes_by_name(info.product, info.version));
+	ck_assert_int_eq(info.hides_queues, amqp_server_hides_queues(info.product, info.version));
 }
 END_TEST
 
@@ -232,6 +233,20 @@ START_TEST(test_versions_that_delete_by_name)
 	for (size_t i = 0; i < sizeof(no) / sizeof(*no); i++) {
 		ck_assert_msg(!amqp_server_deletes_by_name("RabbitMQ", no[i]), "%s", no[i]);
 		ck_assert_msg(amqp_server_deletes_by_name("another", no[i]), "%s", no[i]);
+	}
+}
+END_TEST
+
+START_TEST(test_versions_that_hide_queues)
+{
+	static const char *const yes[] = {"3.8.0", "3.10.25", "2.9.9", "x"};
+	static const char *const no[] = {"3.11.0", "3.13.7", "4.0.5", "5.0.0"};
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(*yes); i++)
+		ck_assert_msg(amqp_server_hides_queues("RabbitMQ", yes[i]), "%s", yes[i]);
+	for (size_t i = 0; i < sizeof(no) / sizeof(*no); i++) {
+		ck_assert_msg(!amqp_server_hides_queues("RabbitMQ", no[i]), "%s", no[i]);
+		ck_assert_msg(amqp_server_hides_queues("another", no[i]), "%s", no[i]);
 	}
 }
 END_TEST
@@ -254,6 +269,7 @@ channels_suite(void)
 	tcase_add_test(tcase, test_put_of_a_channel_that_is_gone);
 	tcase_add_test(tcase, test_info);
 	tcase_add_test(tcase, test_versions_that_delete_by_name);
+	tcase_add_test(tcase, test_versions_that_hide_queues);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

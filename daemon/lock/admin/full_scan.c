@@ -183,6 +183,9 @@ probe_window(struct lock_engine *engine, struct full_scan_job *job)
 {
 	const struct queue_naming *naming = engine->settings.naming;
 	struct probe probe = {.count = 0};
+	/* Lists are asked for again and again, and each such answer costs a channel. */
+	enum broker_question_kind a =
+	    job->depth == FULL_SCAN_GLANCE ? BROKER_ASK_EXISTENCE : BROKER_ASK_SLOT;
 	int last;
 
 	if (job->window > job->most - job->first + 1)
@@ -201,7 +204,7 @@ probe_window(struct lock_engine *engine, struct full_scan_job *job)
 		probe_add(&probe, queue_name_unlimited(naming, job->name), BROKER_ASK_EXISTENCE);
 	}
 	for (int slot = job->first; slot <= last; slot++) {
-		probe_add(&probe, queue_name_a(naming, job->name, slot), BROKER_ASK_SLOT);
+		probe_add(&probe, queue_name_a(naming, job->name, slot), a);
 		if (job->depth != FULL_SCAN_SIZE)
 			probe_add(&probe, queue_name_b(naming, job->name, slot), BROKER_ASK_HOLDER);
 	}

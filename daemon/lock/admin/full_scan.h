@@ -19,6 +19,7 @@
 enum full_scan_depth {
 	FULL_SCAN_SIZE,     /* markers, and As up to the first gap */
 	FULL_SCAN_BUSY,     /* and their Bs */
+	FULL_SCAN_GLANCE,   /* the same, but a slot whose node is down may look missing */
 	FULL_SCAN_ALL_SLOTS /* As and Bs of all slots up to the maximum, gaps or not */
 };
 

@@ -128,8 +128,8 @@ full_scan_rows(struct lock_engine *engine, struct listing *listing)
 
 	for (; listing->begun < listing->count && listing->begun - listing->done < FULL_SCANS_MOST;
 	     listing->begun++)
-		full_scan_start(engine, listing->rows[listing->begun].name, FULL_SCAN_BUSY, on_row,
-		    listing->first + listing->begun);
+		full_scan_start(engine, listing->rows[listing->begun].name, FULL_SCAN_GLANCE,
+		    on_row, listing->first + listing->begun);
 	if (listing->done < listing->count)
 		return;
 	answer = engine_refusal(REASON_NONE, NULL);
@@ -363,7 +363,7 @@ on_busy_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		return;
 	}
 	listing->mutex_is_there = seen->answers[0] != BROKER_ABSENT;
-	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, on_counted, id);
+	full_scan_start(engine, listing->name, FULL_SCAN_GLANCE, on_counted, id);
 }
 
 void
