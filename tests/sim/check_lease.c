@@ -123,11 +123,15 @@ static void
 check_lost_in_time(struct sim *sim, const struct belief *belief)
 {
 	int64_t late = sim->now - truth_lease_of(sim, belief->daemon, belief->name, belief->slot);
+	int64_t since = belief->safe_until, disturbed = sim->daemons[belief->daemon].disturbed;
+
+	/* Late timers ask about no B, and end no hold. */
+	if (sim->plan.consumers && disturbed > since)
+		since = disturbed;
 	if (late > 0)
 		check_fail(sim, 7, "lock %d of daemon %d outlived its lease by %.1f ms",
 		    (int)belief->lock, belief->daemon + 1, (double)late / 1e6);
-	else if (belief->heeds && sim->now - belief->safe_until > HEARTBEAT / 3 &&
-		 !is_held_up(sim, belief))
+	else if (belief->heeds && sim->now - since > HEARTBEAT / 3 && !is_held_up(sim, belief))
 		check_fail(sim, 7, "the peer of lock %d of daemon %d was not told of its lease",
 		    (int)belief->lock, belief->daemon + 1);
 }
