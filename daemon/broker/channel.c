@@ -570,8 +570,8 @@ answer_done(struct amqp_channels *channels, struct channel *channel)
 }
 
 /*
- * The "-ok" of a request says that it failed. The channel is closed as the broker closes one, so
- * that such an answer has one form.
+ * The "-ok" of a check says that B is another's. The channel is closed as the broker closes one, so
+ * that such an answer has one form. A drop behind the check may be performed, and has its answer.
  */
 static void
 channel_give_up(struct amqp_channels *channels, struct channel *channel, struct request *failed)
@@ -588,9 +588,10 @@ channel_give_up(struct amqp_channels *channels, struct channel *channel, struct 
 	channel_forget_id(channels, channel);
 	channel_close(channels, channel);
 	while ((request = TAILQ_FIRST(&left)) != NULL) {
+		bool same = request == failed || request->what == AMQP_REQUEST_DROP;
+
 		TAILQ_REMOVE(&left, request, in_channel);
-		request_answer(
-		    channels, request, request == failed ? answer : BROKER_SKIPPED, false, 0, "");
+		request_answer(channels, request, same ? answer : BROKER_SKIPPED, false, 0, "");
 	}
 	if (!channels->silent)
 		channels->config.closed(channels->config.ctx, id, 0, "");

@@ -102,10 +102,8 @@ struct belief {
 	 */
 	uint64_t heard;
 	int64_t heard_due;
-	int64_t looked_at; /* time of the last check of B */
 	/* By consumer: time at which B was first seen to be freed by the world; 0: it is held. */
 	int64_t freed_at;
-	int most; /* most locks of its daemon since then */
 };
 
 struct book {

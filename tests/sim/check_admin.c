@@ -28,7 +28,7 @@ check_admin_work(struct sim *sim, const struct memory_performed *what, struct qu
 
 /*
  * Invariant 21: no slot of a semaphore made for consumers exists without its B. A slot that existed
- * before is converted.
+ * before is repaired or converted.
  */
 void
 check_make_holder(struct sim *sim, int daemon, struct queue_id id)
@@ -37,7 +37,7 @@ check_make_holder(struct sim *sim, int daemon, struct queue_id id)
 	const struct truth_slot *slot = &name->slots[id.slot];
 
 	if (daemon >= 0 && slot->a && slot->a_came_by == daemon &&
-	    slot->a_came > name->work[daemon].locked && id.slot > name->work[daemon].found.size)
+	    slot->a_came > name->work[daemon].locked && slot->a_gone < name->work[daemon].locked)
 		check_fail(
 		    sim, 21, "daemon %d made %s after its slot queue", daemon + 1, queue_text(id));
 }

@@ -109,10 +109,7 @@ check_lost_in_time(struct sim *sim, const struct belief *belief)
 	int64_t late = sim->now - truth_lease_of(sim, belief->daemon, belief->name, belief->slot);
 	int64_t since = belief->safe_until, disturbed = sim->daemons[belief->daemon].disturbed;
 
-	/*
-	 * A hold by consumer whose lease is over holds up the notices about the other holds of its
-	 * peer, until a late timer ends it.
-	 */
+	/* Late timers ask about no B, and end no hold. */
 	if (sim->plan.consumers && disturbed > since)
 		since = disturbed;
 	if (late > 0)
@@ -124,27 +121,20 @@ check_lost_in_time(struct sim *sim, const struct belief *belief)
 		    (int)belief->lock, belief->daemon + 1);
 }
 
-/* The keepalive goes round: a B that somebody deleted is found so soon. */
+/* The keepalive asks about each B every third of a heartbeat. */
 static void
-check_looked_at(struct sim *sim, struct belief *belief)
+check_looked_at(struct sim *sim, const struct belief *belief)
 {
 	const struct sim_daemon *daemon = &sim->daemons[belief->daemon];
 	const struct truth_deeds *deeds =
 	    truth_deeds(sim, belief->daemon, belief->name, belief->slot);
 	int64_t since = deeds->looked_at;
-	int holds = 0;
 
-	for (size_t i = 0; i < sim->book.belief_count; i++)
-		holds +=
-		    sim->book.beliefs[i].daemon == belief->daemon && !sim->book.beliefs[i].slotless;
 	if (daemon->disturbed > since)
 		since = daemon->disturbed;
 	if (belief->granted_at > since) /* it was handed on */
 		since = belief->granted_at;
-	if (since != belief->looked_at || holds > belief->most)
-		belief->most = holds;
-	belief->looked_at = since;
-	if (sim->now - since > belief->most * (HEARTBEAT / 3) + LOOK_SLACK(sim))
+	if (sim->now - since > HEARTBEAT / 3 + LOOK_SLACK(sim))
 		check_fail(sim, 7, "%s was not checked for %.1f ms",
 		    queue_b(belief->name, belief->slot), (double)(sim->now - since) / 1e6);
 }

@@ -436,7 +436,7 @@ check_promptly(struct sim *sim, const struct ask *ask, int slot)
 		since = later(since, check_channel_since(sim, ask));
 
 	if (wait->freed_at <= sim->waits.settled || truth->claimed_at > wait->freed_at ||
-	    of->lapsed_at >= wait->freed_at)
+	    of->lapsed_at >= wait->freed_at || wait->seen[ask->daemon].claiming)
 		return;
 	check_not_free(sim, ask, since, PROMPTLY + stuck_time(sim), queue_b(ask->name, slot));
 }
@@ -463,9 +463,11 @@ check_ask(struct sim *sim, const struct ask *ask)
 		/*
 		 * A B that was deleted while it was held belongs to its daemon until that daemon
 		 * verifies it. That takes longer if it has many holds (check_lease.c). Waiters
-		 * elsewhere can have it at once.
+		 * elsewhere can have it at once. A claim that is not answered reserves its slot,
+		 * even if it was performed in vain.
 		 */
-		if (is_held(sim, ask->daemon, ask->name, slot))
+		if (is_held(sim, ask->daemon, ask->name, slot) ||
+		    of->slots[slot].seen[ask->daemon].claiming)
 			of->slots[slot].seen[ask->daemon].held_at = sim->now;
 		if (of->slots[slot].free_since == INT64_MAX ||
 		    sim_is_cut_off(sim, node, queue_b(ask->name, slot)))

@@ -59,6 +59,14 @@ struct tap_claim {
 	TAILQ_ENTRY(tap_claim) entry;
 };
 
+static struct wait_seen *
+seen_by(const struct tap_claim *claim)
+{
+	return &running->waits.names[claim->id.name]
+		    .slots[claim->id.slot]
+		    .seen[claim->daemon->number];
+}
+
 static void
 on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -66,9 +74,8 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct sim_daemon *daemon = claim->daemon;
 	struct broker_done done = claim->done;
 
-	check_claim_answered(running, daemon,
-	    &running->waits.names[claim->id.name].slots[claim->id.slot].seen[daemon->number],
-	    reply->answer);
+	seen_by(claim)->claiming = false;
+	check_claim_answered(running, daemon, seen_by(claim), reply->answer);
 	TAILQ_REMOVE(&daemon->claims, claim, entry);
 	free(claim);
 	done.fn(done.ctx, id, reply);
@@ -80,6 +87,7 @@ listen_to_claim(struct sim_daemon *daemon, struct queue_id id, struct broker_don
 	struct tap_claim *claim = mem_alloc(sizeof(*claim));
 	struct wait_seen *seen = &running->waits.names[id.name].slots[id.slot].seen[daemon->number];
 
+	seen->claiming = true;
 	seen->claim_connection = truth_hold_connection(running, daemon->number);
 	seen->claim_answer = BROKER_UNKNOWN;
 	claim->daemon = daemon;
@@ -227,6 +235,7 @@ tap_done(struct sim_daemon *daemon)
 
 	while ((claim = TAILQ_FIRST(&daemon->claims)) != NULL) {
 		TAILQ_REMOVE(&daemon->claims, claim, entry);
+		seen_by(claim)->claiming = false;
 		free(claim);
 	}
 	while ((count = TAILQ_FIRST(&daemon->counts)) != NULL) {

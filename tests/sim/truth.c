@@ -192,7 +192,7 @@ slot_deed(struct sim *sim, const struct done *done)
 		sim->waits.names[id.name].failed_at[daemon] = sim->now;
 	if (done->answer == BROKER_LOCKED || done->deed == DEED_DROP)
 		seen->vanished = false; /* and not claimed again */
-	if (done->deed == DEED_CLAIM && daemon >= 0)
+	if (done->deed == DEED_CLAIM && deeds != NULL)
 		seen->claim_answer = done->answer;
 	if (done->deed == DEED_CLAIM && done->answer == BROKER_LOCKED && daemon >= 0)
 		check_claim_lost(sim, slot, daemon, id);
@@ -256,7 +256,8 @@ holder_deed(struct sim *sim, const struct done *done)
 	struct wait_slot *waits = &sim->waits.names[done->id.name].slots[done->id.slot];
 
 	/* The first half of a claim. */
-	if (done->deed == DEED_MAKE_HOLDER && done->what->link == BROKER_LOCKS && done->daemon >= 0)
+	if (done->deed == DEED_MAKE_HOLDER && done->what->link == BROKER_LOCKS &&
+	    deeds_of(sim, done) != NULL)
 		waits->seen[done->daemon].claim_answer = done->answer;
 	switch (done->deed) {
 	case DEED_MAKE_HOLDER: /* the B of a true mutex may be at home anywhere */

@@ -20,6 +20,7 @@ struct wait_seen {
 	uint64_t claim_sent;             /* moment */
 	uint64_t claim_connection;       /* on which that was */
 	enum broker_answer claim_answer; /* as the world performed the last claim */
+	bool claiming;                   /* a claim is not answered yet */
 	int64_t hinted_at; /* time: freed here, and a hint was sent: others go first for a while */
 	uint64_t hinted;   /* moment of that hint */
 	uint64_t granted;  /* moment of the last grant; 0: none since the claim */
