@@ -334,10 +334,10 @@ def crowded(bench):
     for way in bench.ways:
         bare, loaded = bench.daemon(way), bench.daemon(way)
         bench.crowd(loaded, HOLDS, IDLE)
-        sides = bench.load("locks", 200, 1, f"daemon:bare={bare.socket}", f"daemon:loaded={loaded.socket}",
-                           label=f" crowded {way}")
+        sides = bench.load("locks", 200, 1, f"daemon:bare-{way}={bare.socket}",
+                           f"daemon:loaded-{way}={loaded.socket}", label=f" crowded {way}")
         bench.row(f"acquire, {HOLDS:,} holds, {IDLE:,} idle peers, p50, {WAYS[way]}", "a daemon without them",
-                  most(way, consumer="<= 1.3"), p50(sides["daemon:loaded lock"]), p50(sides["daemon:bare lock"]))
+                  most(way, consumer="<= 1.3"), p50(sides[f"daemon:loaded-{way} lock"]), p50(sides[f"daemon:bare-{way} lock"]))
         busy = [(loaded.cpu(), cpu_of(bench.rabbit.pid))]
         time.sleep(KEEPALIVE_SECONDS)
         busy.append((loaded.cpu(), cpu_of(bench.rabbit.pid)))
@@ -371,7 +371,7 @@ def memory(bench):
         sizes = []
         for wanted in (PAIRS_BEFORE, PAIRS):
             while (pairs := peer.call("info")["counts"]["released"]) < wanted:
-                load("clients", 1, 2000, 64, f"daemon={daemon.socket}")
+                load("clients", 1, 2000, 64, f"daemon:{way}={daemon.socket}")
             sizes.append(f"{daemon.rss()} KiB after {pairs:,}")
         daemon.kill()
         bench.alone(f"RSS over many pairs, {WAYS[way]}", ", ".join(sizes), most(way, consumer="no growth"))
