@@ -279,6 +279,7 @@ lock_drain(struct lock_engine *engine)
 
 	assert(!engine->telling);
 	engine->draining = true;
+	hint_send_all(engine);
 	FAULT(DRAIN_LETS_WAIT, return;);
 	acquire_end_all(engine, &answer);
 	holder_wait_end_all(engine, &answer);

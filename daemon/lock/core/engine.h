@@ -100,6 +100,7 @@ struct lock_engine {
 	struct admin *admins;                              /* of admin.c */
 	struct directory *directories;                     /* of directory.c */
 	struct hint_question *hint_questions;              /* of hint_send.c */
+	struct untold *untold;                             /* the same */
 	struct semaphore_list dirty;
 	struct timer run_queues;  /* set while a semaphore is dirty */
 	struct lock_counts total; /* only the counters since the start */

@@ -1,6 +1,7 @@
 #include "daemon/lock/hold/hint_send.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -11,6 +12,23 @@
 
 /* Maximum hints for one change of a semaphore; a queue holds no more (broker.h). */
 #define HINTS_MOST 64
+
+/*
+ * A release within this time after the return of a hint sends none at once. Who begins to wait in
+ * that time hears of a slot that much later.
+ */
+#define UNHEARD (50 * NSEC_PER_MSEC)
+
+/* A slot that was freed while most likely nobody waited, and whose hint is sent later. */
+struct untold {
+	struct queue_name b; /* its text is the key */
+	struct lock_engine *engine;
+	char *name; /* owned */
+	bool mutex;
+	int slot;
+	struct timer due;
+	UT_hash_handle hh;
+};
 
 /* A question to the broker before hints are sent. */
 struct hint_question {
@@ -61,13 +79,80 @@ tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
 
 	/* Else every second hint would come back to a consumer here without waiters. */
-	if (semaphore != NULL)
+	if (semaphore != NULL) {
 		wait_queue_shrink(engine, semaphore);
+		semaphore->unheard = 0;
+	}
 	broker_wait_queue_wake(
 	    engine->broker, queue_name_wait(engine->settings.naming, name, mutex).text, slot);
 	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
 		withheld_begin(
 		    engine, registry_semaphore(engine, name, mutex), slot, WITHHELD_FOR_LINE);
+}
+
+static void
+untold_free(struct untold *untold)
+{
+	timers_cancel(untold->engine->timers, &untold->due);
+	HASH_DEL(untold->engine->untold, untold);
+	free(untold->name);
+	free(untold);
+}
+
+/* A slot that is held again is told of when it is freed again. */
+static void
+tell_late(void *ctx, uint64_t id)
+{
+	struct untold *untold = ctx;
+
+	(void)id;
+	if (hold_find_queue(&untold->engine->holds, untold->b.text) == NULL)
+		tell_line(untold->engine, untold->name, untold->mutex, untold->slot);
+	untold_free(untold);
+}
+
+/*
+ * A slot is freed. The hint waits if the last one has just come back. It does not if waiters of this
+ * daemon would take the slot unannounced, and not if the slot was never granted: it may have been
+ * claimed for a hint of another daemon.
+ */
+static void
+tell(struct lock_engine *engine, const struct hold *hold)
+{
+	bool mutex = hold->kind == LOCK_KIND_MUTEX;
+	int slot = mutex ? 1 : hold->slot;
+	const struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
+	struct untold *untold;
+
+	HASH_FIND_STR(engine->untold, hold->b.text, untold);
+	if (semaphore == NULL || semaphore->unheard == 0 || engine->draining ||
+	    engine_now(engine) - semaphore->unheard >= UNHEARD || hold->ours_since == 0 ||
+	    local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) > 0) {
+		tell_line(engine, hold->name, mutex, slot);
+		if (untold != NULL)
+			untold_free(untold);
+		return;
+	}
+	if (untold != NULL)
+		return;
+	untold = mem_alloc(sizeof(*untold));
+	*untold = (struct untold){
+	    .b = hold->b,
+	    .engine = engine,
+	    .name = mem_strdup(hold->name),
+	    .mutex = mutex,
+	    .slot = slot,
+	};
+	timer_init(&untold->due, tell_late, untold, 0);
+	timers_set(engine->timers, &untold->due, semaphore->unheard + UNHEARD);
+	HASH_ADD_KEYPTR(hh, engine->untold, untold->b.text, strlen(untold->b.text), untold);
+}
+
+void
+hint_send_all(struct lock_engine *engine)
+{
+	while (engine->untold != NULL)
+		tell_late(engine->untold, 0);
 }
 
 static void
@@ -121,7 +206,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 	switch (hold->drop) {
 	case HOLD_DROP_RELEASED:
 	case HOLD_DROP_LOST:
-		tell_line(engine, hold->name, mutex, slot);
+		tell(engine, hold);
 		break;
 	case HOLD_DROP_NO_SLOT:
 		hint_removed(engine, hold->name, slot, hold->way);
@@ -184,4 +269,6 @@ hint_free_all(struct lock_engine *engine)
 {
 	while (engine->hint_questions != NULL)
 		question_free(engine, engine->hint_questions);
+	while (engine->untold != NULL)
+		untold_free(engine->untold);
 }
