@@ -134,7 +134,7 @@ take_settings(struct lock_engine *engine, const struct lock_settings *settings)
 	if (settings->slots_most == 0)
 		engine->settings.slots_most = METHODS_SLOTS_MAX;
 	if (settings->flights_most == 0)
-		engine->settings.flights_most = FLIGHTS_MOST;
+		engine->settings.flights_most = FLIGHTS_MOST * FLIGHT_BY_QUEUE;
 }
 
 struct lock_engine *

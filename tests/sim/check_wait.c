@@ -410,7 +410,7 @@ check_not_free(
 static int64_t
 stuck_time(const struct sim *sim)
 {
-	return sim->plan.settings.flights_most == 1 ? sim->plan.settings.request_timeout : 0;
+	return sim_has_few_flights(sim) ? sim->plan.settings.request_timeout : 0;
 }
 
 static int64_t
