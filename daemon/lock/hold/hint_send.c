@@ -14,8 +14,8 @@
 #define HINTS_MOST 64
 
 /*
- * A release within this time after the return of a hint sends none at once. Who begins to wait in
- * that time hears of a slot that much later.
+ * A release within this time after the return of a hint sends none at once. A client that begins to
+ * wait in that time hears of a slot that much later.
  */
 #define UNHEARD (50 * NSEC_PER_MSEC)
 
@@ -112,9 +112,9 @@ tell_late(void *ctx, uint64_t id)
 }
 
 /*
- * A slot is freed. The hint waits if the last one has just come back. It does not if waiters of this
- * daemon would take the slot unannounced, and not if the slot was never granted: it may have been
- * claimed for a hint of another daemon.
+ * A slot is freed. The hint waits if the last one has just come back. It does not wait if waiters of
+ * this daemon would take the slot unannounced. Neither does it if the slot was never granted, as
+ * another daemon's hint may have been about it.
  */
 static void
 tell(struct lock_engine *engine, const struct hold *hold)

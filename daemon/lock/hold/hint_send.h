@@ -8,8 +8,8 @@
  * broker returns it because no client waits (hint_receive.h). While the auxiliary connection is
  * away, the broker layer keeps the hints for later, and no slot is withheld.
  *
- * If the last hint of a name has just come back, the next one is sent a moment later, and only if the
- * slot is still free then. A client that takes and releases a lock again and again sends few hints.
+ * If the last hint of a name has just come back, the next one is sent a moment later. It is not sent if
+ * the slot is held again. A client that takes and releases a lock again and again sends few hints.
  *
  * After many hand-offs of a slot, while no other daemon waits, the slot is sometimes freed without
  * a hint, and withheld for the same time. Clients that poll can get it then.
