@@ -217,6 +217,8 @@ struct broker; /* made by setup.h */
 void broker_set_events(struct broker *broker, const struct broker_events *events);
 /* Connects the lock connection, and keeps it connected until broker_stop(). */
 void broker_start(struct broker *broker);
+/* The event loop calls it at the end of each pass: all requests of the pass are sent. */
+void broker_flush(struct broker *broker);
 /* Closes both links for good. No answer and no event comes after that. */
 void broker_stop(struct broker *broker);
 void broker_free(struct broker *broker); /* stops it first; NULL is fine */

@@ -45,7 +45,8 @@ struct lock_settings {
 	/* Maximum slots of a semaphore. 0: METHODS_SLOTS_MAX. The simulation has few. */
 	int slots_most;
 	/*
-	 * Claims and deletes that one user has at the broker at once. 0: FLIGHTS_MOST (flight.h).
+	 * Claims and drops by consumer that one user has at the broker at once. One by queue counts
+	 * as FLIGHT_BY_QUEUE of them, and at most as all. 0: FLIGHTS_MOST by queue (flight.h).
 	 */
 	size_t flights_most;
 };

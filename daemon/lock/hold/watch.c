@@ -9,7 +9,7 @@
 #include "daemon/lock/hold/slot_check.h"
 
 /* Holds that end before this cost the broker no consumer. */
-#define WATCH_AFTER (10 * NSEC_PER_MSEC)
+#define WATCH_AFTER (100 * NSEC_PER_MSEC)
 /* A watch that ended while its queue exists is not requested again at once. */
 #define WATCH_AGAIN (1 * NSEC_PER_SEC)
 
