@@ -349,8 +349,8 @@ void broker_directory_leave(
  *
  * A durable B refuses messages (x-overflow reject-publish) with a nack. The broker layer then asks
  * for its consumers, by a passive declare. BROKER_ASK_CONSUMER asks only that, in the same flush.
- * The deadline covers both. A queue whose node is silent stops the channel of the passive
- * declares, so the channel is replaced at the deadline.
+ * The deadline covers both. A queue whose node is silent holds up the passive declares behind it
+ * for a moment (count.h).
  */
 void broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
     struct broker_probe_done done);

@@ -2,6 +2,9 @@
  * Looks at queues and counts their consumers, by passive declares on a raw channel of the auxiliary
  * connection, which are answered in order. A refusal (404, 405) is an answer, and closes the
  * channel. The requests behind it are sent again on another channel.
+ *
+ * A queue whose node is silent holds up the requests behind it. After a second its request gets a
+ * channel of its own, and the others go on. A limited number of requests may have one.
  */
 #ifndef BROKER_COUNT_H
 #define BROKER_COUNT_H
