@@ -25,8 +25,8 @@ struct count {
 	TAILQ_ENTRY(count) entry;
 	char *queue;                      /* owned */
 	int64_t sent_at;                  /* clock time */
-	struct broker_count_done counted; /* fn NULL: a look */
-	struct amqp_look_done looked;
+	struct broker_count_done counted; /* fn NULL: a check */
+	struct amqp_check_done checked;
 };
 TAILQ_HEAD(count_list, count);
 
@@ -56,14 +56,14 @@ answer(const struct amqp_counters *counters, struct count *count, enum broker_an
     int consumers)
 {
 	struct broker_count_done counted = count->counted;
-	struct amqp_look_done looked = count->looked;
+	struct amqp_check_done checked = count->checked;
 
 	free(count->queue);
 	free(count);
 	if (counters->silent)
 		return;
 	if (counted.fn == NULL)
-		looked.fn(looked.ctx, looked.id, what, consumers);
+		checked.fn(checked.ctx, checked.id, what, consumers);
 	else
 		counted.fn(counted.ctx, counted.id,
 		    what == BROKER_OK || what == BROKER_ABSENT ? consumers : -1);
@@ -213,14 +213,14 @@ on_closed(void *ctx, int code, const char *text)
 
 static void
 ask(struct amqp_counters *counters, const char *queue, struct broker_count_done counted,
-    struct amqp_look_done looked)
+    struct amqp_check_done checked)
 {
 	struct count *count = mem_alloc(sizeof(*count));
 
 	assert(strlen(queue) <= UINT8_MAX);
 	count->queue = mem_strdup(queue);
 	count->counted = counted;
-	count->looked = looked;
+	count->checked = checked;
 	TAILQ_INSERT_TAIL(&counters->waiting, count, entry);
 	send_waiting(counters);
 }
@@ -228,11 +228,11 @@ ask(struct amqp_counters *counters, const char *queue, struct broker_count_done 
 void
 amqp_counters_ask(struct amqp_counters *counters, const char *queue, struct broker_count_done done)
 {
-	ask(counters, queue, done, (struct amqp_look_done){0});
+	ask(counters, queue, done, (struct amqp_check_done){0});
 }
 
 void
-amqp_counters_look(struct amqp_counters *counters, const char *queue, struct amqp_look_done done)
+amqp_counters_check(struct amqp_counters *counters, const char *queue, struct amqp_check_done done)
 {
 	ask(counters, queue, (struct broker_count_done){0}, done);
 }
@@ -240,7 +240,7 @@ amqp_counters_look(struct amqp_counters *counters, const char *queue, struct amq
 static bool
 is_look_of(const struct count *count, const void *ctx)
 {
-	return count->counted.fn == NULL && count->looked.ctx == ctx;
+	return count->counted.fn == NULL && count->checked.ctx == ctx;
 }
 
 static bool

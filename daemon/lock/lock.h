@@ -369,7 +369,7 @@ bool lock_next_waiting(const struct lock_engine *engine, const char *name, struc
     struct lock_row *ret);
 /*
  * The row that had these numbers. False: it ended, or its acquire became a hold. As lock_each(), at
- * the cost of one look into a hash table.
+ * the cost of one hash table lookup.
  */
 bool lock_row_find(
     const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_row *ret);

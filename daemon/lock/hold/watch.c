@@ -19,7 +19,7 @@ watch_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 	timers_set(engine->timers, &hold->watch_timer, engine_now(engine) + wait);
 }
 
-/* ---- looking at A ---- */
+/* ---- checks of A ---- */
 
 static void
 on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
