@@ -206,7 +206,7 @@ class Told(FakeCase):
                     fake = Fake(self, **{argv[0]: refusing(code, reason, "words of the daemon")})
                     job = self.lockbroker(fake, *argv, status=status)
                     self.assertEqual(job.out, "")
-                    about = "" if argv[0] == "list" else "db: "
+                    about = "" if argv[0] == "list" or reason == "method-not-found" else "db: "
                     self.assertTrue(job.err.startswith(f"lockbroker: {about}words of the daemon\n"), job.err)
 
     def test_errors_as_json_are_nothing_else(self):
