@@ -1,6 +1,7 @@
 /*
  * fsck of semaphores whose slots are held by consumers, and conversion from one way to the other.
  */
+#include "daemon/lock/admin/fsck_state.h"
 #include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
@@ -265,6 +266,55 @@ START_TEST(a_conversion_waits_for_busy_slots)
 }
 END_TEST
 
+/* The mutex is taken once a pass, so 4 times a second at most. */
+START_TEST(freed_slots_do_not_make_a_wait_busy)
+{
+	unsigned scans = 0;
+	bool was = false, is;
+
+	make("qqq");
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	ck_assert(memory_world_put(world->memory, "db-3-B", true));
+	ask(CONSUMER, DURATION_FOREVER);
+	world_pass(world, 5 * SECOND);
+	ck_assert_str_eq(ways(), "qcq");
+	for (uint64_t i = 1; i <= 1000; i++) {
+		lock_acquire(engine(0), 2, i, &(struct lock_acquire){.name = "db"});
+		lock_release(engine(0), 2, 2000 + i, world_await(world, 0, 2, i)->lock);
+		for (int64_t end = world->now + 10 * MS; world_step(world, end - world->now);) {
+			is = engine(0)->fscks->state == FSCK_SCANNING;
+			scans += is && !was;
+			was = is;
+		}
+		world_pass(world, MS);
+		world->said_count = 0;
+	}
+	ck_assert_uint_ge(scans, 10);
+	ck_assert_uint_le(scans, 50);
+	lock_peer_gone(engine(0), 2);
+	ck_assert(lock_cancel(engine(0), 1, last_request));
+}
+END_TEST
+
+/* Each try of a busy slot is refused, which RabbitMQ writes to its log. */
+START_TEST(a_long_wait_tries_few_busy_slots)
+{
+	unsigned before;
+
+	make("qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq");
+	for (int slot = 1; slot <= 30; slot++)
+		ck_assert(memory_world_put(world->memory, queue('B', slot), true));
+	ask(CONSUMER, DURATION_FOREVER);
+	world_pass(world, 10 * SECOND);
+	before = world->asked;
+	world_pass(world, 10 * SECOND);
+	/* The mutex, two scans and a try, for each of at most 40 passes. */
+	ck_assert_uint_ge(world->asked, before + 40);
+	ck_assert_uint_le(world->asked, before + 320);
+	ck_assert(lock_cancel(engine(0), 1, last_request));
+}
+END_TEST
+
 START_TEST(a_wait_ends_at_its_deadline)
 {
 	int64_t before;
@@ -438,6 +488,8 @@ suite_lock_convert(void)
 	tcase_add_test(tc, all_free_slots_are_converted);
 	tcase_add_test(tc, busy_slots_stay_as_they_are);
 	tcase_add_test(tc, a_conversion_waits_for_busy_slots);
+	tcase_add_test(tc, freed_slots_do_not_make_a_wait_busy);
+	tcase_add_test(tc, a_long_wait_tries_few_busy_slots);
 	tcase_add_test(tc, a_wait_ends_at_its_deadline);
 	tcase_add_test(tc, a_wait_is_cancelled_or_ends_with_its_peer_or_the_daemon);
 	tcase_add_test(tc, an_engine_ends_in_the_middle_of_a_wait);

@@ -14,10 +14,13 @@
 
 /*
  * Rests between looks at busy slots that are to be held otherwise, doubled from the first to the
- * last. Each is jittered by half, up or down.
+ * last. Each is jittered by half, up or down. Each pass that converts nothing tries half as many
+ * busy slots as the one before.
  */
 #define REST_FIRST (20 * NSEC_PER_MSEC)
 #define REST_MOST (500 * NSEC_PER_MSEC)
+/* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
+#define TRIES_MOST 64
 
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
@@ -349,8 +352,6 @@ rest(struct lock_engine *engine, struct fsck *fsck)
 	if (!fsck->waiting) {
 		fsck->until = fsck->wait == DURATION_FOREVER ? INT64_MAX : now + fsck->wait;
 		fsck->waiting = true;
-		fsck->awaited.first = 1;
-		fsck->awaited.last = engine->settings.slots_most;
 		awaited_begin(engine, &fsck->awaited, fsck->name);
 		timer_init(&fsck->awaited.rest, rest_is_over, engine, fsck->op);
 		let_others_begin(engine, fsck);
@@ -360,12 +361,20 @@ rest(struct lock_engine *engine, struct fsck *fsck)
 	fsck_set_state(fsck, FSCK_RESTING);
 	fsck_progress(engine, fsck);
 	tell_left(engine, fsck);
-	fsck->rest = fsck->rest == 0              ? REST_FIRST
-		     : fsck->rest > REST_MOST / 2 ? REST_MOST
-						  : 2 * fsck->rest;
-	ns = fsck->rest / 2 + jitter_below(&engine->jitter, fsck->rest);
-	if (fsck->awaited.freed)
-		ns = 0; /* this daemon freed one meanwhile */
+	if (fsck->rest == 0) { /* the pass converted slots */
+		fsck->rest = REST_FIRST;
+		fsck->tries_most = TRIES_MOST;
+	} else {
+		fsck->rest = fsck->rest > REST_MOST / 2 ? REST_MOST : 2 * fsck->rest;
+		fsck->tries_most = (fsck->tries_most + 1) / 2;
+	}
+	fsck->awaited.first = fsck->left[0];
+	fsck->awaited.last = fsck->left[fsck->left_count - 1];
+	/* Not sooner, whatever this daemon frees: others need the mutex, too. */
+	fsck->awaited.earliest = now + fsck->rest / 2;
+	ns = fsck->rest / 2;
+	if (!fsck->awaited.freed)
+		ns += jitter_below(&engine->jitter, fsck->rest);
 	fsck->awaited.freed = false;
 	timers_set(
 	    engine->timers, &fsck->awaited.rest, ns > fsck->until - now ? fsck->until : now + ns);

@@ -9,9 +9,6 @@
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 
-/* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
-#define TRIES_MOST 64
-
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
 static void delete_next(struct lock_engine *engine, struct fsck *fsck);
@@ -416,7 +413,7 @@ fsck_convert_start(struct lock_engine *engine, struct fsck *fsck, fsck_next_fn *
 	fsck->left_count = 0;
 	if (fsck->tries > 0)
 		fsck->tried = 0; /* the last pass came to the end */
-	fsck->tries = TRIES_MOST;
+	fsck->tries = fsck->tries_most;
 	fsck->slot = 1;
 	convert_next(engine, fsck);
 }

@@ -55,7 +55,8 @@ struct fsck {
 	size_t left_count;
 	size_t left_told; /* `left_count` in the last notice */
 	int converted;
-	int tries; /* CONVERTING: how many busy slots may still be tried */
+	int tries;      /* CONVERTING: how many busy slots may still be tried */
+	int tries_most; /* `tries` at the beginning of a pass */
 	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */
 
 	int64_t wait;  /* as requested; 0: it ends with this pass */
