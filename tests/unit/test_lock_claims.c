@@ -231,6 +231,27 @@ START_TEST(a_holder_deletes_the_queue_of_its_removed_slot)
 }
 END_TEST
 
+/* The mutex is taken, A is probed, B is deleted, and the mutex is dropped. */
+START_TEST(a_deletion_that_is_not_answered_ends_with_its_link)
+{
+	const struct said *hold;
+
+	for (unsigned stuck = 1; stuck <= 6; stuck++) {
+		create(1, LOCK_CLAIM_BY_CONSUMER);
+		hold = acquire(1, 2, stuck, "db", TRY);
+		ck_assert_int_eq(hold->reason, REASON_NONE);
+		ck_assert_int_eq(destroy()->reason, REASON_NONE);
+		release(1, 2, 10 + stuck, hold->lock);
+		world->stuck = stuck;
+		world_pass(world, 60 * SECOND);
+		world->stuck = 0;
+		ck_assert_ptr_null(engine(1)->removed_slots);
+		if (has('B', 1))
+			ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	}
+}
+END_TEST
+
 /* The slot comes back while its last holder deletes its holder queue. */
 START_TEST(a_slot_that_comes_back_at_any_time_has_its_holder_queue)
 {
@@ -483,6 +504,7 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_holder_queue_in_use_stays_until_the_wait_is_over);
 	tcase_add_test(tc, a_slot_that_is_back_keeps_its_holder_queue);
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
+	tcase_add_test(tc, a_deletion_that_is_not_answered_ends_with_its_link);
 	tcase_add_test(tc, a_slot_that_comes_back_at_any_time_has_its_holder_queue);
 	tcase_add_test(tc, few_holder_queues_are_deleted_at_once);
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_stays_and_is_named);

@@ -37,23 +37,32 @@ still_held(const struct lock_engine *engine, const struct removed_slot *removed)
 	return removed != NULL && mutex_is_held(engine);
 }
 
+/* From here on, the mutex waits for the answer by itself. */
+static void
+drop(struct lock_engine *engine, struct removed_slot *removed)
+{
+	timers_cancel(engine->timers, &removed->late);
+	mutex_drop(engine, removed->id);
+}
+
 static void
 on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
+	struct removed_slot *removed = removed_find(engine, id);
 
-	if (!still_held(engine, removed_find(engine, id)))
+	if (!still_held(engine, removed))
 		return;
 	if (!reply->channel_open)
 		mutex_channel_gone(engine, id);
-	mutex_drop(engine, id);
+	drop(engine, removed);
 }
 
 static void
 on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
-	const struct removed_slot *removed = removed_find(engine, id);
+	struct removed_slot *removed = removed_find(engine, id);
 
 	if (!still_held(engine, removed))
 		return;
@@ -62,7 +71,7 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		    queue_name_b(engine->settings.naming, removed->name, removed->slot).text,
 		    (struct broker_done){on_deleted, engine, id});
 	else
-		mutex_drop(engine, id);
+		drop(engine, removed);
 }
 
 static void
