@@ -215,7 +215,7 @@ ask_fsck(struct asking *asking)
 	bool repair = asking->options->repair;
 	int64_t wait = asking->options->holder_wait_ms;
 	const char *name = asking->name;
-	char params[128];
+	char params[128], converted[16];
 	int code;
 	struct tally tally = {.members = 0};
 
@@ -226,7 +226,7 @@ ask_fsck(struct asking *asking)
 	progress_end(asking->lb);
 	if (code != LB_OK)
 		return code;
-	json_value(lb_result_json(asking->lb), "converted", params, sizeof(params));
+	json_value(lb_result_json(asking->lb), "converted", converted, sizeof(converted));
 	(void)lb_json_each(lb_result_json(asking->lb), count_findings, &tally);
 	if (tally.unrepaired_repairable > 0)
 		asking->status = EXIT_STATUS_FOUND;
@@ -235,8 +235,8 @@ ask_fsck(struct asking *asking)
 	if (asking_printed_json(asking))
 		return LB_OK;
 	print_rows(asking, fsck_arrays, fsck_columns, COLUMNS(fsck_columns), "No problems.");
-	if (atoi(params) > 0)
-		say("%s: %s slots converted", name, params);
+	if (atoi(converted) > 0)
+		say("%s: %s slot%s converted", name, converted, atoi(converted) == 1 ? "" : "s");
 	if (tally.repairable > 0 && !repair)
 		say("%s: to repair: lockbroker fsck --repair %s", name, name);
 	return LB_OK;

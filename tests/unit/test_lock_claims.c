@@ -152,12 +152,14 @@ START_TEST(a_change_converts_nothing)
 	answer = resize(3, LOCK_CLAIM_BY_CONSUMER);
 	ck_assert_int_eq(answer->reason, REASON_INVALID_PARAMS);
 	ck_assert_str_eq(answer->parameter, "claim");
+	ck_assert_str_eq(answer->text, "its slots are held by exclusive queues, see fsck");
 	lock_create(engine(0), 1, 50,
 	    &(struct lock_change){
 		.name = "db", .slots = 2, .exist_ok = true, .claim = LOCK_CLAIM_BY_CONSUMER});
 	answer = world_await(world, 0, 1, 50);
 	ck_assert_int_eq(answer->reason, REASON_ALREADY_EXISTS);
-	ck_assert_str_eq(answer->text, "it exists already, and is held by exclusive-queue");
+	ck_assert_str_eq(
+	    answer->text, "it exists already, and its slots are held by exclusive queues");
 	lock_create(engine(0), 1, 51,
 	    &(struct lock_change){
 		.name = "db", .slots = 2, .exist_ok = true, .claim = LOCK_CLAIM_BY_QUEUE});

@@ -46,7 +46,7 @@ struct admin {
 	int done;                 /* of the step: requests that succeeded */
 	int unanswered;           /* of the step: requests without an answer */
 	enum broker_answer wrong; /* the first failure of the step; OK: none yet */
-	char wrong_text[160];     /* its words */
+	char wrong_text[256];     /* its words */
 	bool channel_gone;        /* an answer of the step said so */
 	unsigned skips;           /* channels that died since the last success */
 	struct sweep sweep;       /* of the step */
@@ -56,7 +56,7 @@ struct admin {
 	bool removed; /* a queue or a directory entry was removed */
 	int highest;  /* highest removed slot; 0: none */
 	enum reason outcome;
-	char text[256]; /* of the outcome; "" = the reason's own */
+	char text[352]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
 	struct peer_order peer_order;
 };

@@ -159,6 +159,12 @@ claims_differ(const struct plan_order *order, const struct plan_found *found)
 	       order->claim != found->claim;
 }
 
+static const char *
+holders_of(const struct plan_found *found)
+{
+	return found->claim == LOCK_CLAIM_BY_QUEUE ? "exclusive queues" : "consumers";
+}
+
 /* ---- create ---- */
 
 static void
@@ -166,8 +172,8 @@ refuse_existing(
     struct plan *plan, const struct plan_order *order, const struct plan_found *found, bool same)
 {
 	if (same && claims_differ(order, found))
-		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is held by %s",
-		    lock_claim_word(found->claim));
+		refuse(plan, REASON_ALREADY_EXISTS,
+		    "it exists already, and its slots are held by %s", holders_of(found));
 	else if (found->unlimited)
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
 	else if (found->slots == 0)
@@ -259,7 +265,7 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 	plan->parameter = "claim";
 	if (claims_differ(order, found)) {
 		refuse(plan, REASON_INVALID_PARAMS, "its slots are held by %s, see fsck",
-		    lock_claim_word(found->claim));
+		    holders_of(found));
 		return;
 	}
 	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
