@@ -266,6 +266,23 @@ START_TEST(a_conversion_waits_for_busy_slots)
 }
 END_TEST
 
+START_TEST(an_unknown_answer_does_not_end_a_wait)
+{
+	make("qq");
+	ck_assert(memory_world_put(world->memory, "db-2-B", true));
+	ask(CONSUMER, _i == 0 ? DURATION_FOREVER : 30 * SECOND);
+	world_pass(world, SECOND);
+	world->nacks = 1;
+	world_pass(world, 5 * SECOND);
+	ck_assert_uint_eq(world->nacks, 0);
+	if (_i == 0)
+		ck_assert(memory_world_remove(world->memory, "db-2-B"));
+	ck_assert_int_eq(answered()->reason, REASON_NONE);
+	ck_assert_int_eq(answered()->converted, 2 - _i);
+	ck_assert_str_eq(answered()->detail, _i == 0 ? "" : "claim:2");
+}
+END_TEST
+
 /* The mutex is taken once a pass, so 4 times a second at most. */
 START_TEST(freed_slots_do_not_make_a_wait_busy)
 {
@@ -488,6 +505,7 @@ suite_lock_convert(void)
 	tcase_add_test(tc, all_free_slots_are_converted);
 	tcase_add_test(tc, busy_slots_stay_as_they_are);
 	tcase_add_test(tc, a_conversion_waits_for_busy_slots);
+	tcase_add_loop_test(tc, an_unknown_answer_does_not_end_a_wait, 0, 2);
 	tcase_add_test(tc, freed_slots_do_not_make_a_wait_busy);
 	tcase_add_test(tc, a_long_wait_tries_few_busy_slots);
 	tcase_add_test(tc, a_wait_ends_at_its_deadline);

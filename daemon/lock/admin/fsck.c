@@ -266,6 +266,10 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 
 	if (fsck == NULL || fsck->state != FSCK_SCANNING || !mutex_is_held(engine))
 		return;
+	if (found->unknown >= 0 && fsck->waiting) {
+		report(engine, fsck); /* the next pass asks again */
+		return;
+	}
 	if (found->unknown > 0) {
 		snprintf(what, sizeof(what), "slot %d exists, or is held", found->unknown);
 		unlock_unknown(engine, fsck, what);
