@@ -151,21 +151,28 @@ START_TEST(an_uncounted_slot_goes_with_its_holder_queue)
 }
 END_TEST
 
-START_TEST(slots_become_as_slot_1_is)
+START_TEST(slots_are_converted_on_request_alone)
 {
 	make("cqcq");
 	check_fsck(false, "claim:2 claim:4");
 	ck_assert_int_eq(answered()->claim, LOCK_CLAIM_MIXED);
+	check_fsck(true, "claim:2 claim:4");
+	ck_assert_int_eq(answered()->converted, 0);
 	ck_assert_str_eq(ways(), "cqcq");
-	check_fsck(true, "claim:2! claim:4!");
-	ck_assert_str_eq(ways(), "cccc");
+	check_convert(CONSUMER, 2, "", "cccc");
+	/* Somebody deleted the holder queue of slot 1. */
 	ck_assert(memory_world_remove(world->memory, "db-1-B"));
-	ck_assert(memory_world_put(world->memory, "db-1-B", true));
-	ck_assert(memory_world_hold(world->memory, "db-3-B"));
-	check_fsck(true, "claim:2! claim:3 claim:4!");
-	ck_assert_str_eq(ways(), "qqcq");
-	ck_assert(memory_world_let_go(world->memory, "db-3-B"));
-	check_fsck(true, "claim:3!");
+	ck_assert(memory_world_put_holder(world->memory, "db-6-B"));
+	check_fsck(true, "claim:2 claim:3 claim:4 leftover:6!");
+	ck_assert_str_eq(ways(), "qccc");
+	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 5});
+	ck_assert_int_eq(world_await(world, 0, 1, 50)->reason, REASON_NONE);
+	ck_assert_str_eq(ways(), "qcccc");
+	lock_resize(
+	    engine(0), 1, 51, &(struct lock_change){.name = "db", .slots = 6, .claim = CONSUMER});
+	ck_assert_str_eq(
+	    world_await(world, 0, 1, 51)->text, "its slots are held in different ways, see fsck");
+	check_convert(CONSUMER, 1, "", "ccccc");
 	check_fsck(false, "");
 }
 END_TEST
@@ -499,7 +506,7 @@ suite_lock_convert(void)
 	tcase_add_test(tc, a_sound_semaphore_is_clean);
 	tcase_add_test(tc, a_left_holder_queue_is_deleted);
 	tcase_add_test(tc, an_uncounted_slot_goes_with_its_holder_queue);
-	tcase_add_test(tc, slots_become_as_slot_1_is);
+	tcase_add_test(tc, slots_are_converted_on_request_alone);
 	tcase_add_test(tc, a_holder_queue_declared_otherwise_is_made_again);
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_is_told);
 	tcase_add_test(tc, all_free_slots_are_converted);

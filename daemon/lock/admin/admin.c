@@ -679,10 +679,9 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		finish(engine, admin);
 		return;
 	}
-	if (full_scan->slots > 0)
-		found.claim = full_scan_claim_of(full_scan->ways[0]);
+	found.claim = full_scan_claim(full_scan);
 	broker_get_info(engine->broker, &info);
-	admin->has_holders = info.hides_queues || full_scan_claim(full_scan) != LOCK_CLAIM_BY_QUEUE;
+	admin->has_holders = info.hides_queues || found.claim != LOCK_CLAIM_BY_QUEUE;
 	admin->plan = plan_make(&admin->order, &found);
 	admin->target = admin->plan.target;
 	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)

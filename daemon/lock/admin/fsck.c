@@ -69,30 +69,37 @@ report(struct lock_engine *engine, struct fsck *fsck)
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
 
+/* On request only: B[1] may be gone, or look so, and exclusive queues are less safe. */
+static void
+convert(struct lock_engine *engine, struct fsck *fsck)
+{
+	if (fsck->convert == LOCK_CLAIM_UNKNOWN)
+		report(engine, fsck);
+	else
+		fsck_convert_start(engine, fsck, report);
+}
+
 static void
 scanned(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
+	enum lock_claim wanted = LOCK_CLAIM_UNKNOWN;
 
-	fsck->wanted = fsck->convert;
-	if (fsck->wanted == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
-		fsck->wanted = fsck_seen_claim(&fsck->seen, 1);
-	/* That the slots are not converted yet is no problem of the semaphore. */
-	fsck_findings_make(&now, &fsck->seen,
-	    fsck->convert == LOCK_CLAIM_UNKNOWN ? fsck->wanted : LOCK_CLAIM_UNKNOWN);
+	/* That slots are not converted yet is no problem of the semaphore. */
+	if (fsck->convert == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
+		wanted = fsck_seen_claim(&fsck->seen, 1);
+	fsck_findings_make(&now, &fsck->seen, wanted);
 	if (fsck->scans == 2) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
-		fsck_convert_start(engine, fsck, report);
+		convert(engine, fsck);
 		return;
 	}
 	fsck->findings = now;
-	if (!fsck->repair)
-		report(engine, fsck);
-	else if (!fsck_findings_repairable(&fsck->findings, &fsck->seen))
-		fsck_convert_start(engine, fsck, report);
-	else
+	if (fsck->repair && fsck_findings_repairable(&fsck->findings, &fsck->seen))
 		fsck_repair_start(engine, fsck, scan);
+	else
+		convert(engine, fsck);
 }
 
 /* ---- how each queue was declared ---- */

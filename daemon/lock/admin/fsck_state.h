@@ -48,10 +48,8 @@ struct fsck {
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 
-	enum lock_claim convert; /* as requested */
-	enum lock_claim
-	    wanted; /* the same, or as slot 1 is held; UNKNOWN: not known, or no slots */
-	int *left;  /* owned; the slots that are held otherwise, ascending */
+	enum lock_claim convert; /* as requested; UNKNOWN: the slots stay as they are */
+	int *left;               /* owned; the slots that are held otherwise, ascending */
 	size_t left_count;
 	size_t left_told; /* `left_count` in the last notice */
 	int converted;
