@@ -152,6 +152,7 @@ struct tally {
 	int unrepaired;
 	int repairable;            /* of a kind that --repair may repair */
 	int unrepaired_repairable; /* both */
+	int claims;                /* slots that are held in another way */
 	/* the finding in hand: of the two members that are counted */
 	int members;
 	bool is_repaired, is_repairable;
@@ -177,9 +178,10 @@ count_findings(const char *path, const char *value, void *arg)
 		tally->is_repaired = strcmp(value, "true") == 0;
 		tally->members++;
 	} else if (finding && strcmp(dot, ".problem") == 0) {
-		tally->is_repairable = strcmp(value, "orphan") != 0 &&
-				       strcmp(value, "arguments") != 0 &&
-				       strcmp(value, "unreachable") != 0;
+		tally->is_repairable =
+		    strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0 &&
+		    strcmp(value, "claim") != 0 && strcmp(value, "unreachable") != 0;
+		tally->claims += strcmp(value, "claim") == 0;
 		tally->members++;
 	} else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0) {
 		tally->unrepaired++;
@@ -215,7 +217,7 @@ ask_fsck(struct asking *asking)
 	bool repair = asking->options->repair;
 	int64_t wait = asking->options->holder_wait_ms;
 	const char *name = asking->name;
-	char params[128];
+	char params[128], converted[16];
 	int code;
 	struct tally tally = {.members = 0};
 
@@ -226,7 +228,7 @@ ask_fsck(struct asking *asking)
 	progress_end(asking->lb);
 	if (code != LB_OK)
 		return code;
-	json_value(lb_result_json(asking->lb), "converted", params, sizeof(params));
+	json_value(lb_result_json(asking->lb), "converted", converted, sizeof(converted));
 	(void)lb_json_each(lb_result_json(asking->lb), count_findings, &tally);
 	if (tally.unrepaired_repairable > 0)
 		asking->status = EXIT_STATUS_FOUND;
@@ -235,10 +237,13 @@ ask_fsck(struct asking *asking)
 	if (asking_printed_json(asking))
 		return LB_OK;
 	print_rows(asking, fsck_arrays, fsck_columns, COLUMNS(fsck_columns), "No problems.");
-	if (atoi(params) > 0)
-		say("%s: %s slots converted", name, params);
+	if (atoi(converted) > 0)
+		say("%s: %s slot%s converted", name, converted, atoi(converted) == 1 ? "" : "s");
 	if (tally.repairable > 0 && !repair)
 		say("%s: to repair: lockbroker fsck --repair %s", name, name);
+	if (tally.claims > 0 && asking->options->convert == LB_CLAIM_DEFAULT)
+		say("%s: to hold all slots in one way: lockbroker fsck --repair --convert=WAY %s",
+		    name, name);
 	return LB_OK;
 }
 

@@ -107,7 +107,7 @@ struct lock_await {
 struct lock_check {
 	const char *name;
 	bool repair;
-	/* With repair: how all slots are to be held. UNKNOWN: as slot 1 */
+	/* With repair: how all slots are to be held. UNKNOWN: they stay as they are */
 	enum lock_claim convert;
 	/* With repair: ns to wait for busy slots that are to be held otherwise; DURATION_FOREVER */
 	int64_t wait;

@@ -182,7 +182,17 @@ START_TEST(a_known_free_slot_is_one_flight)
 }
 END_TEST
 
-/* The wait queue's work after a change is over when a question costs one flush again. */
+/* If the server hides queues: one more question, and the close-ok of its channel. */
+static unsigned
+asked_again(void)
+{
+	struct broker_info info;
+
+	broker_get_info(ours.broker, &info);
+	return info.hides_queues;
+}
+
+/* The wait queue's work after a change is over when a question costs as little as it can. */
 static void
 settle(const char *name)
 {
@@ -192,7 +202,7 @@ settle(const char *name)
 		before = counts(BROKER_AUXILIARY);
 		lock_size(ours.engine, 1, ++ours.last_request, name);
 		await(1, ours.last_request);
-		if (counts(BROKER_AUXILIARY).flushes == before.flushes + 1)
+		if (counts(BROKER_AUXILIARY).flushes == before.flushes + 1 + 2 * asked_again())
 			return;
 	}
 	ck_abort_msg("the auxiliary connection does not come to rest");
@@ -202,6 +212,7 @@ settle(const char *name)
 static void
 fails_cheaply(uint64_t peer, const char *name, enum reason reason)
 {
+	unsigned again = reason == REASON_NO_SUCH_LOCK ? asked_again() : 0;
 	struct amqp_counts hold = counts(BROKER_LOCKS), side = counts(BROKER_AUXILIARY), after;
 
 	ck_assert_int_eq(acquire(peer, name), reason);
@@ -210,8 +221,8 @@ fails_cheaply(uint64_t peer, const char *name, enum reason reason)
 	ck_assert_uint_eq(after.channels_closed_by_broker, hold.channels_closed_by_broker);
 	after = counts(BROKER_AUXILIARY);
 	ck_assert_uint_gt(after.sent_publishes, side.sent_publishes);
-	ck_assert_uint_eq(after.flushes, side.flushes + 1);
-	ck_assert_uint_eq(after.channels_closed_by_broker, side.channels_closed_by_broker);
+	ck_assert_uint_eq(after.flushes, side.flushes + 1 + 2 * again);
+	ck_assert_uint_eq(after.channels_closed_by_broker, side.channels_closed_by_broker + again);
 }
 
 START_TEST(a_failing_try_is_one_flush_of_probes)

@@ -153,12 +153,12 @@ START_TEST(test_refused_without_blame)
 END_TEST
 
 /*
- * Nine channels are put back. One is too many for the pool and is closed. Its number is not used
+ * 65 channels are put back. One is too many for the pool and is closed. Its number is not used
  * before close-ok, even if the broker's own close crosses it.
  */
 START_TEST(test_number_waits_for_close_ok)
 {
-	enum { CHANNELS = 9 };
+	enum { CHANNELS = 65 };
 	struct rig_broker *one = open_tuned(CHANNELS, 0);
 	uint64_t channels[CHANNELS];
 	unsigned asked[CHANNELS];

@@ -442,6 +442,7 @@ class Tables(FakeCase):
         # The exit status tells problems that are never repaired from others, in any order of the findings.
         for problems, more, found, repaired in ((("orphan", "arguments"), 0, 4, 4), (("orphan", "gap"), 0, 1, 4),
                                            (("gap", "orphan"), 0, 1, 4), (("orphan",), 1, 1, 1), (("unreachable",), 0, 4, 4),
+                                           (("claim",), 0, 4, 4),
                                            (("new-problem",), 0, 1, 1), (("arguments", "transient"), 0, 1, 1)):
             before = [{**FINDING, "problem": problem} for problem in problems]
             after = [{**one, "repaired": one["problem"] == "gap"} for one in before]
@@ -454,6 +455,13 @@ class Tables(FakeCase):
         converted = {"name": "db", "clean": True, "findings": [], "converted": 3, "more": 0}
         job = self.lockbroker(Fake(self, fsck=converted), "fsck", "--repair", "--convert=consumer", "db")
         self.assertEqual((job.out, job.err), ("", "lockbroker: db: 3 slots converted\n"))
+        claims = {"name": "db", "clean": False, "findings": [{**FINDING, "problem": "claim"}], "converted": 1, "more": 0}
+        fake = Fake(self, fsck=claims)
+        self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=4).err,
+                         "lockbroker: db: 1 slot converted\n"
+                         "lockbroker: db: to hold all slots in one way: lockbroker fsck --repair --convert=WAY db\n")
+        self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "--convert=consumer", "db", status=4).err,
+                         "lockbroker: db: 1 slot converted\n")
         # The hint is printed if a problem can be repaired, or is unknown to this lockbroker.
         for problems, more, told, status in ((("orphan", "arguments"), 0, False, 4), (("orphan",), 3, True, 1),
                                           (("arguments", "transient"), 0, True, 1), (("new-problem",), 0, True, 1)):

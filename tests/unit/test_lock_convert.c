@@ -1,6 +1,7 @@
 /*
  * fsck of semaphores whose slots are held by consumers, and conversion from one way to the other.
  */
+#include "daemon/lock/admin/fsck_state.h"
 #include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
@@ -150,21 +151,28 @@ START_TEST(an_uncounted_slot_goes_with_its_holder_queue)
 }
 END_TEST
 
-START_TEST(slots_become_as_slot_1_is)
+START_TEST(slots_are_converted_on_request_alone)
 {
 	make("cqcq");
 	check_fsck(false, "claim:2 claim:4");
 	ck_assert_int_eq(answered()->claim, LOCK_CLAIM_MIXED);
+	check_fsck(true, "claim:2 claim:4");
+	ck_assert_int_eq(answered()->converted, 0);
 	ck_assert_str_eq(ways(), "cqcq");
-	check_fsck(true, "claim:2! claim:4!");
-	ck_assert_str_eq(ways(), "cccc");
+	check_convert(CONSUMER, 2, "", "cccc");
+	/* Somebody deleted the holder queue of slot 1. */
 	ck_assert(memory_world_remove(world->memory, "db-1-B"));
-	ck_assert(memory_world_put(world->memory, "db-1-B", true));
-	ck_assert(memory_world_hold(world->memory, "db-3-B"));
-	check_fsck(true, "claim:2! claim:3 claim:4!");
-	ck_assert_str_eq(ways(), "qqcq");
-	ck_assert(memory_world_let_go(world->memory, "db-3-B"));
-	check_fsck(true, "claim:3!");
+	ck_assert(memory_world_put_holder(world->memory, "db-6-B"));
+	check_fsck(true, "claim:2 claim:3 claim:4 leftover:6!");
+	ck_assert_str_eq(ways(), "qccc");
+	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 5});
+	ck_assert_int_eq(world_await(world, 0, 1, 50)->reason, REASON_NONE);
+	ck_assert_str_eq(ways(), "qcccc");
+	lock_resize(
+	    engine(0), 1, 51, &(struct lock_change){.name = "db", .slots = 6, .claim = CONSUMER});
+	ck_assert_str_eq(
+	    world_await(world, 0, 1, 51)->text, "its slots are held in different ways, see fsck");
+	check_convert(CONSUMER, 1, "", "ccccc");
 	check_fsck(false, "");
 }
 END_TEST
@@ -262,6 +270,72 @@ START_TEST(a_conversion_waits_for_busy_slots)
 	ck_assert_str_eq(answered()->detail, "");
 	ck_assert_int_eq(answered()->converted, 2);
 	ck_assert_str_eq(ways(), "ccc");
+}
+END_TEST
+
+START_TEST(an_unknown_answer_does_not_end_a_wait)
+{
+	make("qq");
+	ck_assert(memory_world_put(world->memory, "db-2-B", true));
+	ask(CONSUMER, _i == 0 ? DURATION_FOREVER : 30 * SECOND);
+	world_pass(world, SECOND);
+	world->nacks = 1;
+	world_pass(world, 5 * SECOND);
+	ck_assert_uint_eq(world->nacks, 0);
+	if (_i == 0)
+		ck_assert(memory_world_remove(world->memory, "db-2-B"));
+	ck_assert_int_eq(answered()->reason, REASON_NONE);
+	ck_assert_int_eq(answered()->converted, 2 - _i);
+	ck_assert_str_eq(answered()->detail, _i == 0 ? "" : "claim:2");
+}
+END_TEST
+
+/* The mutex is taken once a pass, so 4 times a second at most. */
+START_TEST(freed_slots_do_not_make_a_wait_busy)
+{
+	unsigned scans = 0;
+	bool was = false, is;
+
+	make("qqq");
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	ck_assert(memory_world_put(world->memory, "db-3-B", true));
+	ask(CONSUMER, DURATION_FOREVER);
+	world_pass(world, 5 * SECOND);
+	ck_assert_str_eq(ways(), "qcq");
+	for (uint64_t i = 1; i <= 1000; i++) {
+		lock_acquire(engine(0), 2, i, &(struct lock_acquire){.name = "db"});
+		lock_release(engine(0), 2, 2000 + i, world_await(world, 0, 2, i)->lock);
+		for (int64_t end = world->now + 10 * MS; world_step(world, end - world->now);) {
+			is = engine(0)->fscks->state == FSCK_SCANNING;
+			scans += is && !was;
+			was = is;
+		}
+		world_pass(world, MS);
+		world->said_count = 0;
+	}
+	ck_assert_uint_ge(scans, 10);
+	ck_assert_uint_le(scans, 50);
+	lock_peer_gone(engine(0), 2);
+	ck_assert(lock_cancel(engine(0), 1, last_request));
+}
+END_TEST
+
+/* Each try of a busy slot is refused, which RabbitMQ writes to its log. */
+START_TEST(a_long_wait_tries_few_busy_slots)
+{
+	unsigned before;
+
+	make("qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq");
+	for (int slot = 1; slot <= 30; slot++)
+		ck_assert(memory_world_put(world->memory, queue('B', slot), true));
+	ask(CONSUMER, DURATION_FOREVER);
+	world_pass(world, 10 * SECOND);
+	before = world->asked;
+	world_pass(world, 10 * SECOND);
+	/* The mutex, two scans and a try, for each of at most 40 passes. */
+	ck_assert_uint_ge(world->asked, before + 40);
+	ck_assert_uint_le(world->asked, before + 320);
+	ck_assert(lock_cancel(engine(0), 1, last_request));
 }
 END_TEST
 
@@ -432,12 +506,15 @@ suite_lock_convert(void)
 	tcase_add_test(tc, a_sound_semaphore_is_clean);
 	tcase_add_test(tc, a_left_holder_queue_is_deleted);
 	tcase_add_test(tc, an_uncounted_slot_goes_with_its_holder_queue);
-	tcase_add_test(tc, slots_become_as_slot_1_is);
+	tcase_add_test(tc, slots_are_converted_on_request_alone);
 	tcase_add_test(tc, a_holder_queue_declared_otherwise_is_made_again);
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_is_told);
 	tcase_add_test(tc, all_free_slots_are_converted);
 	tcase_add_test(tc, busy_slots_stay_as_they_are);
 	tcase_add_test(tc, a_conversion_waits_for_busy_slots);
+	tcase_add_loop_test(tc, an_unknown_answer_does_not_end_a_wait, 0, 2);
+	tcase_add_test(tc, freed_slots_do_not_make_a_wait_busy);
+	tcase_add_test(tc, a_long_wait_tries_few_busy_slots);
 	tcase_add_test(tc, a_wait_ends_at_its_deadline);
 	tcase_add_test(tc, a_wait_is_cancelled_or_ends_with_its_peer_or_the_daemon);
 	tcase_add_test(tc, an_engine_ends_in_the_middle_of_a_wait);

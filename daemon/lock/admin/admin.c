@@ -11,13 +11,14 @@
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/holder_queue.h"
 #include "daemon/lock/admin/holder_wait.h"
-#include "daemon/lock/core/mutex.h"
 #include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/admin/sweep.h"
+#include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/removed.h"
 
 enum admin_state {
 	ADMIN_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
@@ -46,7 +47,7 @@ struct admin {
 	int done;                 /* of the step: requests that succeeded */
 	int unanswered;           /* of the step: requests without an answer */
 	enum broker_answer wrong; /* the first failure of the step; OK: none yet */
-	char wrong_text[160];     /* its words */
+	char wrong_text[256];     /* its words */
 	bool channel_gone;        /* an answer of the step said so */
 	unsigned skips;           /* channels that died since the last success */
 	struct sweep sweep;       /* of the step */
@@ -56,7 +57,7 @@ struct admin {
 	bool removed; /* a queue or a directory entry was removed */
 	int highest;  /* highest removed slot; 0: none */
 	enum reason outcome;
-	char text[256]; /* of the outcome; "" = the reason's own */
+	char text[352]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
 	struct peer_order peer_order;
 };
@@ -420,6 +421,8 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	    reply->answer != BROKER_UNKNOWN) {
 		/* The durable B of a removed slot. If it stays, the work goes on. */
 		holder_queue_stays(&admin->stays, admin->holder_due, reply);
+		if (reply->answer == BROKER_LOCKED)
+			removed_holder_in_use(engine, admin->name, admin->holder_due);
 		admin->holder_due = 0;
 		admin->skips = 0;
 	} else if (reply->answer == BROKER_OK) {
@@ -679,10 +682,9 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		finish(engine, admin);
 		return;
 	}
-	if (full_scan->slots > 0)
-		found.claim = full_scan_claim_of(full_scan->ways[0]);
+	found.claim = full_scan_claim(full_scan);
 	broker_get_info(engine->broker, &info);
-	admin->has_holders = info.hides_queues || full_scan_claim(full_scan) != LOCK_CLAIM_BY_QUEUE;
+	admin->has_holders = info.hides_queues || found.claim != LOCK_CLAIM_BY_QUEUE;
 	admin->plan = plan_make(&admin->order, &found);
 	admin->target = admin->plan.target;
 	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)

@@ -159,6 +159,14 @@ claims_differ(const struct plan_order *order, const struct plan_found *found)
 	       order->claim != found->claim;
 }
 
+static const char *
+held_how(const struct plan_found *found)
+{
+	return found->claim == LOCK_CLAIM_BY_QUEUE ? "by exclusive queues"
+	       : found->claim == LOCK_CLAIM_MIXED  ? "in different ways"
+						   : "by consumers";
+}
+
 /* ---- create ---- */
 
 static void
@@ -166,8 +174,8 @@ refuse_existing(
     struct plan *plan, const struct plan_order *order, const struct plan_found *found, bool same)
 {
 	if (same && claims_differ(order, found))
-		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is held by %s",
-		    lock_claim_word(found->claim));
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and its slots are held %s",
+		    held_how(found));
 	else if (found->unlimited)
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
 	else if (found->slots == 0)
@@ -258,8 +266,8 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 	}
 	plan->parameter = "claim";
 	if (claims_differ(order, found)) {
-		refuse(plan, REASON_INVALID_PARAMS, "its slots are held by %s, see fsck",
-		    lock_claim_word(found->claim));
+		refuse(plan, REASON_INVALID_PARAMS, "its slots are held %s, see fsck",
+		    held_how(found));
 		return;
 	}
 	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
@@ -319,8 +327,10 @@ plan_make(const struct plan_order *order, const struct plan_found *found)
 {
 	struct plan plan = {.refusal = REASON_NONE, .target = -1};
 
-	/* A semaphore grows the way that its slots are. */
-	plan.claim = found->claim != LOCK_CLAIM_UNKNOWN ? found->claim : order->claim;
+	/* A semaphore grows the way that its slots are; if they differ, the safer way. */
+	plan.claim = found->claim == LOCK_CLAIM_UNKNOWN ? order->claim
+		     : found->claim == LOCK_CLAIM_MIXED ? LOCK_CLAIM_BY_CONSUMER
+							: found->claim;
 	switch (order->work) {
 	case PLAN_CREATE:
 	case PLAN_CREATE_MISSING:

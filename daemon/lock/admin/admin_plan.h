@@ -38,7 +38,7 @@ struct plan_order {
 struct plan_found {
 	bool unlimited, gate;
 	int slots;
-	enum lock_claim claim; /* of slot 1; UNKNOWN: there is none */
+	enum lock_claim claim; /* of the slots; UNKNOWN: there are none */
 };
 
 enum step_kind {

@@ -14,10 +14,13 @@
 
 /*
  * Rests between tries of busy slots that are not converted yet, doubled from the first to the
- * last. Each is jittered by half, up or down.
+ * last. Each is jittered by half, up or down. Each pass that converts nothing tries half as many
+ * busy slots as the one before.
  */
 #define REST_FIRST (20 * NSEC_PER_MSEC)
 #define REST_MOST (500 * NSEC_PER_MSEC)
+/* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
+#define TRIES_MOST 64
 
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
@@ -66,30 +69,37 @@ report(struct lock_engine *engine, struct fsck *fsck)
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
 
+/* On request only: B[1] may be gone, or look so, and exclusive queues are less safe. */
+static void
+convert(struct lock_engine *engine, struct fsck *fsck)
+{
+	if (fsck->convert == LOCK_CLAIM_UNKNOWN)
+		report(engine, fsck);
+	else
+		fsck_convert_start(engine, fsck, report);
+}
+
 static void
 scanned(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
+	enum lock_claim wanted = LOCK_CLAIM_UNKNOWN;
 
-	fsck->wanted = fsck->convert;
-	if (fsck->wanted == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
-		fsck->wanted = fsck_seen_claim(&fsck->seen, 1);
-	/* That the slots are not converted yet is no problem of the semaphore. */
-	fsck_findings_make(&now, &fsck->seen,
-	    fsck->convert == LOCK_CLAIM_UNKNOWN ? fsck->wanted : LOCK_CLAIM_UNKNOWN);
+	/* That slots are not converted yet is no problem of the semaphore. */
+	if (fsck->convert == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
+		wanted = fsck_seen_claim(&fsck->seen, 1);
+	fsck_findings_make(&now, &fsck->seen, wanted);
 	if (fsck->scans == 2) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
-		fsck_convert_start(engine, fsck, report);
+		convert(engine, fsck);
 		return;
 	}
 	fsck->findings = now;
-	if (!fsck->repair)
-		report(engine, fsck);
-	else if (!fsck_findings_repairable(&fsck->findings, &fsck->seen))
-		fsck_convert_start(engine, fsck, report);
-	else
+	if (fsck->repair && fsck_findings_repairable(&fsck->findings, &fsck->seen))
 		fsck_repair_start(engine, fsck, scan);
+	else
+		convert(engine, fsck);
 }
 
 /* ---- how each queue was declared ---- */
@@ -263,6 +273,10 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 
 	if (fsck == NULL || fsck->state != FSCK_SCANNING || !mutex_is_held(engine))
 		return;
+	if (found->unknown >= 0 && fsck->waiting) {
+		report(engine, fsck); /* the next pass asks again */
+		return;
+	}
 	if (found->unknown > 0) {
 		snprintf(what, sizeof(what), "slot %d exists, or is held", found->unknown);
 		unlock_unknown(engine, fsck, what);
@@ -349,8 +363,6 @@ rest(struct lock_engine *engine, struct fsck *fsck)
 	if (!fsck->waiting) {
 		fsck->until = fsck->wait == DURATION_FOREVER ? INT64_MAX : now + fsck->wait;
 		fsck->waiting = true;
-		fsck->awaited.first = 1;
-		fsck->awaited.last = engine->settings.slots_most;
 		awaited_begin(engine, &fsck->awaited, fsck->name);
 		timer_init(&fsck->awaited.rest, rest_is_over, engine, fsck->op);
 		let_others_begin(engine, fsck);
@@ -360,12 +372,20 @@ rest(struct lock_engine *engine, struct fsck *fsck)
 	fsck_set_state(fsck, FSCK_RESTING);
 	fsck_progress(engine, fsck);
 	tell_left(engine, fsck);
-	fsck->rest = fsck->rest == 0              ? REST_FIRST
-		     : fsck->rest > REST_MOST / 2 ? REST_MOST
-						  : 2 * fsck->rest;
-	ns = fsck->rest / 2 + jitter_below(&engine->jitter, fsck->rest);
-	if (fsck->awaited.freed)
-		ns = 0; /* this daemon freed one meanwhile */
+	if (fsck->rest == 0) { /* the pass converted slots */
+		fsck->rest = REST_FIRST;
+		fsck->tries_most = TRIES_MOST;
+	} else {
+		fsck->rest = fsck->rest > REST_MOST / 2 ? REST_MOST : 2 * fsck->rest;
+		fsck->tries_most = (fsck->tries_most + 1) / 2;
+	}
+	fsck->awaited.first = fsck->left[0];
+	fsck->awaited.last = fsck->left[fsck->left_count - 1];
+	/* Not sooner, whatever this daemon frees: others need the mutex, too. */
+	fsck->awaited.earliest = now + fsck->rest / 2;
+	ns = fsck->rest / 2;
+	if (!fsck->awaited.freed)
+		ns += jitter_below(&engine->jitter, fsck->rest);
 	fsck->awaited.freed = false;
 	timers_set(
 	    engine->timers, &fsck->awaited.rest, ns > fsck->until - now ? fsck->until : now + ns);

@@ -10,8 +10,8 @@
  *				transient slots; delete a gate beside slots or N-U; enter the name
  *				into the directory, or remove it
  *	scan again		findings that are gone were repaired
- *	convert			declare or delete the B of each free slot that is held otherwise
- *				than slot 1, or than was requested
+ *	convert			if requested: declare or delete the B of each free slot that is held
+ *				otherwise
  *	drop the mutex
  *	rest			while busy slots are left, if requested; then with the mutex again:
  *				scan, convert

@@ -237,10 +237,10 @@ fsck_findings_repairable(const struct fsck_findings *findings, const struct fsck
 				return true;
 			break;
 		case LOCK_PROBLEM_ORPHAN:
+		case LOCK_PROBLEM_CLAIM: /* converted on request */
 		case LOCK_PROBLEM_UNREACHABLE:
 			break;
 		case LOCK_PROBLEM_LEFTOVER:
-		case LOCK_PROBLEM_CLAIM:
 		case LOCK_PROBLEM_GAP:
 		case LOCK_PROBLEM_UNCOUNTED:
 		case LOCK_PROBLEM_TRANSIENT:
@@ -295,18 +295,13 @@ fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *
 		add_claim(&now, seen, left[i]);
 	for (size_t i = 0; i < findings->count; i++) {
 		struct lock_finding *from = &findings->list[i];
-		bool is_left = false;
 
-		while (j < now.count && compare(&now.list[j], from) <= 0) {
-			is_left = compare(&now.list[j], from) == 0;
+		while (j < now.count && compare(&now.list[j], from) < 0) {
 			add(&all, LOCK_PROBLEM_CLAIM, now.list[j].slot, (char *)now.list[j].text);
 			now.list[j++].text = NULL;
 		}
-		if (is_left)
-			continue; /* the newer words are there */
 		add(&all, from->problem, from->slot, (char *)from->text);
-		all.list[all.count - 1].repaired =
-		    from->repaired || from->problem == LOCK_PROBLEM_CLAIM;
+		all.list[all.count - 1].repaired = from->repaired;
 		from->text = NULL;
 	}
 	for (; j < now.count; j++) {

@@ -69,8 +69,8 @@ bool fsck_findings_repairable(const struct fsck_findings *findings, const struct
  */
 void fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after);
 /*
- * After a conversion: all slots but those `left`, ascending, are held as wanted. Each of those is a
- * finding, also if it was none before.
+ * After a conversion: each of the slots `left`, ascending, is a finding. Findings of other problems
+ * stay.
  */
 void fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *seen,
     const int *left, size_t left_count);

@@ -9,9 +9,6 @@
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 
-/* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
-#define TRIES_MOST 64
-
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
 static void delete_next(struct lock_engine *engine, struct fsck *fsck);
@@ -347,7 +344,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
-	bool to_consumer = fsck != NULL && fsck->wanted == LOCK_CLAIM_BY_CONSUMER;
+	bool to_consumer = fsck != NULL && fsck->convert == LOCK_CLAIM_BY_CONSUMER;
 	struct semaphore *semaphore;
 
 	if (!fsck_take_reply(engine, fsck, FSCK_CONVERTING, reply))
@@ -385,12 +382,12 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 convert_next(struct lock_engine *engine, struct fsck *fsck)
 {
-	bool to_consumer = fsck->wanted == LOCK_CLAIM_BY_CONSUMER;
+	bool to_consumer = fsck->convert == LOCK_CLAIM_BY_CONSUMER;
 
 	for (; fsck->slot <= fsck->seen.full_scan.slots; fsck->slot++) {
 		enum broker_answer b = fsck->seen.b[fsck->slot - 1];
 
-		if (fsck_seen_claim(&fsck->seen, fsck->slot) == fsck->wanted)
+		if (fsck_seen_claim(&fsck->seen, fsck->slot) == fsck->convert)
 			continue;
 		if (b == BROKER_ABSENT || (b == BROKER_OK && may_try(fsck)))
 			break;
@@ -416,7 +413,7 @@ fsck_convert_start(struct lock_engine *engine, struct fsck *fsck, fsck_next_fn *
 	fsck->left_count = 0;
 	if (fsck->tries > 0)
 		fsck->tried = 0; /* the last pass came to the end */
-	fsck->tries = TRIES_MOST;
+	fsck->tries = fsck->tries_most;
 	fsck->slot = 1;
 	convert_next(engine, fsck);
 }

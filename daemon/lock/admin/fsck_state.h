@@ -48,14 +48,13 @@ struct fsck {
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 
-	enum lock_claim convert; /* as requested */
-	enum lock_claim
-	    wanted; /* the same, or as slot 1 is held; UNKNOWN: not known, or no slots */
-	int *left;  /* owned; the slots that are held otherwise, ascending */
+	enum lock_claim convert; /* as requested; UNKNOWN: the slots stay as they are */
+	int *left;               /* owned; the slots that are held otherwise, ascending */
 	size_t left_count;
 	size_t left_told; /* `left_count` in the last notice */
 	int converted;
-	int tries; /* CONVERTING: how many busy slots may still be tried */
+	int tries;      /* CONVERTING: how many busy slots may still be tried */
+	int tries_most; /* `tries` at the beginning of a pass */
 	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */
 
 	int64_t wait;  /* as requested; 0: it ends with this pass */

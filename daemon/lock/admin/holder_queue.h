@@ -11,7 +11,7 @@
 struct holder_stays {
 	int slot;
 	enum reason reason;
-	char text[160];
+	char text[352]; /* ours, and the broker's, which are at most 255 bytes */
 };
 
 /*

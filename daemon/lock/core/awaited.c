@@ -60,6 +60,7 @@ awaited_freed(struct lock_engine *engine, const char *text, int slot)
 {
 	struct awaited_name *name = find(engine, text);
 	struct awaited *awaited;
+	int64_t now = engine_now(engine);
 
 	if (name == NULL)
 		return;
@@ -68,6 +69,7 @@ awaited_freed(struct lock_engine *engine, const char *text, int slot)
 			continue;
 		awaited->freed = true;
 		if (timer_is_set(&awaited->rest))
-			timers_set(engine->timers, &awaited->rest, engine_now(engine));
+			timers_set(engine->timers, &awaited->rest,
+			    awaited->earliest > now ? awaited->earliest : now);
 	}
 }

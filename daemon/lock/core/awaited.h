@@ -1,6 +1,6 @@
 /*
  * Slots whose holders are waited for (holder_wait.h). When this daemon frees such a slot, the wait
- * probes at once instead of resting on.
+ * probes as soon as it may.
  */
 #ifndef LOCK_AWAITED_H
 #define LOCK_AWAITED_H
@@ -12,6 +12,7 @@ struct awaited {
 	struct awaited_name *name; /* borrowed; NULL: it is in no table */
 	int first, last;           /* the slots */
 	struct timer rest;         /* the owner's: set while the wait rests */
+	int64_t earliest;          /* the owner's: clock time before which it does not probe */
 	bool freed;                /* this daemon freed one of the slots; cleared by the owner */
 	TAILQ_ENTRY(awaited) of_name;
 };

@@ -1,6 +1,7 @@
 #include "daemon/lock/hold/removed.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -9,13 +10,22 @@
 
 /* The maximum in work at once. Each takes a channel of the auxiliary connection. */
 #define WORK_MOST 8
+/* The maximum for one mutex, so that administrators do not wait for long. */
+#define SLOTS_MOST 64
+/* A daemon watches the A of a hold after a tenth of a second (watch.c), and then knows. */
+#define IN_USE_REST (300 * NSEC_PER_MSEC)
 
 struct removed_slot {
 	uint64_t id; /* of its mutex order, too */
 	char *name;  /* owned */
 	int slot;
-	bool in_work;
-	struct timer late; /* the mutex is held, and the broker does not answer */
+	enum {
+		REMOVED_WAITS,  /* until its holder knows of the removal */
+		REMOVED_DUE,    /* waits for its turn */
+		REMOVED_IN_WORK /* with the mutex, or on its way to it */
+	} state;
+	int done;           /* IN_WORK: slots before this one */
+	struct timer timer; /* WAITS; IN_WORK: the mutex is held, and the broker does not answer */
 	UT_hash_handle by_id;
 };
 
@@ -24,7 +34,7 @@ ENGINE_FIND(removed_find, struct removed_slot, removed_slots, by_id)
 static void
 removed_free(struct lock_engine *engine, struct removed_slot *removed)
 {
-	timers_cancel(engine->timers, &removed->late);
+	timers_cancel(engine->timers, &removed->timer);
 	HASH_DELETE(by_id, engine->removed_slots, removed);
 	free(removed->name);
 	free(removed);
@@ -37,10 +47,27 @@ still_held(const struct lock_engine *engine, const struct removed_slot *removed)
 	return removed != NULL && mutex_is_held(engine);
 }
 
+static void work(struct lock_engine *engine, struct removed_slot *removed);
+
+/* The slot is done. The mutex goes on with the next slot of that name, or is dropped. */
 static void
-let_go(struct lock_engine *engine, struct removed_slot *removed)
+slot_done(struct lock_engine *engine, struct removed_slot *removed)
 {
-	timers_cancel(engine->timers, &removed->late);
+	struct removed_slot *other, *next;
+
+	timers_cancel(engine->timers, &removed->timer);
+	HASH_ITER (by_id, engine->removed_slots, other, next) {
+		if (removed->done + 1 >= SLOTS_MOST)
+			break;
+		if (other->state != REMOVED_DUE || strcmp(other->name, removed->name) != 0)
+			continue;
+		removed->slot = other->slot;
+		removed->done++;
+		removed_free(engine, other);
+		work(engine, removed);
+		return;
+	}
+	/* From here on, the mutex waits for the answer by itself. */
 	mutex_drop(engine, removed->id);
 }
 
@@ -54,7 +81,7 @@ on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	if (!reply->channel_open)
 		mutex_channel_gone(engine, id);
-	let_go(engine, removed);
+	slot_done(engine, removed);
 }
 
 static void
@@ -70,13 +97,16 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		    queue_name_b(engine->settings.naming, removed->name, removed->slot).text,
 		    (struct broker_done){on_deleted, engine, id});
 	else
-		let_go(engine, removed);
+		slot_done(engine, removed);
 }
 
 static void
-too_late(void *ctx, uint64_t id)
+work(struct lock_engine *engine, struct removed_slot *removed)
 {
-	mutex_overdue(ctx, id);
+	timers_set(
+	    engine->timers, &removed->timer, engine_now(engine) + engine->settings.request_timeout);
+	probe_one(engine, queue_name_a(engine->settings.naming, removed->name, removed->slot),
+	    BROKER_ASK_SLOT, on_a_probed, removed->id);
 }
 
 static void begin_next(struct lock_engine *engine);
@@ -94,45 +124,80 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		begin_next(engine);
 		return;
 	}
-	timers_set(
-	    engine->timers, &removed->late, engine_now(engine) + engine->settings.request_timeout);
-	probe_one(engine, queue_name_a(engine->settings.naming, removed->name, removed->slot),
-	    BROKER_ASK_SLOT, on_a_probed, id);
+	work(engine, removed);
+}
+
+static void
+begin(struct lock_engine *engine, struct removed_slot *removed)
+{
+	struct queue_name mutex = queue_name_admin(engine->settings.naming, removed->name);
+
+	removed->state = REMOVED_IN_WORK;
+	FAULT(REMOVED_UNGUARDED, mutex = queue_name_directory_mutex(engine->settings.naming));
+	mutex_take(engine, mutex.text,
+	    &(struct mutex_order){removed->id, "the end of a removed slot", on_mutex});
 }
 
 static void
 begin_next(struct lock_engine *engine)
 {
 	struct removed_slot *removed, *next;
-	struct queue_name mutex;
 	int in_work = 0;
 
-	/* In the order of the calls, so that those in work are the first. */
+	HASH_ITER (by_id, engine->removed_slots, removed, next)
+		in_work += removed->state == REMOVED_IN_WORK;
 	HASH_ITER (by_id, engine->removed_slots, removed, next) {
-		if (++in_work > WORK_MOST)
+		if (in_work >= WORK_MOST)
 			return;
-		if (removed->in_work)
-			continue;
-		removed->in_work = true;
-		mutex = queue_name_admin(engine->settings.naming, removed->name);
-		FAULT(
-		    REMOVED_UNGUARDED, mutex = queue_name_directory_mutex(engine->settings.naming));
-		mutex_take(engine, mutex.text,
-		    &(struct mutex_order){removed->id, "the end of a removed slot", on_mutex});
+		if (removed->state == REMOVED_DUE) {
+			begin(engine, removed);
+			in_work++;
+		}
 	}
 }
 
-void
-removed_delete_holder(struct lock_engine *engine, const char *name, int slot)
+static void
+on_time(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct removed_slot *removed = removed_find(engine, id);
+
+	if (removed->state == REMOVED_IN_WORK) {
+		mutex_overdue(engine, id);
+		return;
+	}
+	removed->state = REMOVED_DUE;
+	begin_next(engine);
+}
+
+static struct removed_slot *
+removed_new(struct lock_engine *engine, const char *name, int slot)
 {
 	struct removed_slot *removed = mem_alloc(sizeof(*removed));
 
 	removed->id = engine_id(engine);
 	removed->name = mem_strdup(name);
 	removed->slot = slot;
-	timer_init(&removed->late, too_late, engine, removed->id);
+	removed->state = REMOVED_DUE;
+	timer_init(&removed->timer, on_time, engine, removed->id);
 	HASH_ADD(by_id, engine->removed_slots, id, sizeof(removed->id), removed);
+	return removed;
+}
+
+void
+removed_delete_holder(struct lock_engine *engine, const char *name, int slot)
+{
+	removed_new(engine, name, slot);
 	begin_next(engine);
+}
+
+void
+removed_holder_in_use(struct lock_engine *engine, const char *name, int slot)
+{
+	struct removed_slot *removed = removed_new(engine, name, slot);
+
+	removed->state = REMOVED_WAITS;
+	timers_set(engine->timers, &removed->timer, engine_now(engine) + IN_USE_REST);
 }
 
 void
