@@ -66,6 +66,9 @@ static const char ascending_warning[] =
     "slots were removed in ascending order; if that had failed halfway, the upper slots would have "
     "stayed with their holders (see overshoot)";
 
+/* How often a request is repeated if another connection has its queue. */
+#define LOCKED_TRIES 4
+
 ENGINE_FIND(admin_find, struct admin, admins, by_op)
 
 /* From each state, those that may be next. */
@@ -391,9 +394,12 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
 		    "the broker closed every channel too soon");
 		return false;
+	case BROKER_LOCKED:
+		if (admin->skips++ < LOCKED_TRIES)
+			return true; /* perhaps by a claim unseen, for a moment */
+				     /* fall through */
 	case BROKER_UNREACHABLE:
 	case BROKER_ABSENT:
-	case BROKER_LOCKED:
 	case BROKER_REFUSED:
 		end_refused(engine, admin,
 		    wrong == BROKER_UNREACHABLE ? REASON_BROKER_UNAVAILABLE
@@ -428,7 +434,8 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 		admin->skips = 0;
 	} else if (admin->wrong == BROKER_OK) {
 		admin->wrong = reply->answer;
-		snprintf(admin->wrong_text, sizeof(admin->wrong_text), "%s", reply->text);
+		holder_queue_failed(admin->wrong_text, sizeof(admin->wrong_text),
+		    per_slot == 2 && admin->done % 2 == 0 ? slot_awaited(admin, 2) : 0, reply);
 	}
 	/* A failure closed the channel: the requests behind it are answered as skipped. */
 	if ((admin->channel_gone || admin->wrong != BROKER_OK) &&
