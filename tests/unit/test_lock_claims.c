@@ -141,6 +141,11 @@ START_TEST(the_first_slots_of_a_gate_are_as_requested)
 	ck_assert_int_eq(resize(0, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
 	ck_assert_int_eq(resize(2, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
 	ck_assert_int_eq(durable_holder_queues(), 2);
+	/* The setting is the other way. */
+	ck_assert(resize(0, LOCK_CLAIM_UNKNOWN)->warned);
+	ck_assert(!resize(0, LOCK_CLAIM_UNKNOWN)->warned);
+	ck_assert(!resize(2, LOCK_CLAIM_BY_QUEUE)->warned);
+	ck_assert(!resize(0, LOCK_CLAIM_UNKNOWN)->warned);
 }
 END_TEST
 

@@ -41,6 +41,7 @@ struct admin {
 	int found;  /* the size before; -1: not known */
 	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
+	const char *warning;      /* of its success; static */
 	size_t step;              /* of plan.steps */
 	bool has_holders;         /* a slot found has a durable B, or may have one */
 	int done;                 /* of the step: requests that succeeded */
@@ -60,11 +61,6 @@ struct admin {
 	UT_hash_handle by_op;
 	struct peer_order peer_order;
 };
-
-/* seeds/000, "Swiss Cheese Semaphores" */
-static const char ascending_warning[] =
-    "slots were removed in ascending order; if that had failed halfway, the upper slots would have "
-    "stayed with their holders (see overshoot)";
 
 /* How often a request is repeated if another connection has its queue. */
 #define LOCKED_TRIES 4
@@ -128,8 +124,7 @@ outcome_of(const struct admin *admin)
 		return answer;
 	if (!admin->size_only)
 		answer.slots = admin->order.work == PLAN_DESTROY ? 0 : admin->target;
-	if (admin->order.ascending && admin->order.overshoot == 0)
-		answer.warning = ascending_warning;
+	answer.warning = admin->warning;
 	return answer;
 }
 
@@ -693,6 +688,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	admin->target = admin->plan.target;
 	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)
 		admin->plan.claim = full_scan_claim_of(engine->settings.claim);
+	admin->warning =
+	    plan_warning(&admin->order, &found, full_scan_claim_of(engine->settings.claim));
 	if (admin->plan.refusal != REASON_NONE) {
 		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
 		return;
