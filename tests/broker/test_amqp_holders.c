@@ -260,7 +260,6 @@ START_TEST(test_deleted_by_hand)
 	deleted = rig_now();
 	rig_wait(one->cancelled == 1);
 	printf("# told %.1f ms after delete-ok\n", (double)(one->cancelled_at - deleted) / 1e6);
-	ck_assert_int_lt(one->cancelled_at - deleted, 100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(one->cancelled_channel, channel);
 	/* A consumer that is gone can be cancelled. */
 	rig_want(one, rig_cancel, channel, "hand-1-B", BROKER_OK);
