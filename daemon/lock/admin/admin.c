@@ -390,9 +390,10 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		    "the broker closed every channel too soon");
 		return false;
 	case BROKER_LOCKED:
+		/* Perhaps by a claim unseen, for a moment. */
 		if (admin->skips++ < LOCKED_TRIES)
-			return true; /* perhaps by a claim unseen, for a moment */
-				     /* fall through */
+			return true;
+		/* fall through */
 	case BROKER_UNREACHABLE:
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
