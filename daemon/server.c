@@ -670,9 +670,12 @@ server_pass(struct server *server, bool peers_due)
 		event_base_loop(server->base, EVLOOP_ONCE);
 	}
 	timers_run(server->timers);
-	peers_due = peers_visit(server->peers);
+	(void)peers_visit(server->peers);
+	/* The waiters that came are served at once, and peers get their answers before the broker. */
+	timers_run(server->timers);
+	broker_flush(server->broker);
 	server_tell_broker(server);
-	return peers_due;
+	return peers_are_due(server->peers);
 }
 
 int

@@ -118,6 +118,8 @@ struct amqp_dialer {
 	/* Makes a link, which begins to connect. */
 	struct amqp_link *(*connect)(void *ctx, const struct amqp_link_config *config,
 	    const struct amqp_link_events *events);
+	/* Sends what its links have put, for the end of a pass. NULL: they send at once. */
+	void (*flush)(void *ctx);
 	/* After all its links are freed. */
 	void (*free)(void *ctx);
 	void *ctx;

@@ -88,6 +88,14 @@ on_read(struct bufferevent *bev, void *ctx)
 		stream->events.bytes(stream->events.ctx, bufferevent_get_input(bev));
 }
 
+/* Of a plain socket: the loop has written what a flush could not. */
+static void
+on_written(struct bufferevent *bev, void *ctx)
+{
+	(void)ctx;
+	bufferevent_disable(bev, EV_WRITE);
+}
+
 static void
 on_event(struct bufferevent *bev, short what, void *ctx)
 {
@@ -137,9 +145,12 @@ start_bytes(struct amqp_stream *stream)
 	/* A broker may close without a close_notify of TLS. */
 	if (session != NULL)
 		bufferevent_openssl_set_allow_dirty_shutdown(stream->bev, 1);
-	bufferevent_setcb(stream->bev, on_read, NULL, on_event, stream);
+	bufferevent_setcb(
+	    stream->bev, on_read, session != NULL ? NULL : on_written, on_event, stream);
 	stream_set_state(stream, session != NULL ? AMQP_STREAM_TLS : AMQP_STREAM_READY);
-	bufferevent_enable(stream->bev, EV_READ | EV_WRITE);
+	bufferevent_enable(stream->bev, EV_READ);
+	if (session == NULL)
+		bufferevent_disable(stream->bev, EV_WRITE);
 	if (session == NULL)
 		stream->events.ready(stream->events.ctx);
 }
@@ -336,6 +347,30 @@ amqp_stream_output(struct amqp_stream *stream)
 {
 	assert(stream->state == AMQP_STREAM_READY);
 	return bufferevent_get_output(stream->bev);
+}
+
+/*
+ * While writing is disabled, the bufferevent asks epoll(7) for nothing. Else each flight would cost
+ * two calls of epoll_ctl(2) and one of epoll_wait(2). The bufferevent freezes its output's start, as
+ * only it may take bytes from there.
+ */
+void
+amqp_stream_flush(struct amqp_stream *stream)
+{
+	struct evbuffer *out;
+
+	if (stream->state != AMQP_STREAM_READY || stream->tls != NULL ||
+	    (bufferevent_get_enabled(stream->bev) & EV_WRITE) != 0)
+		return;
+	out = bufferevent_get_output(stream->bev);
+	if (evbuffer_get_length(out) == 0)
+		return;
+	evbuffer_unfreeze(out, 1);
+	(void)evbuffer_write(out, stream->fd);
+	evbuffer_freeze(out, 1);
+	/* After an error, too: the bufferevent gets it again, and reports it. */
+	if (evbuffer_get_length(out) > 0)
+		bufferevent_enable(stream->bev, EV_WRITE);
 }
 
 /* Writes once, and does not wait for room in the socket's buffer. */

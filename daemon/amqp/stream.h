@@ -55,8 +55,10 @@ void amqp_stream_free(struct amqp_stream *stream);
 struct addrinfo *amqp_stream_take_rest(struct amqp_stream *stream);
 enum amqp_stream_state amqp_stream_state(const struct amqp_stream *stream);
 const char *amqp_stream_state_name(enum amqp_stream_state state); /* static */
-/* While READY. Appended bytes go out in one write at the end of the loop's pass. */
+/* While READY. Appended bytes go out with amqp_stream_flush(); over TLS the loop sends them. */
 struct evbuffer *amqp_stream_output(struct amqp_stream *stream);
+/* Writes all output at once, for the end of a pass. The loop writes what the socket does not take. */
+void amqp_stream_flush(struct amqp_stream *stream);
 /* Writes the bytes that the socket takes at once, then shuts it down. */
 void amqp_stream_shutdown(struct amqp_stream *stream);
 

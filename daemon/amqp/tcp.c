@@ -16,6 +16,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/margin.h"
 #include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
 
 /*
  * The maximum of unsent bytes to a broker that does not read. 1,024 probes are a quarter of a
@@ -29,11 +30,13 @@
 struct dial {
 	struct event_base *base; /* borrowed */
 	SSL_CTX *tls;            /* owned; NULL if no host wants TLS */
+	TAILQ_HEAD(, tcp_link) links;
 };
 
 struct tcp_link {
-	struct amqp_link base;        /* first */
-	const struct dial *dial;      /* borrowed */
+	struct amqp_link base; /* first */
+	TAILQ_ENTRY(tcp_link) of_dial;
+	struct dial *dial;            /* borrowed */
 	struct amqp_stream *stream;   /* owned */
 	struct amqp_decoder *decoder; /* owned */
 	size_t frame_max;
@@ -396,6 +399,7 @@ tcp_free(struct amqp_link *link)
 	if (rest != NULL)
 		freeaddrinfo(rest);
 	end(tcp);
+	TAILQ_REMOVE(&tcp->dial->links, tcp, of_dial);
 	amqp_link_done(link);
 	free(tcp->tried);
 	free(tcp);
@@ -417,10 +421,21 @@ tcp_connect(void *ctx, const struct amqp_link_config *config, const struct amqp_
 	assert(config->settings->heartbeat > 0);
 	amqp_link_init(&link->base, &ops, config, events);
 	link->dial = ctx;
+	TAILQ_INSERT_TAIL(&link->dial->links, link, of_dial);
 	timer_init(&link->beat, on_beat, link, 0);
 	timer_init(&link->deadline, on_deadline, link, 0);
 	begin(link, NULL);
 	return &link->base;
+}
+
+static void
+dial_flush(void *ctx)
+{
+	struct dial *dial = ctx;
+	struct tcp_link *link;
+
+	TAILQ_FOREACH (link, &dial->links, of_dial)
+		amqp_stream_flush(link->stream);
 }
 
 static void
@@ -457,6 +472,8 @@ amqp_tcp_dialer(struct event_base *base, const struct amqp_settings *settings,
 	dial = mem_alloc(sizeof(*dial));
 	dial->base = base;
 	dial->tls = tls;
-	*ret = (struct amqp_dialer){.connect = tcp_connect, .free = dial_free, .ctx = dial};
+	TAILQ_INIT(&dial->links);
+	*ret = (struct amqp_dialer){
+	    .connect = tcp_connect, .flush = dial_flush, .free = dial_free, .ctx = dial};
 	return true;
 }

@@ -301,6 +301,13 @@ broker_start(struct broker *broker)
 }
 
 void
+broker_flush(struct broker *broker)
+{
+	if (broker->dialer.flush != NULL)
+		broker->dialer.flush(broker->dialer.ctx);
+}
+
+void
 broker_stop(struct broker *broker)
 {
 	broker->stopped = true;

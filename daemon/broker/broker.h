@@ -217,6 +217,8 @@ struct broker; /* made by setup.h */
 void broker_set_events(struct broker *broker, const struct broker_events *events);
 /* Connects the lock connection, and keeps it connected until broker_stop(). */
 void broker_start(struct broker *broker);
+/* The event loop calls it at the end of each pass: all requests of the pass are sent. */
+void broker_flush(struct broker *broker);
 /* Closes both links for good. No answer and no event comes after that. */
 void broker_stop(struct broker *broker);
 void broker_free(struct broker *broker); /* stops it first; NULL is fine */
@@ -347,8 +349,8 @@ void broker_directory_leave(
  *
  * A durable B refuses messages (x-overflow reject-publish) with a nack. The broker layer then asks
  * for its consumers, by a passive declare. BROKER_ASK_CONSUMER asks only that, in the same flush.
- * The deadline covers both. A queue whose node is silent stops the channel of the passive
- * declares, so the channel is replaced at the deadline.
+ * The deadline covers both. A queue whose node is silent holds up the passive declares behind it
+ * for a moment (count.h).
  */
 void broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
     struct broker_probe_done done);

@@ -21,8 +21,8 @@
 #include "daemon/broker/broker.h"
 #include "daemon/broker/request.h"
 
-/* The maximum number of idle channels that stay open. */
-#define AMQP_CHANNELS_IDLE 8
+/* The maximum number of idle channels that stay open. To open one takes as long as some claims. */
+#define AMQP_CHANNELS_IDLE 64
 
 struct amqp_channels;
 

@@ -11,21 +11,42 @@
 
 /* The wait after no channel number was left. */
 #define NO_CHANNEL (1 * NSEC_PER_SEC)
+/* An answer that takes longer is overdue, and does not hold up others any more. */
+#define OVERDUE (1 * NSEC_PER_SEC)
+/* The maximum of overdue requests with a channel of their own. */
+#define OVERDUE_MOST 3
+/*
+ * The maximum of unanswered requests on the shared channel. The limit is one after a refusal, and
+ * doubles with each success, because requests behind a refusal are sent again.
+ */
+#define WINDOW_MOST 1024
 
 struct count {
 	TAILQ_ENTRY(count) entry;
 	char *queue;                      /* owned */
-	struct broker_count_done counted; /* fn NULL: a look */
-	struct amqp_look_done looked;
+	int64_t sent_at;                  /* clock time */
+	struct broker_count_done counted; /* fn NULL: a check */
+	struct amqp_check_done checked;
 };
 TAILQ_HEAD(count_list, count);
 
-struct amqp_counters {
-	struct timers *timers;           /* borrowed */
-	struct amqp_channels *channels;  /* borrowed */
-	struct count_list sent, waiting; /* owned; each in order of the calls */
+/* A channel and its unanswered requests. */
+struct batch {
+	struct amqp_counters *counters; /* borrowed */
 	struct amqp_raw_channel channel;
-	struct timer retry; /* set: no channel number was left */
+	struct count_list sent; /* owned; in order */
+	unsigned unanswered;
+};
+
+struct amqp_counters {
+	struct timers *timers;          /* borrowed */
+	struct amqp_channels *channels; /* borrowed */
+	struct count_list waiting;      /* owned; in order of the calls */
+	/* The first one is shared. Each other one has one request, which was overdue. */
+	struct batch batches[1 + OVERDUE_MOST];
+	unsigned window;
+	struct timer retry;   /* set: no channel number was left */
+	struct timer overdue; /* set while the shared channel has requests */
 	bool silent;
 };
 
@@ -35,49 +56,78 @@ answer(const struct amqp_counters *counters, struct count *count, enum broker_an
     int consumers)
 {
 	struct broker_count_done counted = count->counted;
-	struct amqp_look_done looked = count->looked;
+	struct amqp_check_done checked = count->checked;
 
 	free(count->queue);
 	free(count);
 	if (counters->silent)
 		return;
 	if (counted.fn == NULL)
-		looked.fn(looked.ctx, looked.id, what, consumers);
+		checked.fn(checked.ctx, checked.id, what, consumers);
 	else
 		counted.fn(counted.ctx, counted.id,
 		    what == BROKER_OK || what == BROKER_ABSENT ? consumers : -1);
 }
 
+static int64_t
+now(const struct amqp_counters *counters)
+{
+	return clock_now(timers_clock(counters->timers));
+}
+
+static void
+take_out(struct batch *batch, struct count *count)
+{
+	TAILQ_REMOVE(&batch->sent, count, entry);
+	batch->unanswered--;
+}
+
+/* False: no channel number is left. */
+static bool
+send(struct batch *batch, struct count *count)
+{
+	amqp_queue_declare_t declare = {.queue = amqp_cstring_bytes(count->queue), .passive = 1};
+
+	if (batch->channel.number == 0 && !amqp_raw_channel_open(&batch->channel, 0))
+		return false;
+	count->sent_at = now(batch->counters);
+	TAILQ_REMOVE(&batch->counters->waiting, count, entry);
+	TAILQ_INSERT_TAIL(&batch->sent, count, entry);
+	batch->unanswered++;
+	amqp_raw_channel_send(&batch->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	return true;
+}
+
+/* Its requests wait again, in front of the others. */
+static void
+take_back(struct batch *batch)
+{
+	struct amqp_counters *counters = batch->counters;
+
+	TAILQ_CONCAT(&batch->sent, &counters->waiting, entry);
+	TAILQ_CONCAT(&counters->waiting, &batch->sent, entry);
+	batch->unanswered = 0;
+}
+
 static void
 send_waiting(struct amqp_counters *counters)
 {
+	struct batch *shared = &counters->batches[0];
+	const struct count *first;
 	struct count *count;
 
 	if (amqp_channels_link(counters->channels) == NULL || counters->silent)
 		return;
-	while ((count = TAILQ_FIRST(&counters->waiting)) != NULL) {
-		amqp_queue_declare_t declare = {
-		    .queue = amqp_cstring_bytes(count->queue), .passive = 1};
-
-		if (counters->channel.number == 0 &&
-		    !amqp_raw_channel_open(&counters->channel, 0)) {
-			timers_set(counters->timers, &counters->retry,
-			    clock_now(timers_clock(counters->timers)) + NO_CHANNEL);
+	while ((count = TAILQ_FIRST(&counters->waiting)) != NULL &&
+	       shared->unanswered < counters->window) {
+		if (!send(shared, count)) {
+			timers_set(counters->timers, &counters->retry, now(counters) + NO_CHANNEL);
 			return;
 		}
-		TAILQ_REMOVE(&counters->waiting, count, entry);
-		TAILQ_INSERT_TAIL(&counters->sent, count, entry);
-		amqp_raw_channel_send(&counters->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 	}
-}
-
-/* On another channel. */
-static void
-send_again(struct amqp_counters *counters)
-{
-	TAILQ_CONCAT(&counters->sent, &counters->waiting, entry);
-	TAILQ_CONCAT(&counters->waiting, &counters->sent, entry);
-	send_waiting(counters);
+	first = TAILQ_FIRST(&shared->sent);
+	if (first != NULL && !timer_is_set(&counters->overdue))
+		timers_set(counters->timers, &counters->overdue, first->sent_at + OVERDUE);
 }
 
 static void
@@ -87,18 +137,52 @@ on_retry(void *ctx, uint64_t id)
 	send_waiting(ctx);
 }
 
+/* NULL: each has a request. */
+static struct batch *
+find_free(struct amqp_counters *counters)
+{
+	for (int i = 1; i <= OVERDUE_MOST; i++) {
+		if (TAILQ_EMPTY(&counters->batches[i].sent))
+			return &counters->batches[i];
+	}
+	return NULL;
+}
+
+/* The node of a queue may be silent. Its request goes on alone, and the others without it. */
+static void
+on_overdue(void *ctx, uint64_t id)
+{
+	struct amqp_counters *counters = ctx;
+	struct batch *shared = &counters->batches[0], *alone = find_free(counters);
+	struct count *first = TAILQ_FIRST(&shared->sent);
+
+	(void)id;
+	if (alone == NULL) {
+		timers_set(counters->timers, &counters->overdue, now(counters) + OVERDUE);
+	} else if (first != NULL && now(counters) - first->sent_at >= OVERDUE) {
+		amqp_raw_channel_close(&shared->channel);
+		take_back(shared);
+		(void)send(alone, first); /* else it waits on */
+	}
+	send_waiting(counters);
+}
+
 /* ---- frames ---- */
 
 static bool
 on_method(void *ctx, const struct amqp_frame *frame)
 {
-	struct amqp_counters *counters = ctx;
-	struct count *count = TAILQ_FIRST(&counters->sent);
+	struct batch *batch = ctx;
+	struct amqp_counters *counters = batch->counters;
+	struct count *count = TAILQ_FIRST(&batch->sent);
 	const amqp_queue_declare_ok_t *ok = frame->fields;
 
 	if (frame->method != AMQP_QUEUE_DECLARE_OK_METHOD || count == NULL)
 		return false;
-	TAILQ_REMOVE(&counters->sent, count, entry);
+	take_out(batch, count);
+	if (counters->window < WINDOW_MOST)
+		counters->window *= 2;
+	send_waiting(counters);
 	answer(counters, count, BROKER_OK,
 	    ok->consumer_count > INT_MAX ? INT_MAX : (int)ok->consumer_count);
 	return true;
@@ -108,16 +192,19 @@ on_method(void *ctx, const struct amqp_frame *frame)
 static void
 on_closed(void *ctx, int code, const char *text)
 {
-	struct amqp_counters *counters = ctx;
+	struct batch *batch = ctx;
+	struct amqp_counters *counters = batch->counters;
 	/* NULL: another cause, as no request was on the channel. */
-	struct count *first = TAILQ_FIRST(&counters->sent);
-	enum broker_answer what = counters->channel.blames
+	struct count *first = TAILQ_FIRST(&batch->sent);
+	enum broker_answer what = batch->channel.blames
 				      ? amqp_request_refusal(AMQP_REQUEST_CHECK, code, text)
 				      : BROKER_UNKNOWN;
 
 	if (first != NULL)
-		TAILQ_REMOVE(&counters->sent, first, entry);
-	send_again(counters);
+		take_out(batch, first);
+	take_back(batch);
+	counters->window = 1;
+	send_waiting(counters);
 	if (first != NULL)
 		answer(counters, first, what, 0);
 }
@@ -126,14 +213,14 @@ on_closed(void *ctx, int code, const char *text)
 
 static void
 ask(struct amqp_counters *counters, const char *queue, struct broker_count_done counted,
-    struct amqp_look_done looked)
+    struct amqp_check_done checked)
 {
 	struct count *count = mem_alloc(sizeof(*count));
 
 	assert(strlen(queue) <= UINT8_MAX);
 	count->queue = mem_strdup(queue);
 	count->counted = counted;
-	count->looked = looked;
+	count->checked = checked;
 	TAILQ_INSERT_TAIL(&counters->waiting, count, entry);
 	send_waiting(counters);
 }
@@ -141,48 +228,66 @@ ask(struct amqp_counters *counters, const char *queue, struct broker_count_done 
 void
 amqp_counters_ask(struct amqp_counters *counters, const char *queue, struct broker_count_done done)
 {
-	ask(counters, queue, done, (struct amqp_look_done){0});
+	ask(counters, queue, done, (struct amqp_check_done){0});
 }
 
 void
-amqp_counters_look(struct amqp_counters *counters, const char *queue, struct amqp_look_done done)
+amqp_counters_check(struct amqp_counters *counters, const char *queue, struct amqp_check_done done)
 {
 	ask(counters, queue, (struct broker_count_done){0}, done);
 }
 
-static size_t
-forget(struct count_list *list, const void *ctx)
+static bool
+is_look_of(const struct count *count, const void *ctx)
 {
-	struct count *count, *next;
-	size_t forgotten = 0;
+	return count->counted.fn == NULL && count->checked.ctx == ctx;
+}
 
-	TAILQ_FOREACH_SAFE (count, list, entry, next) {
-		if (count->counted.fn != NULL || count->looked.ctx != ctx)
-			continue;
-		TAILQ_REMOVE(list, count, entry);
-		free(count->queue);
-		free(count);
-		forgotten++;
+static bool
+has_look_of(const struct batch *batch, const void *ctx)
+{
+	const struct count *count;
+
+	TAILQ_FOREACH (count, &batch->sent, entry) {
+		if (is_look_of(count, ctx))
+			return true;
 	}
-	return forgotten;
+	return false;
 }
 
 size_t
 amqp_counters_forget(struct amqp_counters *counters, const void *ctx)
 {
-	size_t sent = forget(&counters->sent, ctx), waiting = forget(&counters->waiting, ctx);
+	struct count *count, *next;
+	size_t forgotten = 0;
 
-	if (sent > 0) {
-		amqp_raw_channel_close(&counters->channel);
-		send_again(counters);
+	for (struct batch *batch = counters->batches; batch <= &counters->batches[OVERDUE_MOST];
+	     batch++) {
+		if (!has_look_of(batch, ctx))
+			continue;
+		amqp_raw_channel_close(&batch->channel);
+		take_back(batch);
 	}
-	return sent + waiting;
+	TAILQ_FOREACH_SAFE (count, &counters->waiting, entry, next) {
+		if (!is_look_of(count, ctx))
+			continue;
+		TAILQ_REMOVE(&counters->waiting, count, entry);
+		free(count->queue);
+		free(count);
+		forgotten++;
+	}
+	send_waiting(counters);
+	return forgotten;
 }
 
 bool
 amqp_counters_in_use(const struct amqp_counters *counters)
 {
-	return !TAILQ_EMPTY(&counters->sent) || !TAILQ_EMPTY(&counters->waiting);
+	for (int i = 0; i <= OVERDUE_MOST; i++) {
+		if (!TAILQ_EMPTY(&counters->batches[i].sent))
+			return true;
+	}
+	return !TAILQ_EMPTY(&counters->waiting);
 }
 
 void
@@ -197,9 +302,13 @@ amqp_counters_fail(struct amqp_counters *counters)
 	struct count_list lost = TAILQ_HEAD_INITIALIZER(lost);
 	struct count *count;
 
-	amqp_raw_channel_forget(&counters->channel);
+	for (int i = OVERDUE_MOST; i >= 0; i--) {
+		amqp_raw_channel_forget(&counters->batches[i].channel);
+		take_back(&counters->batches[i]);
+	}
 	timers_cancel(counters->timers, &counters->retry);
-	TAILQ_CONCAT(&lost, &counters->sent, entry);
+	timers_cancel(counters->timers, &counters->overdue);
+	counters->window = WINDOW_MOST;
 	TAILQ_CONCAT(&lost, &counters->waiting, entry);
 	while ((count = TAILQ_FIRST(&lost)) != NULL) {
 		TAILQ_REMOVE(&lost, count, entry);
@@ -218,10 +327,17 @@ amqp_counters_new(struct timers *timers, struct amqp_channels *channels)
 
 	counters->timers = timers;
 	counters->channels = channels;
-	amqp_raw_channel_init(&counters->channel, channels, &events, counters);
-	TAILQ_INIT(&counters->sent);
+	counters->window = WINDOW_MOST;
+	for (int i = 0; i <= OVERDUE_MOST; i++) {
+		struct batch *batch = &counters->batches[i];
+
+		batch->counters = counters;
+		amqp_raw_channel_init(&batch->channel, channels, &events, batch);
+		TAILQ_INIT(&batch->sent);
+	}
 	TAILQ_INIT(&counters->waiting);
 	timer_init(&counters->retry, on_retry, counters, 0);
+	timer_init(&counters->overdue, on_overdue, counters, 0);
 	return counters;
 }
 

@@ -1,7 +1,10 @@
 /*
- * Looks at queues and counts their consumers, by passive declares on a raw channel of the auxiliary
+ * Checks queues and counts their consumers, by passive declares on a raw channel of the auxiliary
  * connection, which are answered in order. A refusal (404, 405) is an answer, and closes the
  * channel. The requests behind it are sent again on another channel.
+ *
+ * A queue whose node is silent holds up the requests behind it. After a second its request gets a
+ * channel of its own, and the others go on. A limited number of requests may have one.
  */
 #ifndef BROKER_COUNT_H
 #define BROKER_COUNT_H
@@ -24,15 +27,15 @@ void amqp_counters_silence(struct amqp_counters *counters);
 void amqp_counters_ask(
     struct amqp_counters *counters, const char *queue, struct broker_count_done done);
 /* answer: as of broker_check(), or UNKNOWN. consumers: 0 unless OK. */
-struct amqp_look_done {
+struct amqp_check_done {
 	void (*fn)(void *ctx, uint64_t id, enum broker_answer answer, int consumers);
 	void *ctx;
 	uint64_t id;
 };
-void amqp_counters_look(
-    struct amqp_counters *counters, const char *queue, struct amqp_look_done done);
+void amqp_counters_check(
+    struct amqp_counters *counters, const char *queue, struct amqp_check_done done);
 /*
- * Ends the looks with that ctx, without callbacks, and returns their number. One that is unanswered
+ * Ends the checks with that ctx, without callbacks, and returns their number. One that is unanswered
  * may have stopped the channel for long, so that the channel is replaced.
  */
 size_t amqp_counters_forget(struct amqp_counters *counters, const void *ctx);

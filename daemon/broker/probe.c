@@ -80,7 +80,7 @@ probe_list(struct probe *probe, struct probe_list *list)
 	TAILQ_INSERT_TAIL(list, probe, entry);
 }
 
-/* probe: in no list any more, and without open messages and looks. */
+/* probe: in no list any more, and without open messages and checks. */
 static void
 probe_free(struct probe *probe)
 {
@@ -119,7 +119,7 @@ answer_all(struct probe_list *list)
 	}
 }
 
-static void look(struct place *place);
+static void check(struct place *place);
 
 /* Asks for the first A that looks absent again. False: there is no need. */
 static bool
@@ -135,7 +135,7 @@ asks_again(struct probe *probe)
 			continue;
 		probe->left = 1;
 		probe->probes->unanswered++;
-		look(&probe->places[i]);
+		check(&probe->places[i]);
 		return true;
 	}
 	return false;
@@ -156,12 +156,12 @@ settle(
 		probe_list(probe, ready);
 }
 
-/* ---- looks ---- */
+/* ---- checks ---- */
 
 static void send_waiting(struct amqp_probes *probes);
 
 static void
-on_looked(void *ctx, uint64_t id, enum broker_answer answer, int consumers)
+on_checked(void *ctx, uint64_t id, enum broker_answer answer, int consumers)
 {
 	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
 	struct probe *probe = ctx;
@@ -194,12 +194,12 @@ on_looked(void *ctx, uint64_t id, enum broker_answer answer, int consumers)
 }
 
 static void
-look(struct place *place)
+check(struct place *place)
 {
 	struct probe *probe = place->probe;
 
-	amqp_counters_look(probe->probes->counters, place->queue,
-	    (struct amqp_look_done){on_looked, probe, (uint64_t)(place - probe->places)});
+	amqp_counters_check(probe->probes->counters, place->queue,
+	    (struct amqp_check_done){on_checked, probe, (uint64_t)(place - probe->places)});
 }
 
 /* ---- sending ---- */
@@ -249,7 +249,7 @@ probe_send(struct amqp_probes *probes, struct probe *probe)
 		struct place *place = &probe->places[i];
 
 		if (place->kind == BROKER_ASK_CONSUMER) {
-			look(place);
+			check(place);
 			continue;
 		}
 		publish(probes, place->queue);
@@ -291,7 +291,7 @@ confirm(struct amqp_probes *probes, struct place *place, bool acked, struct prob
 	if (acked)
 		settle(place, place->returned ? BROKER_ABSENT : BROKER_OK, BROKER_BY_QUEUE, ready);
 	else if (place->kind == BROKER_ASK_HOLDER && !place->probe->given_up)
-		look(place);
+		check(place);
 	else
 		settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, ready);
 }

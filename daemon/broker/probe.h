@@ -9,8 +9,8 @@
  * A return comes before its ack. Return and ack: absent. Ack alone: present. Nack or silence:
  * unknown.
  *
- * A durable holder queue takes no message, and its nack makes this module look at its consumers
- * (count.h). It looks at an absent slot queue, too, if the server hides queues (broker.h).
+ * A durable holder queue takes no message, and its nack makes this module count its consumers
+ * (count.h). It checks an absent slot queue, too, if the server hides queues (broker.h).
  */
 #ifndef BROKER_PROBE_H
 #define BROKER_PROBE_H

@@ -135,7 +135,7 @@ take_settings(struct lock_engine *engine, const struct lock_settings *settings)
 	if (settings->slots_most == 0)
 		engine->settings.slots_most = METHODS_SLOTS_MAX;
 	if (settings->flights_most == 0)
-		engine->settings.flights_most = FLIGHTS_MOST;
+		engine->settings.flights_most = FLIGHTS_MOST * FLIGHT_BY_QUEUE;
 }
 
 struct lock_engine *
@@ -281,6 +281,7 @@ lock_drain(struct lock_engine *engine)
 
 	assert(!engine->telling);
 	engine->draining = true;
+	hint_send_all(engine);
 	FAULT(DRAIN_LETS_WAIT, return;);
 	acquire_end_all(engine, &answer);
 	holder_wait_end_all(engine, &answer);

@@ -45,7 +45,8 @@ struct lock_settings {
 	/* Maximum slots of a semaphore. 0: METHODS_SLOTS_MAX. The simulation has few. */
 	int slots_most;
 	/*
-	 * Claims and deletes that one user has at the broker at once. 0: FLIGHTS_MOST (flight.h).
+	 * Claims and drops by consumer that one user has at the broker at once. One by queue counts
+	 * as FLIGHT_BY_QUEUE of them, and at most as all. 0: FLIGHTS_MOST by queue (flight.h).
 	 */
 	size_t flights_most;
 };
@@ -368,7 +369,7 @@ bool lock_next_waiting(const struct lock_engine *engine, const char *name, struc
     struct lock_row *ret);
 /*
  * The row that had these numbers. False: it ended, or its acquire became a hold. As lock_each(), at
- * the cost of one look into a hash table.
+ * the cost of one hash table lookup.
  */
 bool lock_row_find(
     const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_row *ret);

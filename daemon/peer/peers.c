@@ -243,6 +243,12 @@ resume(struct account *account)
 }
 
 bool
+peers_are_due(const struct peers *peers)
+{
+	return peers->room.due_count > 0;
+}
+
+bool
 peers_visit(struct peers *peers)
 {
 	struct conn_room *room = &peers->room;
@@ -270,7 +276,7 @@ peers_visit(struct peers *peers)
 	for (account = room->accounts.by_uid; account != NULL && !room->deaf;
 	     account = account->hh.next)
 		resume(account);
-	return room->due_count > 0;
+	return peers_are_due(peers);
 }
 
 void

@@ -50,6 +50,7 @@ size_t peers_count(const struct peers *peers);
  * frees the dead. True: peers are still due, so the next pass must not wait.
  */
 bool peers_visit(struct peers *peers);
+bool peers_are_due(const struct peers *peers);
 /* Stops reading all peers, and takes no more lines. Open requests are still answered. */
 void peers_stop_reading(struct peers *peers);
 /* Writes output as far as the sockets take it. */

@@ -247,7 +247,7 @@ put_claim(struct link *link, unsigned channel, enum way way, const char *b, cons
 	    .exclusive = true,
 	};
 
-	if (way == BY_QUEUE)
+	if (way != BY_CONSUMER)
 		put_exclusive(link, channel, b);
 	else
 		put_method(link, channel, AMQP_BASIC_CONSUME_METHOD, &consume);
@@ -259,7 +259,7 @@ put_drop(struct link *link, unsigned channel, enum way way, const char *b)
 {
 	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(TAG)};
 
-	if (way == BY_QUEUE)
+	if (way != BY_CONSUMER)
 		put_delete(link, channel, b);
 	else
 		put_method(link, channel, AMQP_BASIC_CANCEL_METHOD, &cancel);

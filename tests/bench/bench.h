@@ -29,6 +29,9 @@ void side_span(struct side *side, double seconds);
 void print_round(size_t round);
 void print_all(void);
 
+/* How slots are held. BY_DEFAULT: as the daemon's setting says. */
+enum way { BY_DEFAULT, BY_QUEUE, BY_CONSUMER };
+
 /* ---- peer.c: clients of a daemon, and echoes ---- */
 
 #define LINE_SIZE 8192
@@ -53,7 +56,8 @@ void peer_read(struct peer *peer);
 void peer_until(struct peer *peer, const char *text, char ret_line[LINE_SIZE]);
 /* Copies the id of the lock that a line grants. */
 void lock_of(const char *line, char ret_lock[64]);
-void peer_create(struct peer *peer, const char *name, size_t slots);
+/* Fails if the semaphore exists and is held in another way. */
+void peer_create(struct peer *peer, const char *name, size_t slots, enum way way);
 void peer_acquire(struct peer *peer, const char *name);
 void peer_granted(struct peer *peer);
 void peer_release(struct peer *peer, const char *lock);
@@ -65,8 +69,6 @@ int echo_open(size_t asked, size_t answered);
 void echo(int fd, size_t asked, size_t answered);
 
 /* ---- amqp.c: RabbitMQ without a daemon ---- */
-
-enum way { BY_QUEUE, BY_CONSUMER };
 
 struct link;
 

@@ -76,7 +76,7 @@ daemon_clients_open(struct service *service)
 	for (size_t i = 0; i < service->size; i++) {
 		peer_open(&service->peers[i], service->where);
 		watch_fd(service->fd, service->peers[i].fd, i);
-		peer_create(&service->peers[i], nth_name(service, i), 1);
+		peer_create(&service->peers[i], nth_name(service, i), 1, service->way);
 	}
 }
 

@@ -1,5 +1,5 @@
 /*
- * Measures services in turn: in each round, each of them does the same work. bench_load.py starts the
+ * Measures services in turn: in each round, each of them does the same work. bench_table.py starts the
  * servers and makes ratios of the figures.
  *
  *	load GROUP ROUNDS COUNT SIZE [rest=MS] [cpu=N] SERVICE...
@@ -8,10 +8,10 @@
  *					keeps these until its input ends; prints "ready"
  *	load proxy PORT MS		see proxy.c
  *
- * A service is KIND[:NAME][=WHERE[,WHERE]]: a daemon's socket, or two; RabbitMQ's URL; a port. Kind raw
- * has the name queue or consumer: how it holds a slot. For each side of a service a round prints a
- * line of side, round, samples, p50 and p99 in microseconds, and seconds in all. The lines of round
- * "all" come at the end. A hand-off or an echo comes after a rest of MS.
+ * A service is KIND[:NAME][=WHERE[,WHERE]]: a daemon's socket, or two; RabbitMQ's URL; a port. A name
+ * that ends in queue or consumer tells how a slot is held; kind raw has such a name. For each side of
+ * a service a round prints a line of side, round, samples, p50 and p99 in microseconds, and seconds in
+ * all. The lines of round "all" come at the end. A hand-off or an echo comes after a rest of MS.
  */
 #include "config.h"
 
@@ -102,7 +102,7 @@ daemon_locks_open(struct service *service)
 {
 	service->peers = checked_alloc(1, sizeof(*service->peers));
 	peer_open(service->peers, service->where);
-	peer_create(service->peers, service->semaphore, 1);
+	peer_create(service->peers, service->semaphore, 1, service->way);
 	service->lock = daemon_lock;
 	service->unlock = daemon_unlock;
 }
@@ -268,7 +268,7 @@ daemon_handoff_open(struct service *service)
 	service->peers = checked_alloc(2, sizeof(*service->peers));
 	peer_open(&service->peers[0], service->where);
 	peer_open(&service->peers[1], service->second == NULL ? service->where : service->second);
-	peer_create(&service->peers[0], service->semaphore, 1);
+	peer_create(&service->peers[0], service->semaphore, 1, service->way);
 	peer_acquire(&service->peers[0], service->semaphore);
 	peer_granted(&service->peers[0]);
 }
@@ -408,7 +408,7 @@ daemon_slots_open(struct service *service)
 	service->peers = checked_alloc(2, sizeof(*service->peers));
 	peer_open(&service->peers[0], service->where);
 	peer_open(&service->peers[1], service->second);
-	peer_create(&service->peers[0], service->semaphore, service->size);
+	peer_create(&service->peers[0], service->semaphore, service->size, service->way);
 	service->locks = checked_alloc(service->size, sizeof(*service->locks));
 	peer_acquire_many(&service->peers[1], service->semaphore, service->locks, service->size);
 }
@@ -462,7 +462,7 @@ raw_slots_open(struct service *service)
 	link_confirms(service->links[1], 1);
 	hold_queues_make(service, service->size);
 	/* Probes are asked of B, which must be there. */
-	if (service->way == BY_QUEUE) {
+	if (service->way != BY_CONSUMER) {
 		for (size_t slot = 0; slot < service->size; slot++)
 			put_exclusive(service->links[0], 1, queue_of(service, slot, 'B'));
 		link_send(service->links[0]);
@@ -479,10 +479,10 @@ raw_slots_round(struct service *service)
 		double began = now();
 
 		for (size_t slot = 0; slot < service->size; slot++)
-			(service->way == BY_QUEUE ? put_probe : put_passive)(
+			(service->way != BY_CONSUMER ? put_probe : put_passive)(
 			    link, 1, queue_of(service, slot, 'B'));
 		link_send(link);
-		if (service->way == BY_QUEUE)
+		if (service->way != BY_CONSUMER)
 			link_confirmed(link, service->size);
 		else
 			link_answers(link, service->size);
@@ -497,7 +497,7 @@ daemon_holds_open(struct service *service)
 {
 	service->peers = checked_alloc(2, sizeof(*service->peers));
 	peer_open(&service->peers[1], service->where);
-	peer_create(&service->peers[1], service->semaphore, service->size);
+	peer_create(&service->peers[1], service->semaphore, service->size, service->way);
 	service->locks = checked_alloc(service->size, sizeof(*service->locks));
 }
 
@@ -689,6 +689,18 @@ method_of(const char *group, const char *kind)
 	errx(64, "%s %s: unknown, or built without its library", group, kind);
 }
 
+/* A name ends in the way: "consumer", "memory-consumer". */
+static enum way
+way_of(const char *name)
+{
+	const char *end = strrchr(name, '-');
+
+	end = end == NULL ? name : end + 1;
+	return strcmp(end, "consumer") == 0 ? BY_CONSUMER
+	       : strcmp(end, "queue") == 0  ? BY_QUEUE
+					    : BY_DEFAULT;
+}
+
 static void
 service_open(struct service *service, const char *group, char *word)
 {
@@ -700,7 +712,7 @@ service_open(struct service *service, const char *group, char *word)
 		strsep((char **)&service->second, ",");
 	service->name = word;
 	service->kind = strsep((char **)&service->name, ":");
-	service->way = service->name != NULL && strcmp(service->name, "consumer") == 0;
+	service->way = way_of(service->name == NULL ? "" : service->name);
 	snprintf(service->semaphore, sizeof(service->semaphore), "%s/%zu/%s/%s", group,
 	    service->size, service->kind, service->name == NULL ? "" : service->name);
 	service->method = method_of(group, service->kind);
@@ -763,7 +775,7 @@ crowd(const char *path, size_t holds, size_t idle, size_t waiters)
 
 		snprintf(name, sizeof(name), "crowd/%d/%zu", (int)getpid(), i);
 		peer_open(&peer, path);
-		peer_create(&peer, name, slots);
+		peer_create(&peer, name, slots, BY_DEFAULT);
 		peer_acquire_many(&peer, name, locks, slots);
 	}
 	for (size_t i = 0; i < idle; i++)
@@ -772,7 +784,7 @@ crowd(const char *path, size_t holds, size_t idle, size_t waiters)
 	for (size_t i = 0; i < waiters; i++) {
 		if (i == 0) {
 			peer_open(&peer, path);
-			peer_create(&peer, name, 1);
+			peer_create(&peer, name, 1, BY_DEFAULT);
 			peer_acquire(&peer, name);
 			peer_granted(&peer);
 		}

@@ -109,11 +109,17 @@ lock_of(const char *line, char ret_lock[64])
 }
 
 void
-peer_create(struct peer *peer, const char *name, size_t slots)
+peer_create(struct peer *peer, const char *name, size_t slots, enum way way)
 {
+	static const char *const claims[] = {
+	    [BY_DEFAULT] = "",
+	    [BY_QUEUE] = ",\"claim\":\"exclusive-queue\"",
+	    [BY_CONSUMER] = ",\"claim\":\"consumer\"",
+	};
 	char line[LINE_SIZE];
 
-	peer_ask(peer, "create", "\"name\":\"%s\",\"slots\":%zu,\"exist_ok\":true", name, slots);
+	peer_ask(peer, "create", "\"name\":\"%s\",\"slots\":%zu,\"exist_ok\":true%s", name, slots,
+	    claims[way]);
 	peer_until(peer, "\"result\"", line);
 }
 

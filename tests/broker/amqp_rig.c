@@ -16,6 +16,7 @@ struct rig_answer rig_answers[RIG_ANSWERS];
 void (*rig_reaction)(unsigned number);
 
 static struct rig_broker brokers[BROKERS];
+struct broker *rig_own_broker;
 static size_t broker_count;
 static unsigned asked, answered;
 static bool in_call;
@@ -37,6 +38,7 @@ rig_setup(void)
 	asked = answered = probes_answered = 0;
 	in_call = false;
 	rig_reaction = NULL;
+	rig_own_broker = NULL;
 }
 
 void
@@ -82,6 +84,10 @@ rig_pass(void)
 	event_base_once(rig_base, -1, EV_TIMEOUT, on_tick, NULL, &tv);
 	event_base_loop(rig_base, EVLOOP_ONCE);
 	timers_run(rig_timers);
+	for (size_t i = 0; i < broker_count; i++)
+		broker_flush(brokers[i].broker);
+	if (rig_own_broker != NULL)
+		broker_flush(rig_own_broker);
 }
 
 /* ---- callbacks ---- */

@@ -94,6 +94,8 @@ struct rig_broker *rig_open_up(void);
 struct broker_info rig_info(const struct rig_broker *rig);
 struct amqp_counts rig_counts(const struct rig_broker *rig, enum broker_link link);
 
+/* A test's own broker, which each pass flushes like those of rig_open(). NULL: none. */
+extern struct broker *rig_own_broker;
 /* One pass of the loop, 20 ms at most. */
 void rig_pass(void);
 int64_t rig_now(void);

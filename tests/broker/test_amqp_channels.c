@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/amqp/login.h"
+#include "daemon/broker/channel.h"
 #include "tests/broker/amqp_rig.h"
 
 START_TEST(test_claim_check_drop)
@@ -140,7 +141,7 @@ START_TEST(test_many_channels)
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
 		rig_put(one, channels[i]);
 	}
-	rig_wait(rig_info(one).channels == 8);
+	rig_wait(rig_info(one).channels == AMQP_CHANNELS_IDLE);
 	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).channels_opened, MANY);
 	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), queue[0], BROKER_ABSENT);
 	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).channels_opened, MANY);

@@ -86,7 +86,7 @@ setup(void)
 	host = rig_host();
 	amqp = rig_settings(&host, 1);
 	ck_assert_msg(amqp_tcp_dialer(rig_base, &amqp, &dialer, &error), "%s", error);
-	ours.broker = broker_new(rig_timers, 1, &amqp, &dialer);
+	ours.broker = rig_own_broker = broker_new(rig_timers, 1, &amqp, &dialer);
 	ours.engine = lock_engine_new(ours.broker, rig_timers, 1, &settings, &events);
 	broker_start(ours.broker);
 	rig_wait(is_up());

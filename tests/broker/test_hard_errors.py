@@ -158,8 +158,11 @@ class Closed(HardError):
     def test_too_many_channels(self):
         """530 in the middle of an acquire ends the holds; the daemon learns, and stays below it."""
         self.daemon.expect("the broker allows no more channels")
-        open_channels = [row for row in RABBIT.ctl("list_channels", "user").splitlines() if row == self.user]
-        channels = self.admin.call("info")["broker"]["channels"]
+        hold = self.owner()
+        open_channels = [connection for connection, user in (
+            row.split("\t") for row in RABBIT.ctl("list_channels", "connection", "user").splitlines())
+                         if user == self.user]
+        channels = open_channels.count(hold)
         RABBIT.ctl("set_user_limits", self.user, f'{{"max-channels": {len(open_channels)}}}')
         greedy = Wire(self.daemon)
         asked = [greedy.request("acquire", name=f"m{n}", kind="mutex", timeout=5)

@@ -19,7 +19,7 @@ from wire import Wire, WireError, wait_until
 # While the broker is away, both of these are said; nothing else may be.
 BROKER_TROUBLE = "broker|amqp|connection"
 RABBIT = Rabbit()
-WAYS = ("exclusive-queue", "consumer")
+BOTH_WAYS = ("exclusive-queue", "consumer")
 # Three patterns after each other, on one line or several.
 RIGHTS = r"'(.+?)'[ \\\n]+'(.+?)'[ \\\n]+'(.+?)'"
 
@@ -161,7 +161,7 @@ class Held(Main):
         for user, permissions in ("lockbroker", everything), ("worker", taking):
             RABBIT.ctl("add_user", user, "secret")
             RABBIT.ctl("set_permissions", "-p", "locks", user, *permissions)
-        for way in WAYS:
+        for way in BOTH_WAYS:
             with self.subTest(way=way):
                 self.work_with_least_permissions(way)
 
@@ -175,7 +175,7 @@ class Held(Main):
             peer.call("resize", name=name, slots=slots)
         self.assertIn(name, [row["name"] for row in peer.call("list")["semaphores"]])
         self.assertTrue(peer.call("fsck", name=name, repair=True)["clean"])
-        for other in *WAYS, way:
+        for other in *BOTH_WAYS, way:
             self.assertEqual(peer.call("fsck", name=name, repair=True, convert=other)["claim"], other)
         peer.call("create", name=name + "-3", slots=1)
         peer.call("destroy", name=name + "-3")
@@ -252,7 +252,7 @@ class OldPermissions(Main):
         """To create a semaphore declares its holder queues; so does a mutex with its own."""
         self.permit("^lockbroker=|^new$|.-([AW]|1-B)$", ".*", ".*")
         self.refused("configure", "new-2-B", "create", name="new", slots=2)
-        self.assertEqual([row["exists"] for row in self.peer.call("list")["semaphores"]], [False])
+        self.assertEqual([row["exists"] for row in self.peer.call("list")["semaphores"]], [])
         self.refused("configure", "m-M", name="m", kind="mutex", timeout=0)
         self.permit(".*", ".*", ".*")
         self.peer.call("create", name="new", slots=2)

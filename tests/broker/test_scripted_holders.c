@@ -207,6 +207,12 @@ START_TEST(test_refusals)
 	one = evil_open_up();
 	for (unsigned i = 0; i < OPERATIONS; i++) {
 		unsigned seen = evil_saw(1, operations[i].method), asked;
+		enum broker_answer answer = refusal->answer;
+
+		/* A queue whose drop has a condition, or whose node is another one, is not ours. */
+		if (operations[i].operation == rig_drop &&
+		    (answer == BROKER_UNREACHABLE || refusal->code == 406))
+			answer = BROKER_LOCKED;
 
 		asked = rig_ask(one, operations[i].operation, rig_take(one, BROKER_AUXILIARY), "b");
 		rig_wait(evil_saw(1, operations[i].method) > seen);
@@ -214,7 +220,7 @@ START_TEST(test_refusals)
 		put_channel_close(
 		    evil.bytes, 1, refusal->code, refusal->text, operations[i].method);
 		evil_say();
-		ck_assert_int_eq(rig_answer(asked)->reply.answer, refusal->answer);
+		ck_assert_int_eq(rig_answer(asked)->reply.answer, answer);
 		ck_assert_int_eq(rig_answer(asked)->reply.code, refusal->code);
 		ck_assert_str_eq(rig_answer(asked)->text, refusal->text);
 	}

@@ -8,8 +8,10 @@
 #define REST_MOST (256 * NSEC_PER_MSEC)
 /* At most one hint of a name is passed on in so long. */
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
+/* A hint after one that came back is sent so much later. */
+#define RETURNED_REST (20 * NSEC_PER_MSEC)
 /* In a world without troubles a waiter gets a freed slot within this time, without a rescan. */
-#define PROMPTLY (150 * NSEC_PER_MSEC + 2 * REST_MOST)
+#define PROMPTLY (RETURNED_REST + 150 * NSEC_PER_MSEC + 2 * REST_MOST)
 /* A daemon does not rely on older news. */
 #define FRESH (1 * NSEC_PER_SEC)
 /*
@@ -407,7 +409,7 @@ check_not_free(
 static int64_t
 stuck_time(const struct sim *sim)
 {
-	return sim->plan.settings.flights_most == 1 ? sim->plan.settings.request_timeout : 0;
+	return sim_has_few_flights(sim) ? sim->plan.settings.request_timeout : 0;
 }
 
 static int64_t

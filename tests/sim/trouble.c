@@ -10,6 +10,9 @@
 
 /* ---- behaviour ---- */
 
+/* A hold is watched from this time after its grant on. */
+#define WATCH_AFTER (100 * NSEC_PER_MSEC)
+
 static int64_t
 delay(void *ctx)
 {
@@ -89,9 +92,12 @@ unheard(void *ctx, const struct broker *broker, const char *queue)
 		/* A consumer on a channel that is stuck hears nothing. */
 		if ((sim->plan.troubles & 1U << TROUBLE_SILENCE) == 0)
 			belief->heard = sim->truth.moment;
-		/* The cancel is delivered. Then A is checked, after the earlier requests. */
+		/*
+		 * The cancel is delivered. Then A is checked, after the earlier requests. It may be
+		 * the cancel of an earlier hold's watch: that of a new hold is placed later.
+		 */
 		if ((sim->plan.troubles & NEWS_MAY_BE_LATE) == 0)
-			belief->heard_due = sim->now + 3 * 10 * sim->plan.usual;
+			belief->heard_due = sim->now + WATCH_AFTER + 3 * 10 * sim->plan.usual;
 	}
 	return false;
 }

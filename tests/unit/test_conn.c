@@ -281,7 +281,7 @@ START_TEST(output_that_waits_is_sent_when_there_is_room)
 }
 END_TEST
 
-/* A later message may contradict it, so it is read in its place. */
+/* A later line may contradict it. */
 START_TEST(only_the_newest_of_a_run_is_sent)
 {
 	int fd = peer_new();

@@ -232,6 +232,8 @@ START_TEST(a_holder_deletes_the_queue_of_its_removed_slot)
 	ck_assert_int_eq(hold->reason, REASON_NONE);
 	ck_assert_int_eq(destroy()->reason, REASON_NONE);
 	ck_assert(has('B', 1));
+	/* Until its daemon knows that the slot is removed. */
+	world_pass(world, SECOND);
 	release(1, 2, 2, hold->lock);
 	world_pass(world, SECOND);
 	ck_assert(!has('B', 1));

@@ -85,6 +85,41 @@ START_TEST(one_user_has_few_deletes_at_the_broker)
 }
 END_TEST
 
+static int
+held_by_consumer(int slots)
+{
+	int held = 0;
+
+	for (int slot = 1; slot <= slots; slot++) {
+		char queue[32];
+
+		snprintf(queue, sizeof(queue), "fast-%d-B", slot);
+		held += memory_world_members(world->memory, queue) > 0;
+	}
+	return held;
+}
+
+START_TEST(by_consumer_they_are_many_more)
+{
+	const int most = FLIGHTS_MOST * FLIGHT_BY_QUEUE, slots = most + 1;
+
+	world->delay = 0;
+	lock_create(engine(0), 9, 1,
+	    &(struct lock_change){.name = "fast", .slots = slots, .claim = LOCK_CLAIM_BY_CONSUMER});
+	ck_assert_int_eq(world_await(world, 0, 9, 1)->reason, REASON_NONE);
+	for (uint64_t i = 1; i <= (uint64_t)slots; i++)
+		send_as(0, ALICE, 1, i, "fast", TRY);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(held_by_consumer(slots), slots);
+	world->delay = TAKES;
+	lock_peer_gone(engine(0), 1);
+	world_pass(world, TAKES);
+	ck_assert_int_eq(held_by_consumer(slots), slots - most);
+	world_pass(world, TAKES);
+	ck_assert_int_eq(held_by_consumer(slots), 0);
+}
+END_TEST
+
 START_TEST(administrators_have_many)
 {
 	take(0, 1, MANY);
@@ -270,6 +305,7 @@ suite_lock_flight(void)
 	tcase_add_checked_fixture(tc, begin, world_end);
 	tcase_add_test(tc, one_user_has_few_claims_at_the_broker);
 	tcase_add_test(tc, one_user_has_few_deletes_at_the_broker);
+	tcase_add_test(tc, by_consumer_they_are_many_more);
 	tcase_add_test(tc, administrators_have_many);
 	tcase_add_test(tc, another_user_does_not_wait_for_them);
 	tcase_add_test(tc, a_deadline_that_passes_before_the_claim_is_sent_is_a_timeout);

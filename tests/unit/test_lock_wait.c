@@ -37,6 +37,66 @@ START_TEST(waiters_elsewhere_are_woken_in_order)
 }
 END_TEST
 
+/* The first hint comes back, as nobody waits. */
+static uint64_t
+release_in_vain_and_acquire(void)
+{
+	world_make(world, "db", 1);
+	release(0, 1, 2, acquire(0, 1, 1, "db", TRY)->lock);
+	world_pass(world, SOON);
+	return acquire(0, 1, 3, "db", TRY)->lock;
+}
+
+START_TEST(a_hint_after_one_that_came_back_is_late)
+{
+	uint64_t lock = release_in_vain_and_acquire();
+	int64_t released = world->now, got;
+
+	wait_for(1, 1, 1);
+	world_pass(world, SOON);
+	release(0, 1, 4, lock);
+	got = world_await(world, 1, 1, 1)->at;
+	ck_assert_int_gt(got - released, SOON);
+	ck_assert_int_le(got - released, 20 * MS + SOON);
+}
+END_TEST
+
+START_TEST(a_hint_that_is_late_is_sent_when_the_daemon_stops)
+{
+	uint64_t lock = release_in_vain_and_acquire();
+	int64_t stopped;
+
+	wait_for(1, 1, 1);
+	world_pass(world, SOON);
+	release(0, 1, 4, lock);
+	stopped = world->now;
+	lock_drain(engine(0));
+	ck_assert_int_le(world_await(world, 1, 1, 1)->at - stopped, SOON);
+}
+END_TEST
+
+/* This client has the lock again before a hint is due, again and again. */
+START_TEST(a_client_that_comes_again_and_again_lets_a_waiter_in)
+{
+	uint64_t lock = release_in_vain_and_acquire(), request = 3;
+	int64_t began = world->now;
+
+	wait_for(1, 1, 1);
+	while (is_waiting(1, 1, 1)) {
+		const struct said *again;
+
+		world_pass(world, SOON);
+		release(0, 1, ++request, lock);
+		again = acquire(0, 1, ++request, "db", TRY);
+		lock = again->lock;
+		if (again->reason != REASON_NONE)
+			break;
+	}
+	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - began, 20 * MS + 3 * SOON);
+}
+END_TEST
+
 START_TEST(one_place_for_each_priority_however_many_wait)
 {
 	world_make(world, "db", 1);
@@ -503,6 +563,9 @@ suite_lock_wait(void)
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, waiters_elsewhere_are_woken_in_order);
+	tcase_add_test(tc, a_hint_after_one_that_came_back_is_late);
+	tcase_add_test(tc, a_hint_that_is_late_is_sent_when_the_daemon_stops);
+	tcase_add_test(tc, a_client_that_comes_again_and_again_lets_a_waiter_in);
 	tcase_add_test(tc, one_place_for_each_priority_however_many_wait);
 	tcase_add_test(tc, the_highest_priority_is_woken_first_across_daemons);
 	tcase_add_test(tc, a_true_mutex_has_a_wait_queue_of_its_own);

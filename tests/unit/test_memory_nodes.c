@@ -4,6 +4,8 @@
  */
 #include <stdio.h>
 
+#include "daemon/amqp/link.h"
+#include "daemon/broker/setup.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
@@ -399,6 +401,90 @@ START_TEST(a_change_of_state_is_no_use)
 }
 END_TEST
 
+/* ---- looks at consumers ---- */
+
+static void
+setup_looks(void)
+{
+	rig_channels_of_one = 20;
+	setup();
+}
+
+static void
+teardown_looks(void)
+{
+	rig_teardown();
+	rig_channels_of_one = 3;
+}
+
+/* Each of them for a second; and then it has a channel of its own, as long as there are some. */
+START_TEST(a_silent_home_holds_up_other_looks_for_a_moment)
+{
+	raw_declare(a, 1, "t", RAW_HOLDER);
+	raw_declare(b, 1, "s2", RAW_HOLDER);
+	run();
+	ck_saw("a1:declared(0,0) b1:declared(0,0)");
+	reach(MEMORY_SILENT);
+	count(one, "s", 1);
+	count(one, "t", 2);
+	pass(900 * MSEC);
+	ck_saw("auxiliary:up");
+	pass(200 * MSEC);
+	ck_saw("c2=0");
+	count(one, "s2", 3);
+	count(one, "t", 4);
+	pass(1100 * MSEC);
+	ck_saw("c4=0");
+	count(one, "t", 5);
+	run();
+	ck_saw("c5=0");
+	reach(MEMORY_REACHED);
+	run();
+	ck_saw("c1=0 c3=0");
+	reach(MEMORY_SILENT);
+	for (uint64_t id = 6; id <= 9; id++)
+		count(one, "s", id);
+	count(one, "t", 10);
+	pass(4 * NSEC_PER_SEC);
+	ck_saw("");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, -1, "cut");
+	ck_saw("c9=-1 c10=-1 c6=-1 c7=-1 c8=-1 auxiliary:down:cut");
+}
+END_TEST
+
+static void
+on_count(void *ctx, uint64_t id, int consumers)
+{
+	unsigned *counted = ctx;
+
+	(void)id;
+	ck_assert_int_eq(consumers, 0);
+	++*counted;
+}
+
+/* Each refusal closes the channel. Few requests stand behind it and are sent again. */
+START_TEST(many_refusals_cost_a_channel_each)
+{
+	enum { MANY = 200 };
+	struct amqp_counts before, after;
+	unsigned counted = 0;
+
+	count(one, "s", 1);
+	run();
+	ck_saw("auxiliary:up c1=0");
+	broker_get_counts(one, BROKER_AUXILIARY, &before);
+	for (int i = 0; i < MANY; i++)
+		broker_wait_queue_count(
+		    one, "missing", (struct broker_count_done){on_count, &counted, 0});
+	run();
+	ck_assert_uint_eq(counted, MANY);
+	broker_get_counts(one, BROKER_AUXILIARY, &after);
+	ck_assert_uint_eq(after.channels_closed_by_broker - before.channels_closed_by_broker, MANY);
+	/* Of each: the declare, which was sent twice, channel.open and close-ok. */
+	ck_assert_uint_le(after.sent_methods - before.sent_methods, 4 * MANY);
+}
+END_TEST
+
 Suite *
 suite_memory_nodes(void)
 {
@@ -425,6 +511,11 @@ suite_memory_nodes(void)
 	tcase_add_test(tc, a_node_that_is_down_expires_nothing);
 	tcase_add_test(tc, a_queue_expires_without_its_lost_consumer);
 	tcase_add_test(tc, a_change_of_state_is_no_use);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("looks");
+	tcase_add_checked_fixture(tc, setup_looks, teardown_looks);
+	tcase_add_test(tc, a_silent_home_holds_up_other_looks_for_a_moment);
+	tcase_add_test(tc, many_refusals_cost_a_channel_each);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

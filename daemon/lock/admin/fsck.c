@@ -13,7 +13,7 @@
 #include "protocol/duration.h"
 
 /*
- * Rests between looks at busy slots that are to be held otherwise, doubled from the first to the
+ * Rests between tries of busy slots that are not converted yet, doubled from the first to the
  * last. Each is jittered by half, up or down. Each pass that converts nothing tries half as many
  * busy slots as the one before.
  */

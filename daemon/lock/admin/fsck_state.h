@@ -23,7 +23,7 @@ enum fsck_state {
 	FSCK_LISTING,    /* the directory is being changed */
 	FSCK_CONVERTING, /* the B of `slot` is being declared or deleted */
 	FSCK_UNLOCKING,  /* the mutex is being dropped, then the outcome is answered */
-	FSCK_RESTING     /* without the mutex, until busy slots are looked at again */
+	FSCK_RESTING     /* without the mutex, until busy slots are tried again */
 };
 
 struct fsck;

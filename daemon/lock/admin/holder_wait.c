@@ -221,7 +221,7 @@ deadline_passed(void *ctx, uint64_t id)
 	}
 }
 
-/* ---- looking at the Bs ---- */
+/* ---- probes of the Bs ---- */
 
 static void
 holder_wait_set_state(struct holder_wait *holder_wait, enum holder_wait_state state)

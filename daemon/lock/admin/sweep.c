@@ -10,10 +10,10 @@
 int
 sweep_window(const struct sweep *sweep, int first, int last, int most, int *ret_count)
 {
-	if (sweep->looked > 0)
-		first = sweep->looked + 1;
+	if (sweep->probed > 0)
+		first = sweep->probed + 1;
 	if (first > last) {
-		last = sweep->looked + SWEEP_MORE;
+		last = sweep->probed + SWEEP_MORE;
 		if (last > most)
 			last = most;
 		if (sweep->clean || first > last)
@@ -28,8 +28,8 @@ sweep_window(const struct sweep *sweep, int first, int last, int most, int *ret_
 int
 sweep_take(struct sweep *sweep, int first, const struct broker_seen *seen)
 {
-	if (sweep->looked > 0)
-		first = sweep->looked + 1;
+	if (sweep->probed > 0)
+		first = sweep->probed + 1;
 	sweep->clean = true;
 	sweep->slots = mem_grow(sweep->slots, sweep->count + seen->count, sizeof(*sweep->slots));
 	for (size_t i = 0; i < seen->count; i++) {
@@ -42,7 +42,7 @@ sweep_take(struct sweep *sweep, int first, const struct broker_seen *seen)
 			sweep->clean = false;
 		}
 	}
-	sweep->looked = first + (int)seen->count - 1;
+	sweep->probed = first + (int)seen->count - 1;
 	return 0;
 }
 
@@ -50,5 +50,5 @@ void
 sweep_done(struct sweep *sweep)
 {
 	free(sweep->slots);
-	*sweep = (struct sweep){.looked = 0};
+	*sweep = (struct sweep){.probed = 0};
 }

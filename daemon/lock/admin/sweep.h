@@ -12,7 +12,7 @@
 
 /* Zeroed: nothing was probed. */
 struct sweep {
-	int looked; /* the last probed slot; 0: none yet */
+	int probed; /* the last probed slot; 0: none yet */
 	bool clean; /* the last window had no uncounted slots */
 	int *slots; /* owned; the slots found, ascending; `count` of them are not deleted yet */
 	size_t count;

@@ -101,6 +101,7 @@ struct lock_engine {
 	struct directory *directories;                     /* of directory.c */
 	struct hint_question *hint_questions;              /* of hint_send.c */
 	struct removed_slot *removed_slots;                /* of removed.c */
+	struct late_hint *late_hints;                      /* of hint_send.c */
 	struct semaphore_list dirty;
 	struct timer run_queues;  /* set while a semaphore is dirty */
 	struct lock_counts total; /* only the counters since the start */

@@ -10,24 +10,44 @@ unsent_of(const struct hold *hold)
 	return hold->state == HOLD_DROPPING ? &hold->share->drops : &hold->share->claims;
 }
 
-static bool
-has_room(const struct lock_engine *engine, const struct share *share)
+/* The hold's part of flights_most, which is at most all of it. */
+static size_t
+cost_of(const struct lock_engine *engine, const struct hold *hold)
 {
-	return share == NULL || share->flights < engine->settings.flights_most;
+	size_t most = engine->settings.flights_most,
+	       cost = hold->way == BROKER_BY_CONSUMER ? 1 : FLIGHT_BY_QUEUE;
+
+	return cost < most ? cost : most;
+}
+
+static bool
+has_room(const struct lock_engine *engine, const struct hold *hold)
+{
+	return hold->share->flights + cost_of(engine, hold) <= engine->settings.flights_most;
+}
+
+static void
+add(const struct lock_engine *engine, struct hold *hold)
+{
+	hold->flight = FLIGHT_DUE;
+	hold->share->flights += cost_of(engine, hold);
 }
 
 bool
 flight_start(struct lock_engine *engine, struct hold *hold)
 {
 	assert(hold->flight == FLIGHT_NONE);
-	if (!has_room(engine, hold->share)) {
+	if (hold->share == NULL) {
+		hold->flight = FLIGHT_DUE;
+		return true;
+	}
+	/* There may be room for a cheap flight behind one that waits. */
+	if (!TAILQ_EMPTY(unsent_of(hold)) || !has_room(engine, hold)) {
 		hold->flight = FLIGHT_UNSENT;
 		TAILQ_INSERT_TAIL(unsent_of(hold), hold, of_unsent);
 		return false;
 	}
-	hold->flight = FLIGHT_DUE;
-	if (hold->share != NULL)
-		hold->share->flights++;
+	add(engine, hold);
 	return true;
 }
 
@@ -45,17 +65,16 @@ flight_end(struct lock_engine *engine, struct hold *hold)
 		TAILQ_REMOVE(unsent_of(hold), hold, of_unsent);
 		return;
 	}
-	share->flights--;
-	FAULT(FLIGHT_UNCOUNTED, share->flights++);
-	while (engine->link == BROKER_UP && has_room(engine, share)) {
+	share->flights -= cost_of(engine, hold);
+	FAULT(FLIGHT_UNCOUNTED, share->flights += cost_of(engine, hold));
+	while (engine->link == BROKER_UP) {
 		next = TAILQ_FIRST(&share->drops);
 		if (next == NULL)
 			next = TAILQ_FIRST(&share->claims);
-		if (next == NULL)
+		if (next == NULL || !has_room(engine, next))
 			return;
 		TAILQ_REMOVE(unsent_of(next), next, of_unsent);
-		next->flight = FLIGHT_DUE;
-		share->flights++;
+		add(engine, next);
 		timers_set(engine->timers, &next->timer, engine_now(engine));
 	}
 }

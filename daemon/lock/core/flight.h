@@ -1,8 +1,9 @@
 /*
  * Limits the claims and deletes that one user has at the broker at once (invariant 20). RabbitMQ
- * performs them one after the other, an exclusive declare in 1.5 ms. Without a limit, a client that
- * asks for one lock would wait behind a user that asks for a thousand. The others of a share wait
- * here in order, deletes before claims, because each delete frees something.
+ * performs them one after the other, an exclusive declare in 1.5 ms, and a consume in 0.05 ms.
+ * Without a limit, a client that asks for one lock would wait behind a user that asks for a
+ * thousand. The others of a share wait here in order, deletes before claims, because each delete
+ * frees something.
  *
  * An unsent claim or delete keeps its reservation and its channel. One that is not answered in time
  * counts no more, because a stuck channel would otherwise stop its user. Exempt users have no
@@ -15,6 +16,8 @@
 
 /* Enough to keep RabbitMQ busy, with one on its way there and one on its way back. */
 #define FLIGHTS_MOST 4
+/* One by queue counts as much as so many by consumer. */
+#define FLIGHT_BY_QUEUE 16
 
 /*
  * Asks to send the claim (CLAIMING) or the delete (DROPPING) of the hold. True: the caller sends it

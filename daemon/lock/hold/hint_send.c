@@ -1,6 +1,7 @@
 #include "daemon/lock/hold/hint_send.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -12,6 +13,23 @@
 
 /* Maximum hints for one change of a semaphore; a queue holds no more (broker.h). */
 #define HINTS_MOST 64
+
+/*
+ * A release within this time after the return of a hint sends none at once. A client that begins to
+ * wait in that time hears of a slot that much later.
+ */
+#define RETURNED_REST (20 * NSEC_PER_MSEC)
+
+/* A slot that was freed while most likely nobody waited, and whose hint is sent later. */
+struct late_hint {
+	struct queue_name b; /* its text is the key */
+	struct lock_engine *engine;
+	char *name; /* owned */
+	bool mutex;
+	int slot;
+	struct timer due;
+	UT_hash_handle hh;
+};
 
 /* A question to the broker before hints are sent. */
 struct hint_question {
@@ -62,13 +80,80 @@ tell_wait_queue(struct lock_engine *engine, const char *name, bool mutex, int sl
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
 
 	/* Else every second hint would come back to a consumer here without waiters. */
-	if (semaphore != NULL)
+	if (semaphore != NULL) {
 		wait_queue_shrink(engine, semaphore);
+		semaphore->returned_at = 0;
+	}
 	broker_wait_queue_wake(
 	    engine->broker, queue_name_wait(engine->settings.naming, name, mutex).text, slot);
 	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
 		withheld_begin(
 		    engine, registry_semaphore(engine, name, mutex), slot, WITHHELD_FOR_WAIT_QUEUE);
+}
+
+static void
+late_hint_free(struct late_hint *late)
+{
+	timers_cancel(late->engine->timers, &late->due);
+	HASH_DEL(late->engine->late_hints, late);
+	free(late->name);
+	free(late);
+}
+
+/* A slot that is held again is told of when it is freed again. */
+static void
+tell_late(void *ctx, uint64_t id)
+{
+	struct late_hint *late = ctx;
+
+	(void)id;
+	if (hold_find_queue(&late->engine->holds, late->b.text) == NULL)
+		tell_wait_queue(late->engine, late->name, late->mutex, late->slot);
+	late_hint_free(late);
+}
+
+/*
+ * A slot is freed. The hint waits if the last one has just come back. It does not wait if waiters of
+ * this daemon would take the slot unannounced. Neither does it if the slot was never granted, as
+ * another daemon's hint may have been about it.
+ */
+static void
+announce(struct lock_engine *engine, const struct hold *hold)
+{
+	bool mutex = hold->kind == LOCK_KIND_MUTEX;
+	int slot = mutex ? 1 : hold->slot;
+	const struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
+	struct late_hint *late;
+
+	HASH_FIND_STR(engine->late_hints, hold->b.text, late);
+	if (semaphore == NULL || semaphore->returned_at == 0 || engine->draining ||
+	    engine_now(engine) - semaphore->returned_at >= RETURNED_REST || hold->ours_since == 0 ||
+	    local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) > 0) {
+		tell_wait_queue(engine, hold->name, mutex, slot);
+		if (late != NULL)
+			late_hint_free(late);
+		return;
+	}
+	if (late != NULL)
+		return;
+	late = mem_alloc(sizeof(*late));
+	*late = (struct late_hint){
+	    .b = hold->b,
+	    .engine = engine,
+	    .name = mem_strdup(hold->name),
+	    .mutex = mutex,
+	    .slot = slot,
+	};
+	timer_init(&late->due, tell_late, late, 0);
+	timers_set(engine->timers, &late->due, semaphore->returned_at + RETURNED_REST);
+	HASH_ADD_KEYPTR(hh, engine->late_hints, late->b.text, strlen(late->b.text), late);
+}
+
+void
+hint_send_all(struct lock_engine *engine)
+{
+	while (engine->late_hints != NULL)
+		tell_late(engine->late_hints, 0);
 }
 
 static void
@@ -111,7 +196,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 	FAULT(NOBODY_TOLD, return;);
 	switch (hold->drop) {
 	case HOLD_DROP_RELEASED:
-		tell_wait_queue(engine, hold->name, mutex, slot);
+		announce(engine, hold);
 		break;
 	case HOLD_DROP_NO_SLOT:
 		hint_removed(engine, hold->name, slot, hold->way);
@@ -174,4 +259,6 @@ hint_free_all(struct lock_engine *engine)
 {
 	while (engine->hint_questions != NULL)
 		question_free(engine, engine->hint_questions);
+	while (engine->late_hints != NULL)
+		late_hint_free(engine->late_hints);
 }

@@ -8,6 +8,9 @@
  * broker returns it because no client waits (hint_receive.h). While the auxiliary connection is
  * away, the broker layer keeps the hints for later, and no slot is withheld.
  *
+ * If the last hint of a name has just come back, the next one is sent a moment later. It is not sent if
+ * the slot is held again. A client that takes and releases a lock again and again sends few hints.
+ *
  * After many hand-offs of a slot, while no other daemon waits, the slot is sometimes freed without
  * a hint, and withheld for the same time. Clients that poll can get it then.
  */
@@ -30,7 +33,9 @@ bool hint_can_be_heard(const struct lock_engine *engine);
  * known, or destroyed. Sends hints to daemons with waiters, if the change may matter to them.
  */
 void hint_changed(struct lock_engine *engine, const char *name, int from, int to);
-/* Frees all questions to the broker at the engine's end. */
+/* The daemon stops: the hints that were to be sent a moment later are sent now. */
+void hint_send_all(struct lock_engine *engine);
+/* Frees all questions to the broker, and all unsent hints, at the engine's end. */
 void hint_free_all(struct lock_engine *engine);
 
 #endif

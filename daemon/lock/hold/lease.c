@@ -103,7 +103,7 @@ tell_holders(struct lock_engine *engine, bool suspect)
 
 /*
  * A peer that wants to know is told of the earliest lease of its holds, once for all of them. Holds
- * that it knows to be suspect do not count. Not each of many answers is told.
+ * that it knows to be suspect are left out. Not each of many answers is told.
  */
 static void
 tell_peer(struct lock_engine *engine, struct lock_peer *peer)

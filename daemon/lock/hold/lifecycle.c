@@ -50,7 +50,7 @@ timer_fired(void *ctx, uint64_t id)
 	case HOLD_COUNTING:
 	case HOLD_PASSING:
 	case HOLD_SLOTLESS:
-		assert(!"only a B that was granted is looked at again");
+		assert(!"only a B that was granted is checked again");
 		break;
 	}
 }
@@ -72,7 +72,7 @@ lifecycle_channel(struct lock_engine *engine, struct hold *hold)
 	return hold->channel;
 }
 
-/* ---- looking at B again (invariant 10) ---- */
+/* ---- the second check of B (invariant 10) ---- */
 
 static void
 schedule_recheck(struct lock_engine *engine, struct hold *hold)

@@ -37,9 +37,8 @@ still_held(const struct lock_engine *engine, const struct removed_slot *removed)
 	return removed != NULL && mutex_is_held(engine);
 }
 
-/* From here on, the mutex waits for the answer by itself. */
 static void
-drop(struct lock_engine *engine, struct removed_slot *removed)
+let_go(struct lock_engine *engine, struct removed_slot *removed)
 {
 	timers_cancel(engine->timers, &removed->late);
 	mutex_drop(engine, removed->id);
@@ -55,7 +54,7 @@ on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	if (!reply->channel_open)
 		mutex_channel_gone(engine, id);
-	drop(engine, removed);
+	let_go(engine, removed);
 }
 
 static void
@@ -71,7 +70,7 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		    queue_name_b(engine->settings.naming, removed->name, removed->slot).text,
 		    (struct broker_done){on_deleted, engine, id});
 	else
-		drop(engine, removed);
+		let_go(engine, removed);
 }
 
 static void
@@ -98,7 +97,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 	timers_set(
 	    engine->timers, &removed->late, engine_now(engine) + engine->settings.request_timeout);
 	probe_one(engine, queue_name_a(engine->settings.naming, removed->name, removed->slot),
-	    BROKER_ASK_EXISTENCE, on_a_probed, id);
+	    BROKER_ASK_SLOT, on_a_probed, id);
 }
 
 static void

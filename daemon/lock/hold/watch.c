@@ -9,7 +9,7 @@
 #include "daemon/lock/hold/slot_check.h"
 
 /* Holds that end before this cost the broker no consumer. */
-#define WATCH_AFTER (10 * NSEC_PER_MSEC)
+#define WATCH_AFTER (100 * NSEC_PER_MSEC)
 /* A watch that ended while its queue exists is not requested again at once. */
 #define WATCH_AGAIN (1 * NSEC_PER_SEC)
 
@@ -19,7 +19,7 @@ watch_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 	timers_set(engine->timers, &hold->watch_timer, engine_now(engine) + wait);
 }
 
-/* ---- looking at A ---- */
+/* ---- checks of A ---- */
 
 static void
 on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)

@@ -81,7 +81,9 @@ struct semaphore {
 	struct member *members; /* of wait_queue.c: this daemon's consumers in it, by priority */
 	int64_t pass_on_from; /* of hint_receive.c: clock time before which no hint is passed on */
 	struct withheld *withheld; /* of withheld.c */
-	bool rests_over;           /* a mark for queue_runner.c: waiters that rest become NEW */
+	/* of hint_send.c: clock time when the last hint came back; 0: it has not, or none was sent */
+	int64_t returned_at;
+	bool rests_over; /* a mark for queue_runner.c: waiters that rest become NEW */
 	/* a mark for queue_runner.c: slots that were hinted while a claim of them failed; owned */
 	int *hinted;
 	size_t hinted_count;

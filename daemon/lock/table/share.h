@@ -39,7 +39,7 @@ struct share {
 	size_t taken; /* charged holds */
 	size_t most;  /* its maximum of `taken` */
 	size_t waiters;
-	size_t flights;                   /* claims and deletes that count (flight.h) */
+	size_t flights;                   /* of its claims and drops (flight.h) */
 	struct unsent_list drops, claims; /* not sent yet */
 	struct starved_list starved;      /* names for which this share has no room */
 	UT_hash_handle by_uid;

@@ -109,8 +109,10 @@ hint_news(void *ctx, const struct broker_wait_queue_event *event)
 	    by_wait_queue, engine->by_wait_queue, event->queue, strlen(event->queue), semaphore);
 	if (semaphore == NULL)
 		return;
-	if (event->news == BROKER_WAIT_QUEUE_NOBODY)
+	if (event->news == BROKER_WAIT_QUEUE_NOBODY) {
+		semaphore->returned_at = engine_now(engine);
 		withheld_to_nobody(engine, semaphore, event->slot);
-	else if (wait_queue_news(engine, semaphore, event) && event->news == BROKER_WAIT_QUEUE_HINT)
+	} else if (wait_queue_news(engine, semaphore, event) &&
+		   event->news == BROKER_WAIT_QUEUE_HINT)
 		hint_came(engine, semaphore, event->slot);
 }
