@@ -241,6 +241,17 @@ START_TEST(a_wait_that_the_broker_never_answered_is_no_timeout)
 }
 END_TEST
 
+/* The answers are slow, and no slower than the time of the broker's usual work. */
+START_TEST(a_wait_shorter_than_slow_answers_is_a_timeout)
+{
+	world_make(world, "db", 1);
+	acquire(0, 1, 1, "db", TRY);
+	world->delay = 30 * MS;
+	ck_assert_int_eq(acquire(0, 2, 1, "db", 20 * MS)->reason, REASON_TIMEOUT);
+	ck_assert_int_eq(acquire(0, 2, 2, "db", 20 * MS)->reason, REASON_TIMEOUT);
+}
+END_TEST
+
 /* All answers came; now and then a claim is on its way for a moment when the wait is over. */
 START_TEST(a_wait_that_ends_just_after_a_hint_is_a_timeout)
 {
@@ -522,6 +533,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, waiters_go_in_order_within_priority);
 	tcase_add_test(tc, a_wait_ends_at_its_deadline);
 	tcase_add_test(tc, a_wait_that_the_broker_never_answered_is_no_timeout);
+	tcase_add_test(tc, a_wait_shorter_than_slow_answers_is_a_timeout);
 	tcase_add_test(tc, a_wait_that_ends_just_after_a_hint_is_a_timeout);
 	tcase_add_test(tc, a_wait_that_ends_while_a_slot_is_left_to_others_is_a_timeout);
 	tcase_add_test(tc, a_claim_that_comes_late_is_dropped);

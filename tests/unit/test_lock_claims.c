@@ -141,6 +141,11 @@ START_TEST(the_first_slots_of_a_gate_are_as_requested)
 	ck_assert_int_eq(resize(0, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
 	ck_assert_int_eq(resize(2, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
 	ck_assert_int_eq(durable_holder_queues(), 2);
+	/* The setting is the other way. */
+	ck_assert(resize(0, LOCK_CLAIM_UNKNOWN)->warned);
+	ck_assert(!resize(0, LOCK_CLAIM_UNKNOWN)->warned);
+	ck_assert(!resize(2, LOCK_CLAIM_BY_QUEUE)->warned);
+	ck_assert(!resize(0, LOCK_CLAIM_UNKNOWN)->warned);
 }
 END_TEST
 
@@ -437,6 +442,49 @@ START_TEST(a_refused_create_leaves_no_entry)
 }
 END_TEST
 
+/* The holder is of a semaphore that was destroyed. */
+START_TEST(a_create_names_the_slot_that_an_exclusive_queue_still_holds)
+{
+	static const char *const words = "slot 1 is still held by an exclusive queue, from before; "
+					 "try again when it is released";
+	const struct said *hold, *answer;
+
+	create(1, LOCK_CLAIM_BY_QUEUE);
+	hold = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(hold->reason, REASON_NONE);
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	answer = create(1, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_REFUSED);
+	ck_assert_ptr_nonnull(strstr(answer->text, words));
+	ck_assert_str_eq(admin_state(world, "db"), "0");
+	set_claim(BROKER_BY_CONSUMER);
+	lock_acquire(engine(0), 1, 99, &(struct lock_acquire){.name = "db", .create = 1});
+	answer = world_await(world, 0, 1, 99);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_REFUSED);
+	ck_assert_ptr_nonnull(strstr(answer->text, words));
+	release(1, 2, 2, hold->lock);
+	ck_assert_int_eq(create(1, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
+}
+END_TEST
+
+/* Such as the claim of a daemon that does not know yet how the slots are held. */
+START_TEST(a_short_exclusive_queue_does_not_end_a_growth)
+{
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	for (int pass = 0; pass < 9; pass++) {
+		ck_assert(memory_world_put(world->memory, "db-2-B", true));
+		lock_resize(
+		    engine(0), 1, ++last_request, &(struct lock_change){.name = "db", .slots = 2});
+		world_pass(world, pass * MS);
+		ck_assert(memory_world_remove(world->memory, "db-2-B"));
+		ck_assert_msg(world_await(world, 0, 1, last_request)->reason == REASON_NONE,
+		    "after %d ms", pass);
+		ck_assert_int_eq(durable_holder_queues(), 2);
+		ck_assert_int_eq(resize(1, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	}
+}
+END_TEST
+
 START_TEST(a_wait_says_that_a_node_cannot_be_reached)
 {
 	const struct said *answer;
@@ -523,6 +571,8 @@ suite_lock_claims(void)
 	tcase_add_loop_test(tc, a_semaphore_whose_node_is_down_is_not_missing, 0, 2);
 	tcase_add_test(tc, a_hidden_holder_queue_stays_and_is_named);
 	tcase_add_loop_test(tc, a_refused_create_leaves_no_entry, 0, 2);
+	tcase_add_test(tc, a_create_names_the_slot_that_an_exclusive_queue_still_holds);
+	tcase_add_test(tc, a_short_exclusive_queue_does_not_end_a_growth);
 	tcase_add_test(tc, a_wait_says_that_a_node_cannot_be_reached);
 	tcase_add_test(tc, looks_say_how_slots_are_held);
 	tcase_add_test(tc, a_missing_permission_is_said_in_the_brokers_words);

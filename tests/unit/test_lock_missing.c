@@ -166,6 +166,33 @@ START_TEST(in_an_alarm_nothing_is_made)
 }
 END_TEST
 
+/* The node of its holder queue is down. Each attempt takes the directory's mutex. */
+START_TEST(a_semaphore_that_cannot_be_made_is_tried_rarely)
+{
+	struct lock_settings settings = world_settings;
+	unsigned before;
+
+	settings.claim = BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	for (uint64_t i = 1; i <= 10; i++)
+		ask(0, i, 1, 1, DURATION_FOREVER);
+	ask(0, 11, 1, 1, 10 * SECOND);
+	ask(0, 12, 1, 1, TRY);
+	ck_assert_int_eq(reason_of(0, 12, 1), REASON_BROKER_UNAVAILABLE);
+	before = world->asked;
+	world_pass(world, 9 * SECOND);
+	ck_assert_uint_ge(world->asked, before + 6 * 8);
+	ck_assert_uint_le(world->asked, before + 18 * 16);
+	ck_assert_int_eq(reason_of(0, 11, 1), REASON_TIMEOUT);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(now(0, 1, 1)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_waiter_is_refused_if_the_daemon_may_not_make_it)
 {
 	world->refuses = true;
@@ -243,6 +270,7 @@ suite_lock_missing(void)
 	tcase_add_test(tc, two_daemons_make_one);
 	tcase_add_test(tc, a_waiter_without_deadline_outlasts_another_administrator);
 	tcase_add_test(tc, in_an_alarm_nothing_is_made);
+	tcase_add_test(tc, a_semaphore_that_cannot_be_made_is_tried_rarely);
 	tcase_add_test(tc, a_waiter_is_refused_if_the_daemon_may_not_make_it);
 	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);
 	tcase_add_test(tc, the_lock_connection_dies_at_every_step);

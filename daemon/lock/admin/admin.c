@@ -42,6 +42,7 @@ struct admin {
 	int found;  /* the size before; -1: not known */
 	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
+	const char *warning;      /* of its success; static */
 	size_t step;              /* of plan.steps */
 	bool has_holders;         /* a slot found has a durable B, or may have one */
 	int done;                 /* of the step: requests that succeeded */
@@ -62,10 +63,8 @@ struct admin {
 	struct peer_order peer_order;
 };
 
-/* seeds/000, "Swiss Cheese Semaphores" */
-static const char ascending_warning[] =
-    "slots were removed in ascending order; if that had failed halfway, the upper slots would have "
-    "stayed with their holders (see overshoot)";
+/* How often a request is repeated if another connection has its queue. */
+#define LOCKED_TRIES 4
 
 ENGINE_FIND(admin_find, struct admin, admins, by_op)
 
@@ -126,8 +125,7 @@ outcome_of(const struct admin *admin)
 		return answer;
 	if (!admin->size_only)
 		answer.slots = admin->order.work == PLAN_DESTROY ? 0 : admin->target;
-	if (admin->order.ascending && admin->order.overshoot == 0)
-		answer.warning = ascending_warning;
+	answer.warning = admin->warning;
 	return answer;
 }
 
@@ -392,9 +390,13 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
 		    "the broker closed every channel too soon");
 		return false;
+	case BROKER_LOCKED:
+		/* Perhaps by a claim unseen, for a moment. */
+		if (admin->skips++ < LOCKED_TRIES)
+			return true;
+		/* fall through */
 	case BROKER_UNREACHABLE:
 	case BROKER_ABSENT:
-	case BROKER_LOCKED:
 	case BROKER_REFUSED:
 		end_refused(engine, admin,
 		    wrong == BROKER_UNREACHABLE ? REASON_BROKER_UNAVAILABLE
@@ -431,7 +433,8 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 		admin->skips = 0;
 	} else if (admin->wrong == BROKER_OK) {
 		admin->wrong = reply->answer;
-		snprintf(admin->wrong_text, sizeof(admin->wrong_text), "%s", reply->text);
+		holder_queue_failed(admin->wrong_text, sizeof(admin->wrong_text),
+		    per_slot == 2 && admin->done % 2 == 0 ? slot_awaited(admin, 2) : 0, reply);
 	}
 	/* A failure closed the channel: the requests behind it are answered as skipped. */
 	if ((admin->channel_gone || admin->wrong != BROKER_OK) &&
@@ -689,6 +692,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	admin->target = admin->plan.target;
 	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)
 		admin->plan.claim = full_scan_claim_of(engine->settings.claim);
+	admin->warning =
+	    plan_warning(&admin->order, &found, full_scan_claim_of(engine->settings.claim));
 	if (admin->plan.refusal != REASON_NONE) {
 		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
 		return;

@@ -85,6 +85,23 @@ plan_words(const struct plan_order *order, char *ret_text, size_t size)
 		snprintf(ret_text, size, "a resize to %d", order->slots);
 }
 
+const char *
+plan_warning(
+    const struct plan_order *order, const struct plan_found *found, enum lock_claim setting)
+{
+	bool all = order->by == PLAN_TO ? order->slots == 0
+					: order->by == PLAN_REMOVE && order->slots >= found->slots;
+
+	/* seeds/000, "Swiss Cheese Semaphores" */
+	if (order->ascending && order->overshoot == 0)
+		return "slots were removed in ascending order; if that had failed halfway, the "
+		       "upper slots would have stayed with their holders (see overshoot)";
+	if (order->work == PLAN_RESIZE && all && found->slots > 0 && found->claim != setting)
+		return "a gate does not remember how its slots were held; give claim when you add "
+		       "slots again";
+	return NULL;
+}
+
 /* ---- steps ---- */
 
 static void

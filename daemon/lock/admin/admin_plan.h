@@ -80,6 +80,10 @@ const char *plan_nonsense(
 /* "a resize to 5": for refusals of requests that had to wait behind it. */
 void plan_words(const struct plan_order *order, char *ret_text, size_t size);
 
+/* A warning for its success; static; NULL: none. setting: the daemon's. */
+const char *plan_warning(
+    const struct plan_order *order, const struct plan_found *found, enum lock_claim setting);
+
 struct plan plan_make(const struct plan_order *order, const struct plan_found *found);
 /*
  * After the broker refused a step. If that leaves an entry without a semaphore in the directory, the

@@ -21,3 +21,15 @@ holder_queue_stays(struct holder_stays *stays, int slot, const struct broker_rep
 				     : "the broker did not answer ",
 	    refused || unreachable ? reply->text : "about it");
 }
+
+void
+holder_queue_failed(char *ret_text, size_t size, int slot, const struct broker_reply *reply)
+{
+	if (slot > 0 && reply->answer == BROKER_LOCKED)
+		snprintf(ret_text, size,
+		    "slot %d is still held by an exclusive queue, from before; try again when it "
+		    "is released",
+		    slot);
+	else
+		snprintf(ret_text, size, "%s", reply->text);
+}

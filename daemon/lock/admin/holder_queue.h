@@ -1,5 +1,5 @@
 /*
- * A holder queue (B) that an administrator could not delete, in words.
+ * A holder queue (B) that an administrator could not delete or declare, in words.
  */
 #ifndef LOCK_HOLDER_QUEUE_H
 #define LOCK_HOLDER_QUEUE_H
@@ -20,5 +20,7 @@ struct holder_stays {
  * after the release.
  */
 void holder_queue_stays(struct holder_stays *stays, int slot, const struct broker_reply *reply);
+/* Why a declare failed, in words. slot: that of the B; 0: it was another queue. */
+void holder_queue_failed(char *ret_text, size_t size, int slot, const struct broker_reply *reply);
 
 #endif

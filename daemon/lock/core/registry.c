@@ -244,8 +244,13 @@ registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 /*
- * Whether a waiter for a semaphore that could not be created becomes NEW again. It does if another
- * attempt may succeed, until its deadline. A try has time for one attempt only.
+ * The rest of the waiters for a semaphore that could not be created. Jittered by half, up or down.
+ */
+#define CREATE_AGAIN (1 * NSEC_PER_SEC)
+
+/*
+ * Whether a waiter for a semaphore that could not be created waits on. It does if another attempt
+ * may succeed, until its deadline. A try has time for one attempt only.
  */
 static bool
 may_be_made_yet(const struct waiter *waiter, enum reason reason)
@@ -269,6 +274,7 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
 	struct waiter *waiter, *next;
+	int64_t rest = 0;
 	bool theirs;
 
 	if (semaphore == NULL)
@@ -276,6 +282,9 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 	theirs = semaphore->creating == admin;
 	if (theirs)
 		semaphore->creating = 0;
+	/* The node of a B may be down for long, and each attempt takes the mutex of the directory. */
+	if (theirs && (reason == REASON_BROKER_UNAVAILABLE || reason == REASON_BROKER_BLOCKED))
+		rest = CREATE_AGAIN / 2 + jitter_below(&engine->jitter, CREATE_AGAIN);
 	for (waiter = local_queue_first(&semaphore->local_queue, BEHIND); waiter != NULL;
 	     waiter = next) {
 		next = local_queue_next(&semaphore->local_queue, waiter, BEHIND);
@@ -283,6 +292,8 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 			continue;
 		if (theirs && !may_be_made_yet(waiter, reason))
 			registry_waiter_refuse(engine, waiter, reason, text);
+		else if (rest > 0)
+			registry_waiter_rest(engine, waiter, rest);
 		else
 			registry_waiter_set_state(engine, waiter, WAITER_NEW);
 	}

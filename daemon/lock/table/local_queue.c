@@ -10,7 +10,7 @@
 
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
-    [WAITER_BEHIND] = 1U << WAITER_NEW,
+    [WAITER_BEHIND] = 1U << WAITER_NEW | 1U << WAITER_RESTING,
     [WAITER_NEW] = 1U << WAITER_SCANNED | 1U << WAITER_WAITING | 1U << WAITER_CLAIMING,
     [WAITER_SCANNED] = 1U << WAITER_NEW | 1U << WAITER_WAITING | 1U << WAITER_UNSEEN |
 		       1U << WAITER_CLAIMING | 1U << WAITER_RESTING | 1U << WAITER_BEHIND,

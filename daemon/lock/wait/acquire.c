@@ -23,6 +23,9 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 
 /* ---- the beginning, and the end by time ---- */
 
+/* Answers that take less are not late, however short the waiter's time is. */
+#define SILENCE_LEAST (100 * NSEC_PER_MSEC)
+
 /*
  * Whether a scan or a claim for the waiter has been unanswered for at least half of its time. It is
  * then unknown whether a slot is free. Once its wait has begun, all slots were busy.
@@ -32,8 +35,10 @@ is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 {
 	const struct scan *scan = &waiter->semaphore->scan;
 	const struct hold *hold = NULL;
-	int64_t since = engine_now(engine);
+	int64_t since = engine_now(engine), least = waiter->timeout / 2;
 
+	if (least < SILENCE_LEAST)
+		least = SILENCE_LEAST;
 	if (waiter->timeout == 0)
 		return true;
 	if (waiter->member != NULL)
@@ -45,7 +50,7 @@ is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 		since = hold->asked;
 	else if (scan->state == SCAN_PROBING)
 		since = scan->started;
-	return engine_now(engine) - since >= waiter->timeout / 2;
+	return engine_now(engine) - since >= least;
 }
 
 static void
