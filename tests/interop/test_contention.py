@@ -80,9 +80,8 @@ class Contention(unittest.TestCase):
         """Everybody uses exclusive queues."""
         self.start(naming, "exclusive-queue")
         ours, theirs, others = self.finish()
-        # Each client got a grant.
-        for i, one in enumerate(others):
-            self.assertTrue(one["spans"], f"client {i}")
+        # Chance decides which of them gets a slot.
+        self.assertGreaterEqual(len(theirs), FOREIGNERS)
         # They met: holds of the two kinds alternated again and again.
         foreign = set(theirs)
         order = [span in foreign for span in sorted(ours + theirs)]
