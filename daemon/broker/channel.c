@@ -578,6 +578,7 @@ channel_give_up(struct amqp_channels *channels, struct channel *channel, struct 
 {
 	struct requests left = TAILQ_HEAD_INITIALIZER(left);
 	enum broker_answer answer = failed->answer;
+	int64_t sent_at = failed->sent_at;
 	struct request *request;
 	uint64_t id = channel->id;
 
@@ -591,6 +592,8 @@ channel_give_up(struct amqp_channels *channels, struct channel *channel, struct 
 		bool same = request == failed || request->what == AMQP_REQUEST_DROP;
 
 		TAILQ_REMOVE(&left, request, in_channel);
+		/* What proves that the broker reads is the failed request. */
+		request->sent_at = sent_at;
 		request_answer(channels, request, same ? answer : BROKER_SKIPPED, false, 0, "");
 	}
 	if (!channels->silent)

@@ -227,6 +227,26 @@ START_TEST(test_refusals)
 }
 END_TEST
 
+/* The broker has read the check. It has not answered the drop, so its sending time proves nothing. */
+START_TEST(test_drop_behind_a_failed_check)
+{
+	unsigned drop;
+
+	one = evil_open_up();
+	channel = rig_take(one, BROKER_LOCKS);
+	check = rig_ask(one, rig_check_queue, channel, "b");
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	drop = rig_ask(one, rig_drop, channel, "b");
+	rig_wait(evil_saw(1, AMQP_QUEUE_DELETE_METHOD) == 1);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_declare_ok(1, 1);
+	evil_say();
+	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_LOCKED);
+	ck_assert_int_eq(rig_answer(drop)->reply.answer, BROKER_LOCKED);
+	ck_assert_int_eq(rig_answer(drop)->reply.sent_at, rig_answer(check)->reply.sent_at);
+}
+END_TEST
+
 /* ---- the server's cancel ---- */
 
 static void
@@ -571,6 +591,7 @@ scripted_holders_suite(void)
 	tcase_add_test(tcase, test_mutex_is_two_methods);
 	tcase_add_loop_test(tcase, test_mutex_refused, 0, 6);
 	tcase_add_loop_test(tcase, test_refusals, 0, REFUSALS);
+	tcase_add_test(tcase, test_drop_behind_a_failed_check);
 	tcase_add_test(tcase, test_cancel_between_the_answers);
 	tcase_add_test(tcase, test_cancels_cross);
 	tcase_add_test(tcase, test_cancel_of_nothing);

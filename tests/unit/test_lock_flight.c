@@ -120,6 +120,38 @@ START_TEST(by_consumer_they_are_many_more)
 }
 END_TEST
 
+START_TEST(cheap_claims_do_not_overtake_a_delete)
+{
+	const int most = FLIGHTS_MOST * FLIGHT_BY_QUEUE, first = most - FLIGHT_BY_QUEUE + 2;
+
+	world->delay = 0;
+	lock_create(engine(0), 9, 1,
+	    &(struct lock_change){.name = "fast", .slots = most, .claim = LOCK_CLAIM_BY_CONSUMER});
+	ck_assert_int_eq(world_await(world, 0, 9, 1)->reason, REASON_NONE);
+	/* So that the slots are known. */
+	for (uint64_t i = 1; i <= (uint64_t)most; i++)
+		send_as(0, ALICE, 3, i, "fast", TRY);
+	world_pass(world, SECOND);
+	lock_peer_gone(engine(0), 3);
+	world_pass(world, SECOND);
+	take(ALICE, 1, 1);
+	world->delay = TAKES;
+	for (uint64_t i = 1; i <= (uint64_t)first; i++)
+		send_as(0, ALICE, 2, i, "fast", TRY);
+	world_pass(world, TAKES / 2);
+	lock_peer_gone(engine(0), 1);
+	for (uint64_t i = (uint64_t)first + 1; i <= (uint64_t)most; i++)
+		send_as(0, ALICE, 2, i, "fast", TRY);
+	/* The first ones have not been answered yet. */
+	world_pass(world, TAKES * 3 / 4);
+	ck_assert_int_eq(held_by_consumer(most), first);
+	ck_assert(memory_world_has(world->memory, "big-1-B", NULL));
+	world_pass(world, TAKES / 2);
+	ck_assert(!memory_world_has(world->memory, "big-1-B", NULL));
+	ck_assert_int_eq(held_by_consumer(most), most);
+}
+END_TEST
+
 START_TEST(administrators_have_many)
 {
 	take(0, 1, MANY);
@@ -306,6 +338,7 @@ suite_lock_flight(void)
 	tcase_add_test(tc, one_user_has_few_claims_at_the_broker);
 	tcase_add_test(tc, one_user_has_few_deletes_at_the_broker);
 	tcase_add_test(tc, by_consumer_they_are_many_more);
+	tcase_add_test(tc, cheap_claims_do_not_overtake_a_delete);
 	tcase_add_test(tc, administrators_have_many);
 	tcase_add_test(tc, another_user_does_not_wait_for_them);
 	tcase_add_test(tc, a_deadline_that_passes_before_the_claim_is_sent_is_a_timeout);

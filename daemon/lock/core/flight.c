@@ -41,8 +41,9 @@ flight_start(struct lock_engine *engine, struct hold *hold)
 		hold->flight = FLIGHT_DUE;
 		return true;
 	}
-	/* There may be room for a cheap flight behind one that waits. */
-	if (!TAILQ_EMPTY(unsent_of(hold)) || !has_room(engine, hold)) {
+	/* There may be room for a cheap flight behind one that waits, but drops come first. */
+	if (!TAILQ_EMPTY(&hold->share->drops) || !TAILQ_EMPTY(unsent_of(hold)) ||
+	    !has_room(engine, hold)) {
 		hold->flight = FLIGHT_UNSENT;
 		TAILQ_INSERT_TAIL(unsent_of(hold), hold, of_unsent);
 		return false;

@@ -440,7 +440,7 @@ tell_lost(struct lock_engine *engine, const struct hold *hold, const char *why)
 	    .reason = REASON_LOST,
 	    .text = why};
 
-	engine->total.lost++;
+	engine->total.lost += !hold->lost;
 	if (hold->peer != 0)
 		engine_notice(engine, hold->peer, &notice);
 }
