@@ -592,7 +592,7 @@ channel_give_up(struct amqp_channels *channels, struct channel *channel, struct 
 		bool same = request == failed || request->what == AMQP_REQUEST_DROP;
 
 		TAILQ_REMOVE(&left, request, in_channel);
-		/* What proves that the broker reads is the failed request. */
+		/* Only the failed request proves that the broker reads. */
 		request->sent_at = sent_at;
 		request_answer(channels, request, same ? answer : BROKER_SKIPPED, false, 0, "");
 	}
