@@ -27,7 +27,7 @@ static const struct command commands[] = {
 	2, &question_create, NULL,
 	"SLOTS: 0 to 10000, or `unlimited`. 0 makes a gate: every client waits.\n"
 	"`unlimited`: every client is granted at once."},
-    {"resize", "NAME SLOTS", "Changes the number of slots: N, +N, -N or unlimited",
+    {"resize", "NAME SLOTS", "Changes the number of slots (SLOTS: N, +N, -N or unlimited)",
 	FOR_ASKING | FOR_RESIZE, 2, 2, &question_resize, NULL,
 	"+N and -N print the new number of slots. 0 makes a gate: every client waits.\n"
 	"Holders of removed slots are notified, and keep them until they release them."},
@@ -68,9 +68,10 @@ static const struct command commands[] = {
 	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
 	"problem, slot, repaired, text. Exits with 1 if a problem is left.\n"
 	"Exits with 4 if --repair cannot repair what is left. It does not repair orphans, which\n"
-	"end with their holders, other arguments of queues, or a node that cannot be reached."},
-    {"explain", "NAME", "Explains why an acquire would not succeed now", FOR_ASKING | FOR_EXPLAIN,
-	1, 1, &question_explain, NULL, NULL},
+	"end with their holders, other arguments of slot queues, or a node that cannot be "
+	"reached."},
+    {"explain", "NAME", "Explains whether an acquire would succeed now, and why not",
+	FOR_ASKING | FOR_EXPLAIN, 1, 1, &question_explain, NULL, NULL},
     {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,
 	0, 0, &question_info, NULL, NULL},
     {"ping", "", "Checks that the daemon answers", FOR_ASKING | FOR_PING, 0, 0, &question_ping,
