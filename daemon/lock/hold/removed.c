@@ -14,6 +14,8 @@
 #define SLOTS_MOST 64
 /* A daemon watches the A of a hold after a tenth of a second (watch.c), and then knows. */
 #define IN_USE_REST (300 * NSEC_PER_MSEC)
+/* The maximum wait for the mutex. Another daemon has it for many requests, one for each slot. */
+#define MUTEX_WAIT (30 * NSEC_PER_SEC)
 
 struct removed_slot {
 	uint64_t id; /* of its mutex order, too */
@@ -136,8 +138,7 @@ begin(struct lock_engine *engine, struct removed_slot *removed)
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, removed->name);
 
 	removed->state = REMOVED_CLAIMS;
-	timers_set(
-	    engine->timers, &removed->timer, engine_now(engine) + engine->settings.request_timeout);
+	timers_set(engine->timers, &removed->timer, engine_now(engine) + MUTEX_WAIT);
 	FAULT(REMOVED_UNGUARDED, mutex = queue_name_directory_mutex(engine->settings.naming));
 	mutex_take(engine, mutex.text,
 	    &(struct mutex_order){removed->id, "the end of a removed slot", on_mutex});
