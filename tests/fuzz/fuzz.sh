@@ -6,9 +6,8 @@
 # The build and all that is found are kept in fuzz/ of the build folder: the corpus of each target, its log, and the
 # input of a crash. The next run goes on with the corpus. SEED= fixes libFuzzer's random choices (default: 1).
 set -u
-# shellcheck disable=SC2154 # the makefile sets top_srcdir and top_builddir
-source_dir=$top_srcdir
-folder=$top_builddir/fuzz
+source_dir=${top_srcdir:?make sets it}
+folder=${top_builddir:?make sets it}/fuzz
 seconds=$1
 shift
 if [ $# -gt 0 ]; then
@@ -32,8 +31,7 @@ if [ ! -e Makefile ]; then
 		exit 1
 	}
 fi
-# shellcheck disable=SC2086 # a word each
-make -s -j"$(nproc)" $(printf 'tests/fuzz/fuzz_%s ' "${targets[@]}") >make.log 2>&1 || {
+make -s -j"$(nproc)" "${targets[@]/#/tests/fuzz/fuzz_}" >make.log 2>&1 || {
 	tail -n 50 make.log
 	exit 1
 }
