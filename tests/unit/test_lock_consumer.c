@@ -1,6 +1,8 @@
 /*
  * Slots that are held by exclusive consumers, over the server in memory. Heartbeat 10 s, margin 2 s.
  */
+#include "daemon/amqp/link.h"
+#include "daemon/broker/setup.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -427,6 +429,31 @@ START_TEST(missing_slots_do_not_refuse_the_verifies_of_others)
 }
 END_TEST
 
+/* Of each slot: the check, which is sent twice, channel.open and close-ok. */
+START_TEST(many_missing_slots_cost_a_channel_each)
+{
+	enum { MANY = 60 };
+	struct amqp_counts before, after;
+	char queue[16];
+
+	make(1, MANY);
+	for (uint64_t peer = 1; peer <= MANY; peer++)
+		take(peer, TRY);
+	world_pass(world, SECOND);
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &before);
+	for (int slot = 1; slot <= MANY; slot++) {
+		snprintf(queue, sizeof(queue), "db-%d-A", slot);
+		ck_assert(memory_world_remove(world->memory, queue));
+	}
+	world_pass(world, SECOND);
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &after);
+	for (uint64_t peer = 1; peer <= MANY; peer++)
+		ck_assert_int_eq(notices(peer, LOCK_NOTICE_REVOKED), 1);
+	ck_assert_uint_eq(after.channels_closed_by_broker - before.channels_closed_by_broker, MANY);
+	ck_assert_uint_le(after.sent_methods - before.sent_methods, 4 * MANY);
+}
+END_TEST
+
 START_TEST(another_missing_slot_does_not_end_a_hand_off)
 {
 	uint64_t locks[3];
@@ -794,6 +821,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_verify_looks_at_b_even_if_a_is_gone);
 	tcase_add_test(tc, a_revoked_hold_that_is_lost_is_not_released);
 	tcase_add_test(tc, missing_slots_do_not_refuse_the_verifies_of_others);
+	tcase_add_test(tc, many_missing_slots_cost_a_channel_each);
 	tcase_add_test(tc, another_missing_slot_does_not_end_a_hand_off);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);
