@@ -3,6 +3,7 @@
  */
 #include "daemon/amqp/link.h"
 #include "daemon/broker/setup.h"
+#include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -145,6 +146,29 @@ START_TEST(a_hint_of_a_converted_slot_is_of_use)
 	world_pass(world, 100 * MS);
 	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_NONE);
 	ck_assert(is_held("db-1-B"));
+}
+END_TEST
+
+/* The scan before the claim has seen how the slot is held, whether the waiter gets hints or not. */
+START_TEST(a_race_after_a_scan_costs_one_claim)
+{
+	struct amqp_counts counts;
+
+	world_make(world, "db", 1);
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	wait_for(0, 1, 1);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(0, 1, 1));
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	world->delay = 10 * MS;
+	while (engine(0)->holds.count[HOLD_CLAIMING] == 0)
+		ck_assert(world_step(world, 20 * SECOND));
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(0, 1, 1));
+	ck_assert_uint_eq(engine(0)->holds.count[HOLD_CLAIMING], 0);
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &counts);
+	ck_assert_uint_eq(counts.sent_consumes, 0);
 }
 END_TEST
 
@@ -807,6 +831,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_foreign_consumer_is_a_holder);
 	tcase_add_loop_test(tc, a_converted_slot_is_found, 0, 2);
 	tcase_add_test(tc, a_hint_of_a_converted_slot_is_of_use);
+	tcase_add_test(tc, a_race_after_a_scan_costs_one_claim);
 	tcase_add_test(tc, hints_of_a_slot_that_is_taken_are_borne);
 	tcase_add_test(tc, a_hold_by_queue_ends_that_another_has_by_consumer);
 	tcase_add_test(tc, a_verify_of_such_a_hold_says_lost);

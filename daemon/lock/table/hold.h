@@ -93,6 +93,7 @@ struct hold {
 	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: none */
 	uint64_t peer;       /* 0: none */
 	uint64_t acquire;    /* CLAIMING, CHECKING: the waiter; 0 = it is gone */
+	bool by_hint;        /* CLAIMING: a hint led to the claim, and no scan */
 	bool hinted; /* CLAIMING: a hint of the slot came meanwhile: its holder may be gone */
 	enum hold_flight flight; /* CLAIMING, DROPPING */
 	TAILQ_ENTRY(hold) of_unsent;
