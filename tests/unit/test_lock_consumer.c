@@ -406,6 +406,36 @@ START_TEST(a_verify_looks_at_b_even_if_a_is_gone)
 }
 END_TEST
 
+/* The node of A is down, and that of B silent. */
+START_TEST(many_verifies_leave_one_question_about_b)
+{
+	enum { MANY = 20 };
+	struct amqp_counts before, after;
+	const struct said *answer;
+
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-A", 1));
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 2));
+	answer = take(1, TRY);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	memory_world_set_reach(world->memory, 0, 2, MEMORY_SILENT);
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_UNAVAILABLE);
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &before);
+	for (uint64_t request = 3; request < 3 + MANY; request++) {
+		lock_verify(engine(0), 1, request, answer->lock, 0);
+		world_pass(world, 10 * MS);
+	}
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &after);
+	/* The watch of A asked once. */
+	ck_assert_uint_lt(after.sent_methods - before.sent_methods, MANY / 2);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	memory_world_set_reach(world->memory, 0, 2, MEMORY_REACHED);
+	for (uint64_t request = 3; request < 3 + MANY; request++)
+		ck_assert_int_eq(world_await(world, 0, 1, request)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_revoked_hold_that_is_lost_is_not_released)
 {
 	struct lock_counts counts;
@@ -844,6 +874,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
 	tcase_add_test(tc, a_verify_that_a_release_overtakes_is_no_loss);
 	tcase_add_test(tc, a_verify_looks_at_b_even_if_a_is_gone);
+	tcase_add_test(tc, many_verifies_leave_one_question_about_b);
 	tcase_add_test(tc, a_revoked_hold_that_is_lost_is_not_released);
 	tcase_add_test(tc, missing_slots_do_not_refuse_the_verifies_of_others);
 	tcase_add_test(tc, many_missing_slots_cost_a_channel_each);
