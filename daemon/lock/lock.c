@@ -293,7 +293,8 @@ lock_quiet(const struct lock_engine *engine)
 {
 	FAULT_IF(QUIET_EARLY, engine->holds.count[HOLD_HELD] == 0, return true);
 	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL &&
-	       engine->mutexes == NULL;
+	       engine->mutexes == NULL && engine->removed_slots == NULL &&
+	       !hint_asks_about_removed(engine);
 }
 
 void

@@ -261,6 +261,22 @@ START_TEST(a_deletion_that_is_not_answered_ends_with_its_link)
 }
 END_TEST
 
+START_TEST(a_stop_waits_for_the_deletion)
+{
+	const struct said *hold;
+
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	hold = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	lock_drain(engine(1));
+	lock_release(engine(1), 2, 2, hold->lock);
+	while (!lock_quiet(engine(1)))
+		ck_assert(world_step(world, SECOND));
+	ck_assert(!has('B', 1));
+}
+END_TEST
+
 /* The slot comes back while its last holder deletes its holder queue. */
 START_TEST(a_slot_that_comes_back_at_any_time_has_its_holder_queue)
 {
@@ -586,6 +602,7 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_slot_that_is_back_keeps_its_holder_queue);
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
 	tcase_add_test(tc, a_deletion_that_is_not_answered_ends_with_its_link);
+	tcase_add_test(tc, a_stop_waits_for_the_deletion);
 	tcase_add_test(tc, a_slot_that_comes_back_at_any_time_has_its_holder_queue);
 	tcase_add_test(tc, a_mutex_that_another_program_keeps_is_given_up);
 	tcase_add_loop_test(tc, few_holder_queues_are_deleted_at_once, 0, 2);
