@@ -261,6 +261,20 @@ START_TEST(a_deletion_that_is_not_answered_ends_with_its_link)
 }
 END_TEST
 
+START_TEST(a_left_holder_queue_decides_how_its_slot_is_held)
+{
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	if (_i == 1) {
+		lock_fsck(engine(0), 1, ++last_request,
+		    &(struct lock_check){.name = "db", .repair = true});
+		ck_assert_str_eq(world_await(world, 0, 1, last_request)->detail, "leftover:1!");
+	}
+	ck_assert_int_eq(create(1, LOCK_CLAIM_BY_QUEUE)->reason, REASON_NONE);
+	ck_assert_int_eq(acquire(1, 2, 1, "db", TRY)->slot, 1);
+	ck_assert_int_eq(memory_world_durable(world->memory, "db-1-B"), _i == 0);
+}
+END_TEST
+
 START_TEST(a_stop_waits_for_the_deletion)
 {
 	const struct said *hold;
@@ -639,6 +653,7 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_slot_that_is_back_keeps_its_holder_queue);
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
 	tcase_add_test(tc, a_deletion_that_is_not_answered_ends_with_its_link);
+	tcase_add_loop_test(tc, a_left_holder_queue_decides_how_its_slot_is_held, 0, 2);
 	tcase_add_test(tc, a_stop_waits_for_the_deletion);
 	tcase_add_test(tc, a_late_deletion_does_not_end_the_link_of_the_next);
 	tcase_add_test(tc, a_slot_that_comes_back_at_any_time_has_its_holder_queue);
