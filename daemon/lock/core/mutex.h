@@ -61,8 +61,8 @@ void mutex_drop(struct lock_engine *engine, uint64_t id);
 /* Ends the taker in any state, without further news. A mutex that it owned is dropped. */
 void mutex_leave(struct lock_engine *engine, uint64_t id);
 /*
- * HELD: if the mutex is not dropped by that clock time, the auxiliary connection is reset, as after
- * a claim or a drop without an answer. Else no client of this daemon could have the mutex as long as
+ * HELD: resets the auxiliary connection if the mutex is not dropped by that clock time, as after a
+ * claim or a drop without an answer. Else no client of this daemon could have the mutex as long as
  * that connection lives. A later call replaces an earlier one.
  */
 void mutex_drop_by(struct lock_engine *engine, uint64_t id, int64_t time);
