@@ -553,6 +553,29 @@ START_TEST(info_has_the_states_and_the_server)
 }
 END_TEST
 
+/* An administrator's work goes on without the lock connection. */
+START_TEST(info_remembers_the_server)
+{
+	struct broker_info info;
+	struct broker *other = rig_broker_new(3);
+
+	broker_get_info(other, &info);
+	ck_assert(info.hides_queues);
+	broker_free(other);
+	memory_world_set_hides_queues(world, true);
+	for (int i = 0; i < 2; i++) {
+		memory_broker_cut(one, BROKER_LOCKS, 0, -1, "test");
+		run();
+		broker_get_info(one, &info);
+		ck_assert_int_eq(info.locks, BROKER_DOWN);
+		ck_assert_int_eq(info.hides_queues, i > 0);
+		memory_broker_restore(one, BROKER_LOCKS);
+		run();
+	}
+	ck_saw("locks:down:test locks:up locks:down:test locks:up");
+}
+END_TEST
+
 static void
 count_queue(void *ctx, const char *queue, const struct broker *owner)
 {
@@ -608,6 +631,7 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, a_probe_during_an_alarm_is_not_published_after_a_confirm);
 	tcase_add_test(tcase, nothing_lasts_in_memory_before_the_link_is_up_either);
 	tcase_add_test(tcase, info_has_the_states_and_the_server);
+	tcase_add_test(tcase, info_remembers_the_server);
 	tcase_add_test(tcase, every_queue_is_listed);
 	tcase = tcase_create("seed");
 	tcase_add_test(tcase, a_seed_replays);
