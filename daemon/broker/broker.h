@@ -269,7 +269,7 @@ void broker_check(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
  * Whether a claimed B is still held, by queue.declare, passive. The answer comes from B's own node.
- * - By queue: LOCKED also if B is durable, and has a consumer or cannot be reached. The channel is
+ * - By queue: LOCKED also if B cannot be reached, or is durable and has a consumer. The channel is
  *   closed then. A durable B without a consumer cannot be told from an exclusive one: OK.
  * - By consumer: ABSENT with channel_open if B exists and nobody consumes from it.
  */
