@@ -248,10 +248,10 @@ START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
 	int code = LB_OK;
 
 	options.timeout_ms = 0;
-	for (int look = 1; code == LB_OK; look++) {
+	for (int reads = 1; code == LB_OK; reads++) {
 		client_rig_down();
 		up();
-		reads_to_stop = look;
+		reads_to_stop = reads;
 		late = GRANT("1", "a-9");
 		lock = NULL;
 		code = lb_acquire(lb, "db", &options, &lock);

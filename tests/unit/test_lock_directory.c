@@ -379,7 +379,7 @@ START_TEST(an_fsck_that_lost_its_mutex_takes_nothing_out)
 {
 	struct lock_settings settings = world_settings;
 
-	settings.slots_most = 40; /* all of them are looked at again and again */
+	settings.slots_most = 40; /* as the test scans all of them many times */
 	lock_engine_set(engine(0), &settings);
 	for (int steps = 0; steps < 200; steps++) {
 		memory_world_publish(world->memory, directory().text, "db");

@@ -12,7 +12,7 @@
 
 static uint64_t last_request;
 
-/* Few slots that there may be: the whole of them is looked at again and again. */
+/* A small maximum of slots, as the tests scan all of them many times. */
 static void
 setup(void)
 {

@@ -401,24 +401,24 @@ START_TEST(a_change_of_state_is_no_use)
 }
 END_TEST
 
-/* ---- looks at consumers ---- */
+/* ---- counts of consumers ---- */
 
 static void
-setup_looks(void)
+setup_counts(void)
 {
 	rig_channels_of_one = 20;
 	setup();
 }
 
 static void
-teardown_looks(void)
+teardown_counts(void)
 {
 	rig_teardown();
 	rig_channels_of_one = 3;
 }
 
-/* Each of them for a second; and then it has a channel of its own, as long as there are some. */
-START_TEST(a_silent_home_holds_up_other_looks_for_a_moment)
+/* A count holds up the next one for a second. Then it gets a channel of its own, if one is left. */
+START_TEST(a_silent_home_holds_up_other_counts_for_a_moment)
 {
 	raw_declare(a, 1, "t", RAW_HOLDER);
 	raw_declare(b, 1, "s2", RAW_HOLDER);
@@ -512,9 +512,9 @@ suite_memory_nodes(void)
 	tcase_add_test(tc, a_queue_expires_without_its_lost_consumer);
 	tcase_add_test(tc, a_change_of_state_is_no_use);
 	suite_add_tcase(suite, tc);
-	tc = tcase_create("looks");
-	tcase_add_checked_fixture(tc, setup_looks, teardown_looks);
-	tcase_add_test(tc, a_silent_home_holds_up_other_looks_for_a_moment);
+	tc = tcase_create("counts");
+	tcase_add_checked_fixture(tc, setup_counts, teardown_counts);
+	tcase_add_test(tc, a_silent_home_holds_up_other_counts_for_a_moment);
 	tcase_add_test(tc, many_refusals_cost_a_channel_each);
 	suite_add_tcase(suite, tc);
 	return suite;

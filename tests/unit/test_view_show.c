@@ -372,9 +372,9 @@ START_TEST(the_broker_is_done_before_the_others_have_answered)
 	view_show(rig->daemon[0].view, 100, 1, "db");
 	world_pass(rig->world, RIG_TIMEOUT / 2);
 	ck_assert_ptr_null(rig_answered(rig, 0, 1));
-	ck_assert_uint_eq(rig->daemon[0].looked, 1);
+	ck_assert_uint_eq(rig->daemon[0].scanned, 1);
 	rig_await(rig, 0, 1);
-	ck_assert_uint_eq(rig->daemon[0].looked, 1);
+	ck_assert_uint_eq(rig->daemon[0].scanned, 1);
 }
 END_TEST
 
