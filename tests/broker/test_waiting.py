@@ -259,7 +259,7 @@ class Trouble(Waiting):
         print(f"100 hand-offs in {time.monotonic() - began:.2f} s, {here.cpu() - cpu:.2f} s of processor")
         for peer in peers[1:]:
             peer.hang_up()
-        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 900, 20, "those who went are forgotten")
+        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 900, 20, "the waiters that went are forgotten")
 
     def test_the_broker_restarts_under_a_thousand_waiters(self):
         self.addCleanup(RABBIT.start)

@@ -150,7 +150,7 @@ class Line:
                 self.told.append(message)
                 continue
             if message["id"] not in (id, None):
-                raise AssertionError(f"an answer to nothing: {message}")
+                raise AssertionError(f"an answer without a request: {message}")
             if "error" in message:
                 raise Refused(message["error"]["data"]["reason"])
             return message["result"]
@@ -163,7 +163,7 @@ class Line:
         while b"\n" in self.rest or select.select([self.socket], [], [], 0)[0]:
             message = self.receive()
             if "method" not in message:
-                raise AssertionError(f"an answer to nothing: {message}")
+                raise AssertionError(f"an answer without a request: {message}")
             self.told.append(message)
 
     def close(self):
