@@ -144,9 +144,9 @@ is_ended(const struct sim *sim, const struct belief *belief)
 }
 
 /*
- * B was deleted behind its holder's back: by name, or with a connection that the broker ended
- * though it was not silent. And who does not heed its lease is not told that a silent one was given
- * up.
+ * B was deleted without its holder's knowledge: by name, or with a connection that the broker ended
+ * though it was not silent. A client that does not obey its lease is not told that the broker ended
+ * a silent connection.
  */
 bool
 check_is_excepted(const struct sim *sim, const struct belief *belief)

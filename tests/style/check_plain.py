@@ -50,8 +50,8 @@ class Sentences(unittest.TestCase):
     def test_planted_sentences_are_found(self):
         for rule, planted in {
                 "a clause begins with who": [
-                    "Who holds a slot is told.", "It is free, and who waits gets it.", "It is left to who asks.",
-                    "A holder, who may be gone, is told.", "Those who wait are told.", "It goes to whoever asks."],
+                    "Who holds a slot is told.", "And who waits is told.", "It is free, and who waits gets it.",
+                    "It is left to who asks.", "A holder, who may be gone, is told.", "Those who wait are told.", "It goes to whoever asks."],
                 "a clause begins with what": [
                     "What is cut is completed.", "It ends: what it held is free.", "If what it has is gone, end."],
                 "he": ["A waiter ends when he is told.", "It is his.", "It ends him."],

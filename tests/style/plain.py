@@ -14,7 +14,7 @@ import sys
 
 WORDS_MAX = 25
 # Words after which a clause begins, and prepositions.
-CLAUSE = (r"(?:^|[,;:(] (?:(?:and|or|but|so|then) )?"
+CLAUSE = (r"(?:(?:^|[,;:(] )(?:(?:and|or|but|so|then) )?"
           r"|\b(?:that|if|when|while|because|as|unless|until|though|where) )")
 AFTER = (r"\b(?:to|of|for|from|by|with|in|on|at|than|but|behind|before|after"
          r"|those|all|any|one|some|others|\w+body|anyone) ")
