@@ -1,5 +1,5 @@
 /*
- * Queries to the other daemons of a vhost, and the queries of other daemons. Owns its own
+ * Queries to the other daemons of a vhost, and the queries that come from them. Owns the sent
  * queries and the list of known daemons. It borrows broker and timers. It does not know what the
  * messages mean.
  *
