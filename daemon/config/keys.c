@@ -85,9 +85,9 @@ const struct config_key config_keys[] = {
 	    "slots that became free without a hint, such as those of a host that crashed. A hint "
 	    "is a message between daemons: a slot may be free."},
 	{"hint-grace", KEY_DURATION, AT(hint_grace), "0.005", "SECONDS", 0, SECOND, NULL, true,
-	    "How long the daemon leaves a freed slot to others: to waiters of other daemons, or to "
-	    "programs that poll. A hint has told other daemons of the slot. Use more if the daemons are further from "
-	    "the broker than a few milliseconds. 0: no time."},
+	    "How long the daemon leaves a freed slot to others: to waiters of other daemons, or "
+	    "to programs that poll. A hint has told other daemons of the slot. Use more if the "
+	    "daemons are further from the broker than a few milliseconds. 0: no time."},
 	{"max-local-handoffs", KEY_INTEGER, AT(max_local_handoffs), "16", "N", 0, 1000000, NULL, true,
 	    "How many times in a row a slot is handed off inside the daemon before waiters of "
 	    "other daemons have a turn. A hand-off costs the broker nothing. 0: never; every "
