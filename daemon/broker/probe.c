@@ -43,7 +43,7 @@ struct probe {
 	size_t count, left;          /* left: unanswered questions */
 	struct probe_list *list;     /* the list that it is in */
 	bool publishes;              /* it has other questions than those about consumers */
-	bool is_sure;                /* what looks absent was asked for again */
+	bool is_sure;                /* queues that look absent were asked for again */
 	bool given_up;               /* answered at its deadline; its confirms are missing */
 	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
