@@ -12,6 +12,11 @@
 #define WORK_MOST 8
 /* The maximum for one mutex, so that administrators do not wait for long. */
 #define SLOTS_MOST 64
+/*
+ * The wait for the mutex, beyond the deadline of a request. A mutex that another daemon has is tried
+ * again after a tenth of a second at most (mutex.c).
+ */
+#define CLAIM_MORE (200 * NSEC_PER_MSEC)
 /* A daemon watches the A of a hold after a tenth of a second (watch.c), and then knows. */
 #define IN_USE_REST (300 * NSEC_PER_MSEC)
 
@@ -134,8 +139,8 @@ begin(struct lock_engine *engine, struct removed_slot *removed)
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, removed->name);
 
 	removed->state = REMOVED_CLAIMS;
-	timers_set(
-	    engine->timers, &removed->timer, engine_now(engine) + engine->settings.request_timeout);
+	timers_set(engine->timers, &removed->timer,
+	    engine_now(engine) + engine->settings.request_timeout + CLAIM_MORE);
 	FAULT(REMOVED_UNGUARDED, mutex = queue_name_directory_mutex(engine->settings.naming));
 	mutex_take(engine, mutex.text,
 	    &(struct mutex_order){removed->id, "the end of a removed slot", on_mutex});
