@@ -39,7 +39,7 @@ from wire import Wire
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "2"))
 RATIO_MOST = 5
 FLOOR = ALONE_MOST = 0.020  # seconds
-TRIES = 6
+TRIES = 3
 MEMORY_MOST = 512  # MiB
 # Rounds of the honest user a second: a part of what either broker can do.
 RATES = {"memory": 100, "rabbit": 20}
