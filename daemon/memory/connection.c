@@ -8,17 +8,27 @@
 #include "daemon/broker/setup.h"
 #include "daemon/memory/internal.h"
 
+/*
+ * Parcels of a channel that are taken before other channels have their turn. So an answer does not
+ * wait for the hundreds of probes on another channel: RabbitMQ's channels are concurrent processes.
+ */
+#define PARCELS_A_TURN 16
+
 /* ---- frames that arrive ---- */
 
-/* Takes the first parcel of a list. NULL: it has not arrived, and the timer is set for it. */
+/*
+ * Takes the first parcel of a list. NULL: it has not arrived, or so many were taken that others
+ * have their turn; the timer is set for it.
+ */
 static struct memory_parcel *
-take_first(struct memory_parcels *parcels, struct timers *timers, struct timer *timer)
+take_first(
+    struct memory_parcels *parcels, struct timers *timers, struct timer *timer, unsigned taken)
 {
 	struct memory_parcel *parcel = TAILQ_FIRST(parcels);
 
 	if (parcel == NULL)
 		return NULL;
-	if (parcel->when > clock_now(timers_clock(timers))) {
+	if (taken == PARCELS_A_TURN || parcel->when > clock_now(timers_clock(timers))) {
 		timers_set(timers, timer, parcel->when);
 		return NULL;
 	}
@@ -95,10 +105,12 @@ on_arrive(void *ctx, uint64_t id)
 	struct memory_connection *connection = channel->connection;
 	struct memory_world *world = connection->world;
 	struct memory_parcel *parcel;
+	unsigned taken = 0;
 
 	(void)id;
-	while (reads(connection) && !is_stuck(channel) &&
-	       (parcel = take_first(&channel->in, world->timers, &channel->arrive)) != NULL) {
+	while (
+	    reads(connection) && !is_stuck(channel) &&
+	    (parcel = take_first(&channel->in, world->timers, &channel->arrive, taken++)) != NULL) {
 		/* A channel that is being closed ignores parcels, so they hold up nothing. */
 		if (channel->state == MEMORY_CHANNEL_OPEN)
 			channel->stalled |= parcel->silent;
@@ -157,11 +169,13 @@ on_reply(void *ctx, uint64_t id)
 	struct memory_link *link = connection->link;
 	struct memory_parcels came = TAILQ_HEAD_INITIALIZER(came);
 	struct memory_parcel *parcel;
+	unsigned taken = 0;
 
 	(void)id;
 	if (link == NULL || connection->frozen || (connection->blocked & MEMORY_IN) != 0)
 		return;
-	while ((parcel = take_first(&channel->out, connection->client, &channel->reply)) != NULL)
+	while ((parcel = take_first(&channel->out, connection->client, &channel->reply, taken++)) !=
+	       NULL)
 		TAILQ_INSERT_TAIL(&came, parcel, entry);
 	while ((parcel = TAILQ_FIRST(&came)) != NULL) {
 		TAILQ_REMOVE(&came, parcel, entry);
