@@ -1,6 +1,7 @@
 """One hostile user, one honest user, over every limit that there is.
 
-The honest user holds locks, and acquires and releases free slots all the time. It is alone at first. Then it uses the
+The honest user holds locks, and acquires and releases free slots all the time. A second process of it connects for
+each acquire. It is alone at first. Then it uses the
 same daemon beside the hostile user, from the attack's first byte until the daemon has cleaned up. During each attack:
 
 - No hold of the honest user is lost or suspect, and no lease of it ends.
@@ -32,7 +33,8 @@ import attacks
 import tap
 from daemon import Daemon, program
 from rabbit import Rabbit
-from users import BROKER_NICE, HONEST_UID, HOSTILE_UID, Line, Refused, User, honest_work, prefer
+from users import (BROKER_NICE, HONEST_UID, HOSTILE_UID, Honest, Line, Newcomer, Refused, User, honest_work,
+                   prefer)
 from wait import wait_until
 from wire import Wire
 
@@ -41,8 +43,8 @@ RATIO_MOST = 5
 FLOOR = ALONE_MOST = 0.020  # seconds
 TRIES = 3
 MEMORY_MOST = 512  # MiB
-# Rounds of the honest user a second: a part of what either broker can do.
-RATES = {"memory": 100, "rabbit": 20}
+# Rounds of the honest user a second, and of those that connect: a part of what either broker can do.
+RATES = {"memory": (75, 25), "rabbit": (15, 5)}
 # How long the hostile user may take to get what it wants, and the daemon to clean up.
 PATIENCE = 120
 # No user may have all descriptors, whatever the limit of open files is here.
@@ -143,18 +145,18 @@ class Hostile(unittest.TestCase):
         problems += slow
         self.assertFalse(problems, f"{attack.__name__}:\n" + "\n".join(problems))
 
-    def measure(self, attack, options, late, broker="memory", elsewhere=False, fresh=True, files=None, then=None):
+    def measure(self, attack, options, late, broker="memory", elsewhere=False, files=None, then=None):
         """Returns the counts of the hostile user, the problems, the slow latencies, and those that `late` allows.
 
-        elsewhere: whether there is another daemon, from which the honest user is woken. fresh: whether the honest
-        user makes connections, too. files: the daemon's limit of them. then: a function that returns problems. It
-        gets the daemon and a connection of root's during the attack. Later observations of the honest user do not
-        count."""
+        elsewhere: whether there is another daemon, from which the honest user is woken. files: the daemon's limit of
+        them. then: a function that returns problems. It gets the daemon and a connection of root's during the attack.
+        Later observations of the honest user do not count."""
         name = attack.__name__
         daemons, root = self.start(broker, elsewhere, options, files)
-        honest = User(self, HONEST_UID, honest_work, daemons[0].socket, daemons[0].pid,
-                      daemons[1].socket if elsewhere else None, fresh, RATES[broker], preferred=True)
-        wait_until(honest.is_ready, PATIENCE, "the honest user works")
+        honest = [User(self, HONEST_UID, honest_work, make, daemons[0].socket, daemons[0].pid,
+                       daemons[1].socket if elsewhere else None, rate, preferred=True)
+                  for make, rate in zip((Honest, Newcomer), RATES[broker])]
+        wait_until(lambda: all(user.is_ready() for user in honest), PATIENCE, "the honest user works")
         alone = self.let_pass()
         began = time.monotonic()
         hostile = User(self, HOSTILE_UID, lambda user: attack(attacks.Hostile(user, daemons[0].socket)),
@@ -172,21 +174,22 @@ class Hostile(unittest.TestCase):
         problems += self.clean_up(root)
         if then is None:
             ended = time.monotonic()
-        report = honest.result(PATIENCE)
+        reports = [user.result(PATIENCE) for user in honest]
         memory = peak_memory(daemons[0].pid)
         for daemon in daemons:
             daemon.stop(PATIENCE)
         print(f"{name}: {hostile.counts()}; {ended - began:.1f} s")
 
-        events = {what: [(when - began, word) for when, word in report[what] if when < ended]
+        events = {what: [(when - began, word) for report in reports for when, word in report[what] if when < ended]
                   for what in ("harm", "refused")}
         for what in events:
             problems += [f"{what}: {word}" for word in tally(events[what])]
         if memory > MEMORY_MOST and not is_sanitized():
             problems.append(f"memory: {memory:.0f} MiB")
         slow, waits = [], []
-        for kind in sorted({kind for _, _, kind in report["samples"]}):
-            columns = [[took for due, took, of in report["samples"] if of == kind and since <= due < until]
+        samples = [sample for report in reports for sample in report["samples"]]
+        for kind in sorted({kind for _, _, kind in samples}):
+            columns = [[took for due, took, of in samples if of == kind and since <= due < until]
                        for since, until in (alone, (began, ended))]
             before, during = (percentile(column, 99) for column in columns)
             verdict = ""

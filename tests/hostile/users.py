@@ -206,25 +206,25 @@ class Honest:
     suspect. `refused` has each acquire of a free slot that was not granted: (when, reason)."""
 
     HOLDS = 3  # of each make
+    usual = "acquire"
 
-    def __init__(self, user, path, pid, elsewhere, fresh, rate):
-        """pid: of the daemon at path. elsewhere: the socket of another daemon of the same broker, or None. fresh: whether to connect, too.
+    def __init__(self, user, path, pid, elsewhere, rate):
+        """pid: of the daemon at path. elsewhere: the socket of another daemon of the same broker, or None.
         rate: rounds a second; one that is due while an earlier one is stuck counts from then on."""
         self.user = user
         self.path = path
         self.waits = Waits(pid)
         self.elsewhere = elsewhere
-        self.fresh = fresh
         self.rate = rate
         self.samples = []
         self.harm = []
         self.refused = []
-        self.safe_until = None
+        self.holders = []
+        self.locks = []
+        self.safe_until = float("inf")
 
     def run(self):
-        self.hold()
-        self.worker = Line(self.path)
-        self.other = Line(self.elsewhere) if self.elsewhere else None
+        self.begin()
         for number in range(WARM_UP):
             self.waits.sleep_until(0)
             self.round(number, time.monotonic())
@@ -238,17 +238,17 @@ class Honest:
             self.round(number, due)
             due += 1 / self.rate
         while due < time.monotonic():  # overdue when it was told to stop
-            self.samples.append((due, self.waits.without(due), "acquire"))
+            self.samples.append((due, self.waits.without(due), self.usual))
             due += 1 / self.rate
         self.verify_holds()
         return {"samples": self.samples, "harm": self.harm, "refused": self.refused}
 
     # ---- what it holds ----
 
-    def hold(self):
-        """Three locks on a connection with notices of the lease, and three on one without."""
-        self.holders = []
-        self.locks = []
+    def begin(self):
+        """Acquires three locks on a connection with notices of the lease, and three on one without."""
+        self.worker = Line(self.path)
+        self.other = Line(self.elsewhere) if self.elsewhere else None
         for lease in (True, False):
             line = Line(self.path)
             self.holders.append(line)
@@ -293,37 +293,35 @@ class Honest:
 
     def round(self, number, due):
         """One acquire and its release."""
-        kind = "acquire"
+        kind = self.usual
         try:
             if self.other is not None and number % 10 == 0:
                 kind = "wake"
                 self.wake()
-            elif self.fresh and number % 4 == 1:
-                kind = "connect"
-                line = Line(self.path)
-                try:
-                    self.take(line, number, due, kind)
-                finally:
-                    line.close()
             else:
-                self.take(self.worker, number, due, kind)
+                self.use_slot(number, due)
         except Refused as error:
             self.refused.append((due, str(error)))
         except (OSError, ConnectionError) as error:
             self.refused.append((due, f"{kind}: {error}"))
             self.samples.append((due, self.waits.without(due), kind))
-            if kind == "acquire":
-                self.worker.close()
-                self.worker = Line(self.path)
+            self.reconnect()
 
-    def take(self, line, number, due, kind):
+    def use_slot(self, number, due):
+        self.take(self.worker, number, due)
+
+    def reconnect(self):
+        self.worker.close()
+        self.worker = Line(self.path)
+
+    def take(self, line, number, due):
         """Half of the acquires are ready to wait, half are not; a third want a mutex."""
-        params = {"name": f"honest/mutex-{number % 5}", "kind": "mutex"} if number % 3 == 0 else {
+        params = {"name": f"honest/{self.usual}-{number % 5}", "kind": "mutex"} if number % 3 == 0 else {
             "name": "honest/free"}
         if number % 2:
             params["timeout"] = 0
         lock = line.call("acquire", **params)["lock"]
-        self.samples.append((due, self.waits.without(due), kind))
+        self.samples.append((due, self.waits.without(due), self.usual))
         line.call("release", lock=lock)
 
     def wake(self):
@@ -341,5 +339,24 @@ class Honest:
         self.worker.call("release", lock=mine)
 
 
-def honest_work(user, *args):
-    return Honest(user, *args).run()
+class Newcomer(Honest):
+    """Holds nothing, and connects for each round: a late connect must not make other rounds late."""
+
+    usual = "connect"
+
+    def begin(self):
+        self.other = None
+
+    def use_slot(self, number, due):
+        line = Line(self.path)
+        try:
+            self.take(line, number, due)
+        finally:
+            line.close()
+
+    def reconnect(self):
+        pass
+
+
+def honest_work(user, make, *args):
+    return make(user, *args).run()
