@@ -10,6 +10,26 @@
 
 /* ---- links ---- */
 
+START_TEST(a_channel_with_much_to_do_does_not_hold_up_another)
+{
+	struct raw *raw = raw_new(0);
+	size_t before;
+
+	raw_open(raw, 2);
+	raw_declare(raw, 1, "s", RAW_DURABLE);
+	run();
+	ck_saw("a1:declared(0,0)");
+	for (int count = 0; count < 100; count++)
+		raw_get(raw, 1, "s");
+	raw_declare(raw, 2, "s", RAW_PASSIVE);
+	run();
+	before = strcspn(rig.seen, "2");
+	ck_assert_uint_lt(before, 20 * strlen("a1:empty "));
+	ck_assert_uint_gt(strlen(rig.seen + before), 80 * strlen("a1:empty "));
+	rig.seen[0] = '\0';
+}
+END_TEST
+
 START_TEST(a_cut_answers_unknown_in_order_then_tells)
 {
 	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
@@ -469,6 +489,7 @@ suite_memory_links(void)
 	Suite *suite = suite_create("memory_links");
 	TCase *tcase = rig_tcase(suite, "links");
 
+	tcase_add_test(tcase, a_channel_with_much_to_do_does_not_hold_up_another);
 	tcase_add_test(tcase, a_cut_answers_unknown_in_order_then_tells);
 	tcase_add_test(tcase, a_cut_sets_the_state_first);
 	tcase_add_test(tcase, a_cut_noticed_late_keeps_the_queues_till_then);
