@@ -409,7 +409,10 @@ char *broker_number_text(char room[BROKER_NUMBER_TEXT], uint64_t number);
 uint64_t broker_number(const char *text);
 /* The slot of a hint. A foreign text is 0: no particular slot. */
 int broker_hint_slot(const char *text);
-/* Counts the consumers of a wait queue, of all daemons and priorities. No queue: 0. */
+/*
+ * Counts the consumers of a wait queue, of all daemons and priorities. No queue: 0. The broker did
+ * not answer within a second: -1.
+ */
 void broker_wait_queue_count(
     struct broker *broker, const char *queue, struct broker_count_done done);
 

@@ -131,7 +131,8 @@ settle(void)
 	for (int i = 0; i < 1000; i++) {
 		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 		timers_run(timers);
-		if (!peers_visit(peers) && timers_next(timers) > now &&
+		peers_visit(peers);
+		if (!peers_are_due(peers) && timers_next(timers) > now &&
 		    event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) == 0 && i > 3)
 			return;
 	}

@@ -113,7 +113,8 @@ bool
 pass(void)
 {
 	rig_look();
-	return peers_visit(rig.peers);
+	peers_visit(rig.peers);
+	return peers_are_due(rig.peers);
 }
 
 void

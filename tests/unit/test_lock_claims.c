@@ -261,6 +261,73 @@ START_TEST(a_deletion_that_is_not_answered_ends_with_its_link)
 }
 END_TEST
 
+START_TEST(a_left_holder_queue_decides_how_its_slot_is_held)
+{
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	if (_i == 1) {
+		lock_fsck(engine(0), 1, ++last_request,
+		    &(struct lock_check){.name = "db", .repair = true});
+		ck_assert_str_eq(world_await(world, 0, 1, last_request)->detail, "leftover:1!");
+	}
+	ck_assert_int_eq(create(1, LOCK_CLAIM_BY_QUEUE)->reason, REASON_NONE);
+	ck_assert_int_eq(acquire(1, 2, 1, "db", TRY)->slot, 1);
+	ck_assert_int_eq(memory_world_durable(world->memory, "db-1-B"), _i == 0);
+}
+END_TEST
+
+START_TEST(a_stop_waits_for_the_deletion)
+{
+	const struct said *hold;
+
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	hold = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	lock_drain(engine(1));
+	lock_release(engine(1), 2, 2, hold->lock);
+	while (!lock_quiet(engine(1)))
+		ck_assert(world_step(world, SECOND));
+	ck_assert(!has('B', 1));
+}
+END_TEST
+
+/* An alarm holds up the first deletion for longer than the deadline. */
+START_TEST(a_late_deletion_does_not_end_the_link_of_the_next)
+{
+	uint64_t connection, locks[4];
+	unsigned asked;
+
+	create(3, LOCK_CLAIM_BY_CONSUMER);
+	for (int slot = 1; slot <= 3; slot++)
+		locks[slot] = acquire(1, 2, (uint64_t)slot, "db", TRY)->lock;
+	ck_assert_int_eq(resize(1, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	connection = memory_broker_connection(world->daemon[1].broker, BROKER_AUXILIARY);
+	ck_assert_uint_ne(connection, 0);
+	for (int slot = 2; slot <= 3; slot++)
+		lock_release(engine(1), 2, 10 + (uint64_t)slot, locks[slot]);
+	/* The mutex is held, and the probe before the first deletion is sent. */
+	while (engine(1)->mutexes == NULL)
+		ck_assert(world_step(world, SECOND));
+	world->delay = 2 * SECOND;
+	asked = world->asked;
+	while (world->asked < asked + 2)
+		ck_assert(world_step(world, 10 * SECOND));
+	memory_world_block(world->memory, true);
+	memory_broker_block(world->daemon[1].broker, BROKER_AUXILIARY, MEMORY_OUT);
+	world_pass(world, 27 * SECOND);
+	world->delay = 0;
+	memory_world_block(world->memory, false);
+	world_pass(world, MS);
+	world->delay = 2 * SECOND;
+	memory_broker_block(world->daemon[1].broker, BROKER_AUXILIARY, 0);
+	world_pass(world, 30 * SECOND);
+	ck_assert_uint_eq(
+	    memory_broker_connection(world->daemon[1].broker, BROKER_AUXILIARY), connection);
+	ck_assert(!has('B', 2) && !has('B', 3));
+}
+END_TEST
+
 /* The slot comes back while its last holder deletes its holder queue. */
 START_TEST(a_slot_that_comes_back_at_any_time_has_its_holder_queue)
 {
@@ -586,6 +653,9 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_slot_that_is_back_keeps_its_holder_queue);
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
 	tcase_add_test(tc, a_deletion_that_is_not_answered_ends_with_its_link);
+	tcase_add_loop_test(tc, a_left_holder_queue_decides_how_its_slot_is_held, 0, 2);
+	tcase_add_test(tc, a_stop_waits_for_the_deletion);
+	tcase_add_test(tc, a_late_deletion_does_not_end_the_link_of_the_next);
 	tcase_add_test(tc, a_slot_that_comes_back_at_any_time_has_its_holder_queue);
 	tcase_add_test(tc, a_mutex_that_another_program_keeps_is_given_up);
 	tcase_add_loop_test(tc, few_holder_queues_are_deleted_at_once, 0, 2);

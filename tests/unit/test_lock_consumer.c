@@ -1,6 +1,9 @@
 /*
  * Slots that are held by exclusive consumers, over the server in memory. Heartbeat 10 s, margin 2 s.
  */
+#include "daemon/amqp/link.h"
+#include "daemon/broker/setup.h"
+#include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -143,6 +146,29 @@ START_TEST(a_hint_of_a_converted_slot_is_of_use)
 	world_pass(world, 100 * MS);
 	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_NONE);
 	ck_assert(is_held("db-1-B"));
+}
+END_TEST
+
+/* The scan before the claim has seen how the slot is held, whether the waiter gets hints or not. */
+START_TEST(a_race_after_a_scan_costs_one_claim)
+{
+	struct amqp_counts counts;
+
+	world_make(world, "db", 1);
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	wait_for(0, 1, 1);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(0, 1, 1));
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	world->delay = 10 * MS;
+	while (engine(0)->holds.count[HOLD_CLAIMING] == 0)
+		ck_assert(world_step(world, 20 * SECOND));
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(0, 1, 1));
+	ck_assert_uint_eq(engine(0)->holds.count[HOLD_CLAIMING], 0);
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &counts);
+	ck_assert_uint_eq(counts.sent_consumes, 0);
 }
 END_TEST
 
@@ -380,6 +406,36 @@ START_TEST(a_verify_looks_at_b_even_if_a_is_gone)
 }
 END_TEST
 
+/* The node of A is down, and that of B silent. */
+START_TEST(many_verifies_leave_one_question_about_b)
+{
+	enum { MANY = 20 };
+	struct amqp_counts before, after;
+	const struct said *answer;
+
+	make(1, 1);
+	ck_assert(memory_world_set_home(world->memory, "db-1-A", 1));
+	ck_assert(memory_world_set_home(world->memory, "db-1-B", 2));
+	answer = take(1, TRY);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	memory_world_set_reach(world->memory, 0, 2, MEMORY_SILENT);
+	lock_verify(engine(0), 1, 2, answer->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_UNAVAILABLE);
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &before);
+	for (uint64_t request = 3; request < 3 + MANY; request++) {
+		lock_verify(engine(0), 1, request, answer->lock, 0);
+		world_pass(world, 10 * MS);
+	}
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &after);
+	/* The watch of A asked once. */
+	ck_assert_uint_lt(after.sent_methods - before.sent_methods, MANY / 2);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	memory_world_set_reach(world->memory, 0, 2, MEMORY_REACHED);
+	for (uint64_t request = 3; request < 3 + MANY; request++)
+		ck_assert_int_eq(world_await(world, 0, 1, request)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_revoked_hold_that_is_lost_is_not_released)
 {
 	struct lock_counts counts;
@@ -424,6 +480,31 @@ START_TEST(missing_slots_do_not_refuse_the_verifies_of_others)
 	/* The channels of the checks were given back. */
 	world_pass(world, SECOND);
 	ck_assert_uint_eq(memory_broker_channels_taken(world->daemon[0].broker, BROKER_LOCKS), 12);
+}
+END_TEST
+
+/* Of each slot: the check, which is sent twice, channel.open and close-ok. */
+START_TEST(many_missing_slots_cost_a_channel_each)
+{
+	enum { MANY = 60 };
+	struct amqp_counts before, after;
+	char queue[16];
+
+	make(1, MANY);
+	for (uint64_t peer = 1; peer <= MANY; peer++)
+		take(peer, TRY);
+	world_pass(world, SECOND);
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &before);
+	for (int slot = 1; slot <= MANY; slot++) {
+		snprintf(queue, sizeof(queue), "db-%d-A", slot);
+		ck_assert(memory_world_remove(world->memory, queue));
+	}
+	world_pass(world, SECOND);
+	broker_get_counts(world->daemon[0].broker, BROKER_LOCKS, &after);
+	for (uint64_t peer = 1; peer <= MANY; peer++)
+		ck_assert_int_eq(notices(peer, LOCK_NOTICE_REVOKED), 1);
+	ck_assert_uint_eq(after.channels_closed_by_broker - before.channels_closed_by_broker, MANY);
+	ck_assert_uint_le(after.sent_methods - before.sent_methods, 4 * MANY);
 }
 END_TEST
 
@@ -780,6 +861,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_foreign_consumer_is_a_holder);
 	tcase_add_loop_test(tc, a_converted_slot_is_found, 0, 2);
 	tcase_add_test(tc, a_hint_of_a_converted_slot_is_of_use);
+	tcase_add_test(tc, a_race_after_a_scan_costs_one_claim);
 	tcase_add_test(tc, hints_of_a_slot_that_is_taken_are_borne);
 	tcase_add_test(tc, a_hold_by_queue_ends_that_another_has_by_consumer);
 	tcase_add_test(tc, a_verify_of_such_a_hold_says_lost);
@@ -792,8 +874,10 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
 	tcase_add_test(tc, a_verify_that_a_release_overtakes_is_no_loss);
 	tcase_add_test(tc, a_verify_looks_at_b_even_if_a_is_gone);
+	tcase_add_test(tc, many_verifies_leave_one_question_about_b);
 	tcase_add_test(tc, a_revoked_hold_that_is_lost_is_not_released);
 	tcase_add_test(tc, missing_slots_do_not_refuse_the_verifies_of_others);
+	tcase_add_test(tc, many_missing_slots_cost_a_channel_each);
 	tcase_add_test(tc, another_missing_slot_does_not_end_a_hand_off);
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);

@@ -286,7 +286,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		unlock_unknown(engine, fsck, "its markers exist");
 		return;
 	}
-	fsck_seen_take(&fsck->seen, found);
+	fsck_seen_take(&fsck->seen, found, fsck->waiting);
 	if (fsck->waiting) {
 		fsck_convert_start(engine, fsck, report);
 		return;

@@ -36,7 +36,7 @@ struct mutex {
 	struct mutex_taker *owner; /* OWNED, DROPPING: the owner; NULL: it left, or there is none */
 	TAILQ_HEAD(, mutex_taker) takers;
 	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
-	struct timer late;  /* CLAIMING, DROPPING: no answer in time; OWNED: its owner got none */
+	struct timer late;  /* CLAIMING, DROPPING: no answer in time; OWNED: mutex_drop_by() */
 	UT_hash_handle by_queue, by_id;
 };
 
@@ -421,12 +421,12 @@ mutex_leave(struct lock_engine *engine, uint64_t id)
 }
 
 void
-mutex_overdue(struct lock_engine *engine, uint64_t id)
+mutex_drop_by(struct lock_engine *engine, uint64_t id, int64_t time)
 {
 	const struct mutex_taker *taker = taker_find(engine, id);
 
 	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
-	timers_set(engine->timers, &taker->mutex->late, engine_now(engine));
+	timers_set(engine->timers, &taker->mutex->late, time);
 }
 
 bool

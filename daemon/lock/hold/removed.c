@@ -28,7 +28,7 @@ struct removed_slot {
 		REMOVED_WORKS   /* holds the mutex, or drops it */
 	} state;
 	int done;           /* WORKS: slots before this one */
-	struct timer timer; /* the end of WAITS or CLAIMS; WORKS: the broker does not answer */
+	struct timer timer; /* the end of WAITS or CLAIMS */
 	UT_hash_handle by_id;
 };
 
@@ -58,7 +58,6 @@ slot_done(struct lock_engine *engine, struct removed_slot *removed)
 {
 	struct removed_slot *other, *next;
 
-	timers_cancel(engine->timers, &removed->timer);
 	HASH_ITER (by_id, engine->removed_slots, other, next) {
 		if (removed->done >= SLOTS_MOST - 1)
 			break;
@@ -70,7 +69,6 @@ slot_done(struct lock_engine *engine, struct removed_slot *removed)
 		work(engine, removed);
 		return;
 	}
-	/* From here on, the mutex waits for the answer by itself. */
 	mutex_drop(engine, removed->id);
 }
 
@@ -106,8 +104,7 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 static void
 work(struct lock_engine *engine, struct removed_slot *removed)
 {
-	timers_set(
-	    engine->timers, &removed->timer, engine_now(engine) + engine->settings.request_timeout);
+	mutex_drop_by(engine, removed->id, engine_now(engine) + engine->settings.request_timeout);
 	probe_one(engine, queue_name_a(engine->settings.naming, removed->name, removed->slot),
 	    BROKER_ASK_SLOT, on_a_probed, removed->id);
 }
@@ -127,6 +124,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		begin_next(engine);
 		return;
 	}
+	timers_cancel(engine->timers, &removed->timer);
 	removed->state = REMOVED_WORKS;
 	work(engine, removed);
 }
@@ -179,10 +177,6 @@ on_time(void *ctx, uint64_t id)
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
 
-	if (removed->state == REMOVED_WORKS) {
-		mutex_overdue(engine, id);
-		return;
-	}
 	if (removed->state == REMOVED_CLAIMS) {
 		mutex_leave(engine, id);
 		removed_free(engine, removed);
