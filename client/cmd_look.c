@@ -201,7 +201,7 @@ fsck_params(char *buf, size_t size, const struct options *options)
 
 	if (options->convert != LB_CLAIM_DEFAULT)
 		used += snprintf(buf + used, size - (size_t)used, ",\"convert\":\"%s\"",
-		    option_claim_word(options->convert));
+		    lb_claim_word(options->convert));
 	if (options->holder_wait_ms == LB_FOREVER)
 		used += snprintf(buf + used, size - (size_t)used, ",\"wait\":null");
 	else if (options->holder_wait_ms > 0)

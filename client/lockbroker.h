@@ -371,6 +371,9 @@ enum lb_claim {
 	LB_CLAIM_CONSUMER = 2
 };
 
+/* The word of a way, such as "consumer". NULL: there is no such way, or it is the default. Static. */
+LB_PUBLIC const char *lb_claim_word(int claim);
+
 /*
  * How to create, resize or destroy. Start from LB_CHANGE_INIT. Later versions add members at the end; `size`
  * tells the library which members the program knows.

@@ -269,7 +269,7 @@ void broker_check(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
  * Whether a claimed B is still held, by queue.declare, passive. The answer comes from B's own node.
- * - By queue: LOCKED also if B is durable, and has a consumer or cannot be reached. The channel is
+ * - By queue: LOCKED also if B cannot be reached, or is durable and has a consumer. The channel is
  *   closed then. A durable B without a consumer cannot be told from an exclusive one: OK.
  * - By consumer: ABSENT with channel_open if B exists and nobody consumes from it.
  */
@@ -277,9 +277,9 @@ void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_wa
     const char *queue, struct broker_done done);
 /*
  * Frees a claimed B. By queue: queue.delete, answered after delete-ok; also OK if the queue does
- * not exist. LOCKED as for broker_check_holder(). By consumer: basic.cancel, answered after
- * cancel-ok, also OK if the consumer ended before. Not while the claim is unanswered: RabbitMQ 3.10
- * would end the link.
+ * not exist. LOCKED: B is another's, or durable and in use or at a node that is down. UNREACHABLE:
+ * B exists, and may be ours. By consumer: basic.cancel, answered after cancel-ok, also OK if the
+ * consumer ended before. Not while the claim is unanswered: RabbitMQ 3.10 would end the link.
  */
 void broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done);
@@ -313,7 +313,9 @@ void broker_delete_slot(
  * cannot be reached, the declare is refused and closes the channel, so that the delete is not
  * performed. If the node is lost between the two, if-empty makes RabbitMQ refuse.
  * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE (also if B has
- * messages, which RabbitMQ says in the same words).
+ * messages, which RabbitMQ says in the same words). If the name is so long that RabbitMQ cuts its
+ * words, LOCKED stands for both. REFUSED: the permission is missing. SKIPPED and UNKNOWN as of every
+ * request: it is not performed, or perhaps.
  */
 void broker_delete_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);

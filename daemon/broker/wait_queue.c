@@ -223,7 +223,7 @@ is_room(const struct amqp_channels *channels)
 		others = OTHERS_MOST;
 	if (others < OTHERS_LEAST)
 		others = OTHERS_LEAST;
-	return amqp_channels_open(channels) + others < max;
+	return amqp_channels_busy(channels) + others < max;
 }
 
 static void

@@ -56,7 +56,9 @@ const struct config_key config_keys[] = {
 	{"margin", KEY_DURATION, AT(margin), "0", "SECONDS", 0, 60 * SECOND, NULL, false,
 	    "A hold counts as lost this long before RabbitMQ can free its slot. A lease ends two "
 	    "heartbeats less this margin after the last answered request. 0: a fifth of the "
-	    "heartbeat. At most the heartbeat that daemon and RabbitMQ agree on."},
+	    "heartbeat. At most the heartbeat that daemon and RabbitMQ agree on. With more than two "
+	    "thirds of it, a client with several locks can lose all of them when one node of a "
+	    "cluster falls silent."},
 	{"connect-timeout", KEY_DURATION, AT(connect_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, false,
 	    "The time limit for the TCP, TLS and AMQP handshakes together. Then the daemon tries "

@@ -51,6 +51,7 @@ struct memory_queue {
 	struct memory_connection *owner; /* borrowed; of an exclusive queue; else NULL */
 	unsigned home;                   /* its node, if it is durable */
 	bool durable, auto_delete;
+	bool hangs;                       /* it does not answer; it is not durable */
 	bool mortal;                      /* it got a message with a time to live */
 	long length_max;                  /* x-max-length; -1 = none */
 	bool rejects;                     /* x-overflow reject-publish */

@@ -179,6 +179,11 @@ size_t memory_world_members(const struct memory_world *world, const char *queue)
 size_t memory_world_hints(const struct memory_world *world, const char *queue);
 /* Deletes a queue from outside. False: there is none. */
 bool memory_world_remove(struct memory_world *world, const char *queue);
+/*
+ * The process of an exclusive queue does not answer any more, or again. RabbitMQ then gives up after
+ * a while, and says "due to timeout". False: there is no such queue.
+ */
+bool memory_world_hang(struct memory_world *world, const char *queue, bool hangs);
 /* Cancels the consumers of a queue, without a deletion. False: there is none. */
 bool memory_world_cancel(struct memory_world *world, const char *queue);
 

@@ -67,7 +67,7 @@ inequivalent(const char *queue, const char *argument)
 	    queue);
 }
 
-/* The home of the queue is MEMORY_TIMED_OUT or MEMORY_DOWN. */
+/* The home of the queue is MEMORY_TIMED_OUT or MEMORY_DOWN, or the queue hangs. */
 static struct failure
 unreachable(const struct memory_queue *queue, enum memory_reach reach)
 {
@@ -145,7 +145,7 @@ static enum memory_reach
 reach_of(const struct memory_channel *channel, const struct memory_queue *queue)
 {
 	if (!queue->durable)
-		return MEMORY_REACHED;
+		return queue->hangs ? MEMORY_TIMED_OUT : MEMORY_REACHED;
 	return world_of(channel)->reach[channel->connection->node][queue->home];
 }
 
@@ -263,7 +263,7 @@ queue_delete(struct memory_channel *channel, const amqp_queue_delete_t *delete, 
 		reach = reach_of(channel, queue);
 		if (is_others(channel, queue))
 			return locked(name);
-		if (reach == MEMORY_DOWN)
+		if (reach == MEMORY_DOWN || queue->hangs)
 			return unreachable(queue, reach);
 		/*
 		 * The home of one that has timed out is not asked: if-empty refuses, and without it

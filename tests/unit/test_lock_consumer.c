@@ -625,6 +625,26 @@ START_TEST(a_suspect_hold_does_not_hold_up_the_others)
 }
 END_TEST
 
+/* The lease that the client knows does not run out before the suspect lock is left out of it. */
+START_TEST(a_large_margin_leaves_time_to_tell_the_others)
+{
+	settings.margin = 2 * HEARTBEAT / 3;
+	lock_engine_set(engine(0), &settings);
+	make(1, 2);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	take_leased(1, 1, true);
+	world_pass(world, 2 * HEARTBEAT + _i * HEARTBEAT / 36);
+	ck_assert_int_eq(take_leased(1, 2, true)->slot, 2);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	while (notices(1, LOCK_NOTICE_SUSPECT) == 0) {
+		ck_assert_int_gt(lease_told(1), world->now);
+		world_pass(world, 10 * MS);
+	}
+	ck_assert_int_gt(lease_told(1), world->now);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+}
+END_TEST
+
 /* Each reading of the clock takes a moment, so the lease ends between two of them in one case. */
 START_TEST(a_claim_whose_lease_ends_costs_no_other_hold)
 {
@@ -882,6 +902,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, the_end_of_its_channel_is_a_loss);
 	tcase_add_test(tc, the_lease_is_that_of_the_hold);
 	tcase_add_loop_test(tc, a_suspect_hold_does_not_hold_up_the_others, 0, 2);
+	tcase_add_loop_test(tc, a_large_margin_leaves_time_to_tell_the_others, 0, 13);
 	tcase_add_loop_test(tc, a_claim_whose_lease_ends_costs_no_other_hold, 0, 20);
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
 	tcase_add_loop_test(tc, each_hold_is_told_suspect, 0, 20);

@@ -1,6 +1,7 @@
 /*
  * The problems of a semaphore and their repair, over the server in memory.
  */
+#include "daemon/lock/admin/fsck_state.h"
 #include "daemon/lock/core/engine.h"
 #include "protocol/methods.h"
 #include "tests/unit/lock_fixture.h"
@@ -439,6 +440,22 @@ START_TEST(an_unknown_answer_changes_nothing)
 }
 END_TEST
 
+/* The lock connection may come back to a node of another version. */
+START_TEST(the_server_may_change_during_a_scan)
+{
+	make(2);
+	memory_world_set_hides_queues(world->memory, true);
+	world->delay = SECOND / 10;
+	ask(++last_request, false);
+	while (engine(0)->fscks->state != FSCK_DECLARING)
+		ck_assert(world_step(world, SECOND));
+	world_pass(world, 0);
+	memory_world_set_hides_queues(world->memory, false);
+	ck_assert_str_eq(world_await(world, 0, 1, last_request)->text, "");
+	ck_assert_str_eq(now(0, 1, last_request)->detail, "");
+}
+END_TEST
+
 START_TEST(a_refusal_of_the_broker_is_reported)
 {
 	make(2);
@@ -535,6 +552,7 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
 	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
+	tcase_add_test(tc, the_server_may_change_during_a_scan);
 	tcase_add_test(tc, a_refusal_of_the_broker_is_reported);
 	tcase_add_test(tc, it_stops_after_a_late_answer);
 	tcase_add_test(tc, an_alarm_is_answered_at_once);

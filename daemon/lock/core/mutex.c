@@ -323,6 +323,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct mutex *mutex = mutex_find(engine, id);
 	struct mutex_taker *owner = mutex->owner;
+	bool stays = reply->answer == BROKER_REFUSED || reply->answer == BROKER_UNREACHABLE;
 
 	assert(mutex->state == MUTEX_DROPPING);
 	timers_cancel(engine->timers, &mutex->late);
@@ -332,10 +333,10 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	 * After a refusal the mutex would last as long as the connection, which other work may keep
 	 * up.
 	 */
-	if (reply->answer == BROKER_REFUSED)
+	if (stays)
 		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "an administration mutex could not be released");
-	if (reply->answer == BROKER_REFUSED || channel_alone_died(engine, reply->answer)) {
+	if (stays || channel_alone_died(engine, reply->answer)) {
 		set_again(engine, mutex); /* unless the connection's end is reported before */
 		return;
 	}
