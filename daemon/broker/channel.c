@@ -792,7 +792,8 @@ amqp_channels_learn_limit(struct amqp_channels *channels)
 	if (opening == 0)
 		return;
 	channels->limit = open > least ? open : least;
-	log_warning("the broker allows no more channels: this link uses at most %u from now on",
+	log_warning(
+	    "the broker allows no more channels: this connection uses at most %u from now on",
 	    channels->limit);
 }
 

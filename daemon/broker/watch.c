@@ -371,8 +371,9 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 		channel_bury(watches, channel);
 	}
 	if (placing && code == AMQP_INTERNAL_ERROR) {
-		log_warning("watching a slot may have cost the auxiliary connection: none is "
-			    "placed for %d s",
+		log_warning(
+		    "the auxiliary connection ended, perhaps by a watch of a slot: no watch is "
+		    "placed for %d s",
 		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
 		watches->pause_until = now(watches) + PAUSE_BLOCKED;
 	}

@@ -112,8 +112,9 @@ static void
 check_lock(size_t which)
 {
 	const struct lb_lock *lock = known[which].lock;
-	int64_t safe_until = lb_lock_safe_until(lock);
+	/* The state first: it may read a new lease. */
 	enum lb_lock_state state = lb_lock_state(lock);
+	int64_t safe_until = lb_lock_safe_until(lock);
 	bool held = state == LB_LOCK_HELD || state == LB_LOCK_REVOKED;
 
 	must(held || state == LB_LOCK_LOST || state == LB_LOCK_RELEASED, "a lock without a state");

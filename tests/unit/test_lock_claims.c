@@ -602,7 +602,7 @@ check_list(const char *what)
 	ck_assert_str_eq(world_await(world, 1, 1, last_request)->detail, what);
 }
 
-START_TEST(looks_say_how_slots_are_held)
+START_TEST(explain_list_and_busy_say_how_slots_are_held)
 {
 	create(2, LOCK_CLAIM_BY_CONSUMER);
 	ck_assert(memory_world_hold(world->memory, "db-1-B"));
@@ -667,7 +667,7 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_create_names_the_slot_that_an_exclusive_queue_still_holds);
 	tcase_add_test(tc, a_short_exclusive_queue_does_not_end_a_growth);
 	tcase_add_test(tc, a_wait_says_that_a_node_cannot_be_reached);
-	tcase_add_test(tc, looks_say_how_slots_are_held);
+	tcase_add_test(tc, explain_list_and_busy_say_how_slots_are_held);
 	tcase_add_test(tc, a_missing_permission_is_said_in_the_brokers_words);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -381,7 +381,7 @@ START_TEST(a_verify_that_a_release_overtakes_is_no_loss)
 END_TEST
 
 /* A is answered first. The answer about B extends the lease nevertheless. */
-START_TEST(a_verify_looks_at_b_even_if_a_is_gone)
+START_TEST(a_verify_checks_b_even_if_a_is_gone)
 {
 	const struct said *answer;
 	int64_t verified;
@@ -851,7 +851,7 @@ START_TEST(a_grant_does_not_hide_a_suspect_hold)
 }
 END_TEST
 
-START_TEST(a_mutex_is_passed_on)
+START_TEST(a_mutex_is_handed_off)
 {
 	const struct said *answer;
 	struct lock_acquire wanted = {
@@ -893,7 +893,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, is_verified);
 	tcase_add_test(tc, a_verify_of_a_lost_hold_says_lost);
 	tcase_add_test(tc, a_verify_that_a_release_overtakes_is_no_loss);
-	tcase_add_test(tc, a_verify_looks_at_b_even_if_a_is_gone);
+	tcase_add_test(tc, a_verify_checks_b_even_if_a_is_gone);
 	tcase_add_test(tc, many_verifies_leave_one_question_about_b);
 	tcase_add_test(tc, a_revoked_hold_that_is_lost_is_not_released);
 	tcase_add_test(tc, missing_slots_do_not_refuse_the_verifies_of_others);
@@ -913,7 +913,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_missing_permission_is_said);
 	tcase_add_test(tc, a_mutex_is_held_as_the_setting_says);
 	tcase_add_test(tc, a_grant_does_not_hide_a_suspect_hold);
-	tcase_add_test(tc, a_mutex_is_passed_on);
+	tcase_add_test(tc, a_mutex_is_handed_off);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -13,7 +13,7 @@
 
 static uint64_t last_request;
 
-/* Few slots that there may be: the whole of them is looked at again and again. */
+/* A small maximum of slots, as the tests scan all of them many times. */
 static void
 setup(void)
 {
@@ -519,7 +519,7 @@ START_TEST(every_slot_may_be_a_finding)
 }
 END_TEST
 
-START_TEST(its_peer_may_go)
+START_TEST(the_repair_is_completed_though_its_client_disconnects)
 {
 	wreck();
 	ask(1, true);
@@ -556,7 +556,7 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, a_refusal_of_the_broker_is_reported);
 	tcase_add_test(tc, it_stops_after_a_late_answer);
 	tcase_add_test(tc, an_alarm_is_answered_at_once);
-	tcase_add_test(tc, its_peer_may_go);
+	tcase_add_test(tc, the_repair_is_completed_though_its_client_disconnects);
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(whole, setup_whole, teardown);
 	tcase_add_test(whole, gaps_and_uncounted_slots);

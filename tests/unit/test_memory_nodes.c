@@ -401,17 +401,17 @@ START_TEST(a_change_of_state_is_no_use)
 }
 END_TEST
 
-/* ---- looks at consumers ---- */
+/* ---- counts of consumers ---- */
 
 static void
-setup_looks(void)
+setup_counts(void)
 {
 	rig_channels_of_one = 20;
 	setup();
 }
 
 static void
-teardown_looks(void)
+teardown_counts(void)
 {
 	rig_teardown();
 	rig_channels_of_one = 3;
@@ -537,8 +537,8 @@ suite_memory_nodes(void)
 	tcase_add_test(tc, a_queue_expires_without_its_lost_consumer);
 	tcase_add_test(tc, a_change_of_state_is_no_use);
 	suite_add_tcase(suite, tc);
-	tc = tcase_create("looks");
-	tcase_add_checked_fixture(tc, setup_looks, teardown_looks);
+	tc = tcase_create("counts");
+	tcase_add_checked_fixture(tc, setup_counts, teardown_counts);
 	tcase_add_test(tc, a_silent_home_holds_up_other_checks_for_a_moment);
 	tcase_add_test(tc, a_silent_home_holds_up_other_counts_for_a_moment);
 	tcase_add_test(tc, many_refusals_cost_a_channel_each);

@@ -566,7 +566,7 @@ END_TEST
 Suite *
 suite_memory_wait_queues(void)
 {
-	Suite *suite = suite_create("memory lines");
+	Suite *suite = suite_create("memory wait queues");
 	TCase *tc = tcase_create("lines");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);

@@ -125,7 +125,7 @@ lifecycle_b_answered(
 		break;
 	case BROKER_LOCKED:
 		FAULT(RECHECK_405_IGNORED, break);
-		lose(engine, hold, "the slot's queue belongs to another connection");
+		lose(engine, hold, "the holder queue belongs to another connection");
 		break;
 	case BROKER_OK:
 	case BROKER_UNREACHABLE: /* by consumer: its channel was closed, and frees the slot */
@@ -322,7 +322,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		freed(engine, hold);
 		break;
 	case BROKER_LOCKED:
-		lose(engine, hold, "the slot's queue belongs to another connection");
+		lose(engine, hold, "the holder queue belongs to another connection");
 		break;
 	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
