@@ -96,6 +96,11 @@ enum broker_question_kind {
 	 * slots end. That one is asked for again, by a passive declare.
 	 */
 	BROKER_ASK_SLOT,
+	/*
+	 * The same of a marker: it is asked for again with that A. If a marker of the probe exists,
+	 * nothing is asked for again.
+	 */
+	BROKER_ASK_MARKER,
 	/* Of a B: OK (it is held), ABSENT (it is not, whether it exists or not), UNREACHABLE, UNKNOWN */
 	BROKER_ASK_HOLDER,
 	/* the same of a B that is probably durable: one round trip instead of two */

@@ -501,6 +501,46 @@ START_TEST(a_semaphore_whose_node_is_down_is_not_missing)
 }
 END_TEST
 
+/* A gate, or an unlimited semaphore. Its marker is there, but hidden. */
+START_TEST(a_marker_whose_node_is_down_is_not_missing)
+{
+	const char *marker = _i == 0 ? "db-G" : "db-U";
+
+	create(_i == 0 ? 0 : LOCK_UNLIMITED, LOCK_CLAIM_UNKNOWN);
+	memory_world_set_hides_queues(world->memory, true);
+	ck_assert(memory_world_set_home(world->memory, marker, 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	world_acquire(world, 1, 2, 1, "db", 40 * SECOND);
+	world_pass(world, 2 * SECOND);
+	ck_assert(!asked(2));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	if (_i == 0)
+		lock_peer_gone(engine(1), 2);
+	else
+		ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+}
+END_TEST
+
+/* The first slot is missing, and need not be asked for again. */
+START_TEST(a_marker_that_is_there_costs_no_more)
+{
+	unsigned costs[3];
+
+	create(_i == 0 ? 0 : LOCK_UNLIMITED, LOCK_CLAIM_UNKNOWN);
+	for (int i = 0; i < 3; i++) {
+		memory_world_set_hides_queues(world->memory, i == 2);
+		costs[i] = world->asked;
+		ck_assert_int_eq(acquire(1, 3, 1 + (uint64_t)i, "db", TRY)->reason,
+		    _i == 0 ? REASON_WOULD_BLOCK : REASON_NONE);
+		costs[i] = world->asked - costs[i];
+		lock_peer_gone(engine(1), 3);
+		world_pass(world, 10 * SECOND);
+	}
+	ck_assert_uint_eq(costs[2], costs[1]);
+}
+END_TEST
+
 /* Only the holder queue is at that node. */
 START_TEST(a_hidden_holder_queue_stays_and_is_named)
 {
@@ -662,6 +702,8 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_stays_and_is_named);
 	tcase_add_test(tc, a_holder_queue_without_an_answer_stays_and_is_named);
 	tcase_add_loop_test(tc, a_semaphore_whose_node_is_down_is_not_missing, 0, 2);
+	tcase_add_loop_test(tc, a_marker_whose_node_is_down_is_not_missing, 0, 2);
+	tcase_add_loop_test(tc, a_marker_that_is_there_costs_no_more, 0, 2);
 	tcase_add_test(tc, a_hidden_holder_queue_stays_and_is_named);
 	tcase_add_loop_test(tc, a_refused_create_leaves_no_entry, 0, 2);
 	tcase_add_test(tc, a_create_names_the_slot_that_an_exclusive_queue_still_holds);
