@@ -261,6 +261,27 @@ START_TEST(a_deletion_that_is_not_answered_ends_with_its_link)
 }
 END_TEST
 
+/* Another administrator has the mutex for a moment. The deadline of requests is short. */
+START_TEST(a_deletion_tries_its_mutex_again)
+{
+	struct lock_settings settings = world_settings;
+	const struct said *hold;
+
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	hold = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	settings.request_timeout = 40 * MS;
+	lock_engine_set(engine(1), &settings);
+	ck_assert(memory_world_put(world->memory, "db", true));
+	lock_release(engine(1), 2, 2, hold->lock);
+	world_pass(world, 20 * MS);
+	ck_assert(memory_world_remove(world->memory, "db"));
+	world_pass(world, SECOND);
+	ck_assert(!has('B', 1));
+}
+END_TEST
+
 START_TEST(a_left_holder_queue_decides_how_its_slot_is_held)
 {
 	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
@@ -693,6 +714,7 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_slot_that_is_back_keeps_its_holder_queue);
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
 	tcase_add_test(tc, a_deletion_that_is_not_answered_ends_with_its_link);
+	tcase_add_test(tc, a_deletion_tries_its_mutex_again);
 	tcase_add_loop_test(tc, a_left_holder_queue_decides_how_its_slot_is_held, 0, 2);
 	tcase_add_test(tc, a_stop_waits_for_the_deletion);
 	tcase_add_test(tc, a_late_deletion_does_not_end_the_link_of_the_next);
