@@ -92,7 +92,7 @@ swallow(void *ctx, enum log_level level, const char *line)
 	(void)line;
 }
 
-/* ---- what a link hears ---- */
+/* ---- frames that arrive ---- */
 
 static struct amqp_link **
 link_of(void *ctx)
@@ -222,7 +222,7 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 		    "a frame that must not come now");
 }
 
-/* ---- what it does ---- */
+/* ---- actions ---- */
 
 static void
 settle(void)
