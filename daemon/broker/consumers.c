@@ -13,8 +13,8 @@
  * An auto-delete queue ends with its last consumer. RabbitMQ's channel forgets the queue of that
  * name when it hears of the end. If there is a new queue of the same name by then, the channel drops
  * its messages, and its consumers hear nothing. With 4.0.5 and 4.3.6 this was so in 60 of 60 cases
- * when cancel, declare and consume were one write, and in 1 of 60 when the declare came 0.1 ms
- * later. It never was with 3.10.8. For so long such a queue is used on other channels.
+ * when cancel, declare and consume were one write. When the declare came 0.1 ms later, it was 1 of
+ * 60. With 3.10.8 it never was. For so long such a queue is used on other channels.
  */
 #define END_REST (1 * NSEC_PER_SEC)
 
