@@ -119,9 +119,8 @@ struct memory_channel {
 	bool confirms_singly; /* a publish stays unconfirmed: no ack with `multiple` may cover it */
 	uint64_t last_tag;    /* of the last delivery */
 	unsigned prefetch;
-	char *
-	    ended; /* owned; the queue that ended last with a consumer of this channel; NULL: none */
-	int64_t ended_at;                  /* clock time */
+	char *ended;      /* owned; the queue that ended last with a consumer of it; NULL: none */
+	int64_t ended_at; /* clock time */
 	struct memory_consumers consumers; /* borrowed; the queues own them */
 	struct memory_messages delivered;  /* the queues'; owned if the queue was deleted */
 	struct memory_coming *coming;      /* owned; NULL: no publish yet */
