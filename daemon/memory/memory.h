@@ -12,6 +12,7 @@
  *   later if the server is told to notice late.
  * - An exclusive consumer has its queue to itself, until it is cancelled or its channel ends.
  * - Consumers have a priority and a prefetch. There are confirms, returns, time to live and alarms.
+ * - A consumer hears nothing if its queue ended on the same channel just before, and was made again.
  * - Queues have x-expires, x-max-length and x-overflow reject-publish.
  * - A durable queue has a home: the node of the connection that declared it. If the home cannot be
  *   reached, the queue cannot be used. All other queues, and all exchanges, are on every node.

@@ -9,6 +9,8 @@
 #include "daemon/memory/internal.h"
 
 #define UNANNOUNCED UINT64_MAX
+/* A channel hears so late of the end of an auto-delete queue. */
+#define END_HEARD (1 * NSEC_PER_MSEC)
 
 /* The failure of a method. */
 struct failure {
@@ -345,6 +347,9 @@ basic_consume(struct memory_channel *channel, const amqp_basic_consume_t *consum
 	consumer = memory_consumer_new(channel, queue, tag, priority_of(&consume->arguments));
 	consumer->exclusive = consume->exclusive;
 	consumer->no_ack = consume->no_ack;
+	/* It hears of the old queue's end later, and forgets the new one (broker/consumers.c). */
+	consumer->deaf = channel->ended != NULL && strcmp(channel->ended, name) == 0 &&
+			 memory_now(world) - channel->ended_at < END_HEARD;
 	ok.consumer_tag = amqp_cstring_bytes(tag);
 	reply(channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
 	memory_queue_deliver(world, queue);

@@ -256,6 +256,8 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		crowd_starves(sim);
 	if (!is_over(sim))
+		crowd_hands_over(sim);
+	if (!is_over(sim))
 		crowd_wavers(sim);
 	if (!is_over(sim))
 		crowd_is_suspect(sim);

@@ -110,16 +110,28 @@ count_and_release(struct sim *sim, struct round_robin *turns)
 	}
 }
 
+/* Whether no limit of a connection and no permission keeps clients out. */
+static bool
+is_open(const struct sim *sim)
+{
+	return sim->plan.settings.max_locks_per_connection > PLAN_FEW &&
+	       sim->plan.settings.max_waits_per_connection > PLAN_FEW &&
+	       (sim->plan.troubles & 1U << TROUBLE_REFUSE) == 0;
+}
+
+static bool
+is_small(const struct sim *sim, int name)
+{
+	int size = truth_size(&sim->truth, name);
+
+	return size >= 1 && size <= CROWD_SLOTS && !sim->truth.names[name].unlimited;
+}
+
 /* Whether a crowd can gather about it: with few slots, and nothing that keeps it out. */
 static bool
 is_fit(const struct sim *sim, int name)
 {
-	int size = truth_size(&sim->truth, name);
-
-	return size >= 1 && size <= CROWD_SLOTS && !sim->truth.names[name].unlimited &&
-	       sim->plan.settings.max_locks_per_connection > PLAN_FEW &&
-	       sim->plan.settings.max_waits_per_connection > PLAN_FEW &&
-	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_CHANNELS)) == 0;
+	return is_small(sim, name) && is_open(sim) && !sim_is_short(sim);
 }
 
 /* Ends all waiters and holders. */
@@ -226,7 +238,10 @@ crowd_is_unheard(struct sim *sim)
 
 /* ---- a daemon without a channel ---- */
 
-/* Takes all locks except one mutex, as far as there are channels. No client waits. */
+/*
+ * Takes all locks except the mutex of that name, as far as there are channels. -1: all locks. No
+ * client waits.
+ */
 static void
 take_all_but(struct sim *sim, struct sim_daemon *daemon, int name)
 {
@@ -255,9 +270,7 @@ crowd_starves(struct sim *sim)
 	struct sim_daemon *poor = any_daemon(sim), *other = any_daemon(sim);
 
 	if (!sim_is_short(sim) || sim->plan.python || poor == other || poor->draining ||
-	    other->draining || (sim->plan.troubles & 1U << TROUBLE_REFUSE) != 0 ||
-	    sim->plan.settings.max_locks_per_connection <= PLAN_FEW ||
-	    sim->plan.settings.max_waits_per_connection <= PLAN_FEW)
+	    other->draining || !is_open(sim))
 		return;
 	take_all_but(sim, poor, name);
 	for (int i = 0; i < MEETINGS && !is_over(sim); i++) {
@@ -289,6 +302,28 @@ crowd_starves(struct sim *sim)
 	}
 	if (!is_over(sim))
 		disperse(sim);
+}
+
+void
+crowd_hands_over(struct sim *sim)
+{
+	struct sim_daemon *daemon;
+	int name;
+
+	if (!sim_is_short(sim))
+		return;
+	name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	daemon = any_daemon(sim);
+	if (sim->plan.python || daemon->draining || !is_open(sim) || !is_small(sim, name))
+		return;
+	for (int i = 0; i < MEETINGS && !is_over(sim); i++) {
+		queue_up_at(sim, daemon, name, WAITERS_ALONE);
+		sim_pass(sim, 100 * NSEC_PER_MSEC);
+		release_each_once(sim, daemon);
+		sim_pass(sim, 100 * NSEC_PER_MSEC);
+		take_all_but(sim, daemon, -1);
+		disperse(sim);
+	}
 }
 
 /* ---- alone ---- */

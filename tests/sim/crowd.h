@@ -23,6 +23,11 @@ void crowd_meets(struct sim *sim);
 void crowd_is_unheard(struct sim *sim);
 /* One daemon has no channel left and forwards its hints to another daemon. Later it has one. */
 void crowd_starves(struct sim *sim);
+/*
+ * There are few channels. Slots are handed off between users, and each user takes all channels that
+ * it may have.
+ */
+void crowd_hands_over(struct sim *sim);
 /* The waiter of a hint has just left the wait queue. */
 void crowd_wavers(struct sim *sim);
 /* A claim is answered while the lease is suspect. */
