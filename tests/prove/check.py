@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+"""Checks the record of a run (history.py) against the promises of docs/SAFETY.md.
+
+	check.py FILE		# prints the verdict; exit status 1: there is a violation
+
+Nothing is asked of the servers: the record alone decides. The time is O(n log n) of its events, apart from overlaps. Each
+overlap is compared with the faults that touched its older holder.
+"""
+
+import bisect
+import collections
+import heapq
+import math
+import sys
+
+from history import read
+
+SECOND = 1_000_000_000
+UNLIMITED = math.inf
+SHOWN = 20  # violations that are printed in full
+
+
+class Violation(Exception):
+    """kind: a word. lines: numbers of the lines that show it."""
+
+    def __init__(self, kind, text, lines):
+        super().__init__(f"{kind}: {text}")
+        self.kind, self.lines = kind, lines
+
+
+class Belief:
+    """The time in which one client, or an administrator, believes that a slot is its own. actor None: an administrator
+    that has waited for holders believes that no client has the slot."""
+
+    __slots__ = ("actor", "name", "slot", "start", "end", "capacity", "safe_until", "lines")
+
+    def __init__(self, actor, name, slot, start, line, capacity=1, safe_until=UNLIMITED):
+        self.actor, self.name, self.slot, self.start = actor, name, slot, start
+        self.end, self.capacity, self.safe_until = UNLIMITED, capacity, safe_until
+        self.lines = [line]
+
+    def __lt__(self, other):
+        return self.end < other.end
+
+
+class Request:
+    """One acquire of a client, and the hold that came of it. state: asked, held, releasing, over."""
+
+    __slots__ = ("state", "name", "asked", "timeout", "line", "belief", "verify_asked", "release_asked")
+
+    def __init__(self, name, asked, timeout, line):
+        self.state, self.name, self.asked, self.timeout, self.line = "asked", name, asked, timeout, line
+        self.belief = self.verify_asked = self.release_asked = None
+
+
+class Fault:
+    """most: the longest overlap that it may cause, ns. case: of the exceptions in docs/SAFETY.md; "-": it may cause none."""
+
+    def __init__(self, kind, case, most, targets, begin):
+        self.kind, self.case, self.most, self.targets = kind, case, most, targets
+        self.begin, self.end = begin, UNLIMITED
+
+    def explains(self, older, start, end):
+        return (self.case != "-" and older.start <= self.end and self.begin <= start
+                and end - start <= self.most and end <= self.end + self.most)
+
+
+class Check:
+    """The verdict on a list of events, from its constructor on."""
+
+    def __init__(self, events):
+        self.violations = []
+        self.counts = collections.Counter()  # (word, reason): events of clients
+        self.exceptions = {}  # case: (overlaps, the longest, ns)
+        self.worst = {}  # what: (ns, line)
+        self.requests = {}  # actor: {ID: Request}
+        self.targets = {}  # actor: its words of `started`
+        self.over, self.killed = set(), set()  # actors whose connection or process has ended
+        self.beliefs = collections.defaultdict(list)  # (name, slot)
+        self.faults = {}  # number
+        self.sizes = {}  # name: ([time], [the largest size since then])
+        self.emptied = collections.defaultdict(list)  # name: [(size, Belief)]
+        self.expected = []
+        for event in events:
+            # A process can speak between the note that it is killed and its end.
+            if event.actor in self.killed:
+                continue
+            try:
+                WORDS[event.word](self, event, *event.words)
+            except Violation as violation:
+                self.violations.append(violation)
+        self.at_the_end()
+
+    # ---- clients ----
+
+    def on_started(self, event, *targets):
+        self.requests[event.actor] = {}
+        self.targets[event.actor] = targets
+
+    def on_ready(self, event):
+        pass
+
+    def on_acquire(self, event, ident, name, _kind, timeout):
+        if ident in self.requests[event.actor]:
+            raise Violation("twice", f"{event.actor} is asked for {ident} twice", [event.line])
+        self.requests[event.actor][ident] = Request(name, event.time, int(timeout), event.line)
+
+    def request(self, event, ident, *states):
+        """The request that an event is about. Its state must be one of these."""
+        request = self.requests[event.actor].get(ident)
+        if request is None:
+            raise Violation("unasked", f"{event.actor} did not ask for {ident}", [event.line])
+        if request.state not in states or event.actor in self.over:
+            raise Violation("twice", f"{event.word} of {event.actor} {ident}, which is {request.state}",
+                            [*(request.belief.lines if request.belief else [request.line]), event.line])
+        return request
+
+    def on_held(self, event, ident, slot, safe_until):
+        request = self.request(event, ident, "asked")
+        request.state = "held"
+        self.counts["held", ""] += 1
+        self.answered(event, request)
+        size = self.largest_size(request.name, request.asked)
+        belief = request.belief = Belief(event.actor, request.name, slot, event.time, event.line,
+                                         size if slot == "-" else 1,
+                                         UNLIMITED if safe_until == "-" else int(safe_until))
+        if slot != "0":
+            self.beliefs[request.name, slot].append(belief)
+        if (1 if slot == "-" else int(slot)) > size:
+            raise Violation("removed-slot", f"slot {slot} of {request.name} is granted to {event.actor}, of {size} slots",
+                            [request.line, event.line])
+
+    def on_refused(self, event, ident, reason):
+        request = self.request(event, ident, "asked")
+        request.state = "over"
+        self.counts["refused", reason] += 1
+        self.answered(event, request)
+
+    def answered(self, event, request):
+        late = max(0, event.time - request.asked - request.timeout * 1_000_000)
+        self.took("acquire", request.asked, event)
+        self.took("acquire, beyond its timeout", event.time - late, event)
+
+    def on_lease(self, event, ident, safe_until):
+        belief = self.request(event, ident, "held", "releasing").belief
+        was, belief.safe_until = belief.safe_until, max(belief.safe_until, int(safe_until))
+        if int(safe_until) < was:
+            raise Violation("lease", f"the lease of {event.actor} {ident} moves back", [*belief.lines, event.line])
+
+    def on_revoked(self, event, ident):
+        self.request(event, ident, "held", "releasing")
+        self.counts["revoked", ""] += 1
+
+    def on_lost(self, event, ident, reason):
+        # A loss while the release is on its way changes nothing: `released` is still to come.
+        request = self.request(event, ident, "held", "releasing")
+        if request.state == "held":
+            request.state = "over"
+            self.counts["lost", reason] += 1
+            self.end_belief(request.belief, event)
+
+    def on_release(self, event, _ident):
+        pass  # the adapter ignores it if the hold is lost already
+
+    def on_releasing(self, event, ident):
+        request = self.request(event, ident, "held")
+        request.state, request.release_asked = "releasing", event.time
+        self.end_belief(request.belief, event)
+
+    def on_released(self, event, ident, reason):
+        request = self.request(event, ident, "releasing")
+        request.state = "over"
+        self.counts["released", reason] += 1
+        self.took("release", request.release_asked, event)
+
+    def on_verify(self, event, ident):
+        request = self.requests[event.actor].get(ident)
+        if request is not None:
+            request.verify_asked = event.time
+
+    def on_verified(self, event, ident, answer):
+        request = self.request(event, ident, "held", "over")
+        self.counts["verified", answer] += 1
+        self.took("verify", request.verify_asked, event)
+        slot = request.belief.slot
+        size = self.largest_size(request.name, request.verify_asked)
+        if answer == "yes" and slot != "-" and int(slot) > size:
+            raise Violation("verify", f"{event.actor} verifies slot {slot} of {request.name}, of {size} slots",
+                            [*request.belief.lines, event.line])
+
+    def on_ended(self, event):
+        """The end of the client's process or connection: all its requests end."""
+        self.over.add(event.actor)
+        self.counts[event.word, ""] += 1
+        for request in self.requests[event.actor].values():
+            if request.state == "held":
+                self.end_belief(request.belief, event)
+            request.state = "over"
+
+    def on_killed(self, event):
+        self.on_ended(event)
+        self.killed.add(event.actor)
+
+    @staticmethod
+    def end_belief(belief, event):
+        belief.end = event.time
+        belief.lines.append(event.line)
+
+    def took(self, what, since, event):
+        self.worst[what] = max(self.worst.get(what, (0, 0)), (event.time - since, event.line))
+
+    # ---- administrators ----
+
+    def largest_size(self, name, since):
+        """Of name, from then until the present event."""
+        times, sizes = self.sizes.get(name, ((), ()))
+        at = bisect.bisect_right(times, since) - 1
+        return UNLIMITED if at < 0 else max(sizes[at:])
+
+    def on_sizing(self, event, name, size):
+        """The size changes from now on: both sizes are in effect."""
+        times, sizes = self.sizes.setdefault(name, ([], []))
+        times.append(event.time)
+        sizes.append(max(sizes[-1] if sizes else 0, number(size)))
+        for _, belief in self.emptied[name]:
+            belief.end = min(belief.end, event.time)
+
+    def on_size(self, event, name, size):
+        """The size is in effect."""
+        times, sizes = self.sizes.setdefault(name, ([], []))
+        times.append(event.time)
+        sizes.append(number(size))
+
+    def on_emptied(self, event, name, size):
+        """An administrator has waited until no client has a slot above size."""
+        self.emptied[name].append((number(size), Belief(None, name, "", event.time, event.line)))
+
+    # ---- nemesis and world ----
+
+    def on_begin(self, event, ident, kind, case, most, *targets):
+        self.faults[ident] = Fault(kind, case, UNLIMITED if most == "-" else float(most) * SECOND, targets, event.time)
+
+    def on_end(self, event, ident):
+        self.faults[ident].end = event.time
+
+    def on_expect(self, event, name, slot, seconds):
+        self.expected.append((event, (name, slot), event.time + float(seconds) * SECOND))
+
+    def on_wrong(self, event, *words):
+        raise Violation("wrong", " ".join(words), [event.line])
+
+    # ---- at the end ----
+
+    def at_the_end(self):
+        for actor, requests in self.requests.items():
+            for ident, request in requests.items():
+                if request.state != "over":
+                    self.violations.append(Violation(
+                        "no-end", f"{actor} {ident} is {request.state} at the end", [request.line]))
+        self.targeted = collections.defaultdict(list)  # target: faults, by their begin
+        for fault in self.faults.values():
+            for target in fault.targets:
+                self.targeted[target].append(fault)
+        for name, emptied in self.emptied.items():
+            for (_, slot), beliefs in [item for item in self.beliefs.items() if item[0][0] == name and item[0][1] != "-"]:
+                beliefs += [belief for size, belief in emptied if int(slot) > size]
+        for (name, slot), beliefs in self.beliefs.items():
+            for belief in beliefs:
+                self.end_with_the_lease(belief)
+            self.find_overlaps(name, slot, sorted(beliefs, key=lambda belief: belief.start))
+        for event, key, until in self.expected:
+            self.find_expected(event, key, until)
+
+    def end_with_the_lease(self, belief):
+        """A client that was paused when its lease ended looks at the clock when it runs again."""
+        if belief.safe_until < belief.end:
+            runs_again = [fault.end for fault in self.targeted[f"client={belief.actor}"]
+                          if fault.case == "a" and fault.begin <= belief.safe_until < fault.end]
+            belief.end = min(belief.end, max([belief.safe_until, *runs_again]))
+
+    def find_overlaps(self, name, slot, beliefs):
+        """latest: as many beliefs as the slot has room for, those that end last. If even the first of these has not
+        ended, there is no room."""
+        latest = []
+        for belief in beliefs:
+            while len(latest) > belief.capacity:
+                heapq.heappop(latest)
+            if latest and len(latest) == belief.capacity and min(latest[0].end, belief.end) > belief.start:
+                self.judge_overlap(name, slot, latest[0], belief)
+            heapq.heappush(latest, belief)
+            if len(latest) > belief.capacity:
+                heapq.heappop(latest)
+
+    def judge_overlap(self, name, slot, older, newer):
+        start, end = newer.start, min(older.end, newer.end)
+        targets = ("all", f"client={older.actor}", f"name={name}", f"slot={name}/{slot}", *self.targets.get(older.actor, ()))
+        causes = [fault for target in targets for fault in self.targeted[target] if fault.explains(older, start, end)]
+        if causes and older.actor is not None:
+            case = max(causes, key=lambda fault: fault.begin).case
+            count, longest = self.exceptions.get(case, (0, 0))
+            self.exceptions[case] = count + 1, max(longest, end - start)
+            return
+        names = [belief.actor or "an administrator that waited for holders" for belief in (older, newer)]
+        self.violations.append(Violation(
+            "overlap", f"slot {slot} of {name}: {names[0]} and {names[1]} for {seconds(end - start)}",
+            older.lines + newer.lines))
+
+    def find_expected(self, event, key, until):
+        """Takeover: after event, a client believes in time that the slot is its own."""
+        starts = [belief.start for belief in self.beliefs.get(key, ()) if belief.end > event.time and belief.actor]
+        first = max(event.time, min(starts, default=UNLIMITED))
+        if first > until:
+            self.violations.append(Violation(
+                "takeover", f"no client gets slot {key[1]} of {key[0]} within {seconds(until - event.time)}", [event.line]))
+        else:
+            self.worst["takeover"] = max(self.worst.get("takeover", (0, 0)), (first - event.time, event.line))
+
+
+WORDS = {name[3:]: method for name, method in vars(Check).items() if name.startswith("on_")}
+
+
+def number(size):
+    return UNLIMITED if size == "unlimited" else int(size)
+
+
+def seconds(ns):
+    return f"{ns / SECOND:.4f} s"
+
+
+def report(check, lines):
+    """The verdict as lines of text. lines: those of the record, for its violations."""
+    yield "events of clients:"
+    yield from (f"  {count:>9} {word} {reason}" for (word, reason), count in sorted(check.counts.items()))
+    yield "faults:"
+    kinds = collections.Counter(fault.kind for fault in check.faults.values())
+    yield from (f"  {count:>9} {kind}" for kind, count in sorted(kinds.items()))
+    yield "overlaps, by exception of SAFETY.md, and the longest:"
+    yield from (f"  {count:>9} {case} {seconds(longest)}" for case, (count, longest) in sorted(check.exceptions.items()))
+    yield "worst times:"
+    yield from (f"  {what}: {seconds(ns)} (line {line})" for what, (ns, line) in sorted(check.worst.items()))
+    yield f"violations: {len(check.violations)}"
+    kinds = collections.Counter(violation.kind for violation in check.violations)
+    yield from (f"  {count:>9} {kind}" for kind, count in sorted(kinds.items()))
+    for violation in check.violations[:SHOWN]:
+        yield str(violation)
+        yield from (f"  {number}: {lines[number - 1].rstrip()}" for number in violation.lines)
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        lines = file.readlines()
+    check = Check(read(lines))
+    print("\n".join(report(check, lines)))
+    sys.exit(1 if check.violations else 0)
+
+
+if __name__ == "__main__":
+    main()
