@@ -156,7 +156,7 @@ class Checks(unittest.TestCase):
 
     # ---- the end of a run ----
 
-    def test_each_slot_is_taken_over_in_time(self):
+    def test_takeover_in_time(self):
         text = hold("c1", 1, 10, 20) + hold("c2", 1, 30, 40)
         checked = self.clean(text + "25 world expect s 1 0.000000005\n")
         self.assertEqual(checked.worst["takeover"], (5, 13))
