@@ -54,15 +54,16 @@ class Request:
 
 
 class Fault:
-    """most: the longest overlap that it may cause, ns. case: of the exceptions in docs/SAFETY.md; "-": it may cause none."""
+    """case: of the exceptions in docs/SAFETY.md; "-": it may cause no overlap. longest: an overlap that it may cause, ns.
+    after: the time from its end until all its overlaps have ended, ns."""
 
-    def __init__(self, kind, case, most, targets, begin):
-        self.kind, self.case, self.most, self.targets = kind, case, most, targets
+    def __init__(self, kind, case, longest, after, targets, begin):
+        self.kind, self.case, self.longest, self.after, self.targets = kind, case, longest, after, targets
         self.begin, self.end = begin, UNLIMITED
 
     def explains(self, older, start, end):
         return (self.case != "-" and older.start <= self.end and self.begin <= start
-                and end - start <= self.most and end <= self.end + self.most)
+                and end - start <= self.longest and end <= self.end + self.after)
 
 
 class Check:
@@ -101,6 +102,8 @@ class Check:
         pass
 
     def on_acquire(self, event, ident, name, _kind, timeout):
+        if event.actor in self.over:
+            return  # its end was not read yet
         if ident in self.requests[event.actor]:
             raise Violation("twice", f"{event.actor} is asked for {ident} twice", [event.line])
         self.requests[event.actor][ident] = Request(name, event.time, int(timeout), event.line)
@@ -237,8 +240,9 @@ class Check:
 
     # ---- nemesis and world ----
 
-    def on_begin(self, event, ident, kind, case, most, *targets):
-        self.faults[ident] = Fault(kind, case, UNLIMITED if most == "-" else float(most) * SECOND, targets, event.time)
+    def on_begin(self, event, ident, kind, case, longest, after, *targets):
+        longest, after = (UNLIMITED if word == "-" else float(word) * SECOND for word in (longest, after))
+        self.faults[ident] = Fault(kind, case, longest, after, targets, event.time)
 
     def on_end(self, event, ident):
         self.faults[ident].end = event.time

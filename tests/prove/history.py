@@ -6,7 +6,7 @@ TIME is in ns of CLOCK_MONOTONIC. The lines need not be in the order of time. An
 adapter), the nemesis, an administrator or the world. Each process of an adapter is an actor of its own.
 
 	record = History(path)
-	record.note("nemesis", "begin", 7, "kill-daemon", "e", 0.5, "daemon=2")
+	record.note("nemesis", "begin", 7, "kill-daemon", "e", 0.5, 0.5, "daemon=2")
 	record.heard("c3", "81273 held 5 1 -")		# a line of the adapter
 """
 

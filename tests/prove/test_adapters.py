@@ -131,7 +131,7 @@ class Mutexes:
         self.take_away()
         self.assertEqual(first.verify(1), "no")
         first.hears("lost", 1)
-        self.record.note("nemesis", "begin", 1, "take-away", "c", "-", f"name={self.name}")
+        self.record.note("nemesis", "begin", 1, "take-away", "c", "-", "-", f"name={self.name}")
         if self.kind == "mutex":
             other.acquire(1, self.name, self.kind, 0)
             self.take_away()

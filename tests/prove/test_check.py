@@ -82,13 +82,13 @@ class Checks(unittest.TestCase):
 
     def test_an_overlap_is_explained_by_a_fault(self):
         two = hold("c1", 1, 10, 2 * SECOND) + hold("c2", 1, SECOND, 3 * SECOND)
-        begin, end = "50 nemesis begin 7 close d 1.5 {}\n", "60 nemesis end 7\n"
+        begin, end = "50 nemesis begin 7 close d 1.5 1.5 {}\n", "60 nemesis end 7\n"
         for target in ("daemon=1", "client=c1", "name=s", "slot=s/1", "all"):
             checked = self.clean(two + begin.format(target))
             self.assertEqual(checked.exceptions, {"d": (1, SECOND)})
         for why, fault in {
                 "it touched another": begin.format("daemon=2"),
-                "its overlaps are shorter": begin.replace("1.5", "0.9").format("all"),
+                "its overlaps are shorter": begin.replace("d 1.5", "d 0.9").format("all"),
                 "it came later": begin.replace("50", str(SECOND + 1)).format("all"),
                 "it was over": begin.replace("50", "1").format("all") + end.replace("60", "9"),
                 "its overlaps end earlier": begin.format("all") + end.replace("60", str(SECOND // 3)),
@@ -99,10 +99,13 @@ class Checks(unittest.TestCase):
     def test_a_client_that_is_paused_believes_until_it_runs_again(self):
         two = hold("c1", 1, 10, 80, lease=30) + hold("c2", 1, 40, 90)
         self.assertEqual(self.clean(two).exceptions, {})
-        pause = "20 nemesis begin 1 stop-client a - client=c1\n{} nemesis end 1\n"
+        pause = "20 nemesis begin 1 stop-client a - 0.000000003 client=c1\n{} nemesis end 1\n"
         self.assertEqual(self.clean(two + pause.format(55)).exceptions, {"a": (1, 15)})
         self.assertEqual(self.clean(two + pause.format(29)).exceptions, {})
         self.assertEqual(self.clean(two + pause.format(39)).exceptions, {})
+        other = hold("c2", 1, 40, 90) + pause.format(55)
+        self.assertEqual(self.clean(hold("c1", 1, 10, 58) + other).exceptions, {"a": (1, 18)})
+        self.found(hold("c1", 1, 10, 59) + other, "overlap")  # it ran again, and did not stop
 
     # ---- sizes ----
 
@@ -122,7 +125,7 @@ class Checks(unittest.TestCase):
         late = hold("c1", 1, 13, 20, slot=2).replace("11 c1", "9 c1")
         self.found(smaller.format(12) + late, "overlap")
         self.clean(smaller.format(12) + "13 world sizing s 2\n14 world size s 2\n" + hold("c1", 1, 18, 20, slot=2))
-        self.found(smaller.format(12) + "5 nemesis begin 1 x f - all\n" + late, "overlap")
+        self.found(smaller.format(12) + "5 nemesis begin 1 x f - - all\n" + late, "overlap")
 
     def test_verify_of_a_removed_slot(self):
         text = hold("c1", 1, 10, 50, slot=2) + "20 world sizing s 1\n21 world size s 1\n{} c1 verify 1\n30 c1 verified 1 {}\n"
@@ -149,6 +152,9 @@ class Checks(unittest.TestCase):
         self.found(hold("c1", 1, 10, 20) + "25 c1 ended\n26 c1 refused 1 timeout\n", "twice")
         self.clean(hold("c1", 1, 10, 20) + "21 c1 lost 1 lost\n")  # its release was on its way
         self.clean(hold("c1", 1, 10, 20) + "15 c1 killed\n")
+
+    def test_a_client_is_asked_before_its_end_is_read(self):
+        self.clean("10 c1 ended\n11 c1 acquire 1 s semaphore 0\n")
 
     def test_a_lease_never_moves_back(self):
         self.clean(hold("c1", 1, 10, 20, lease=50) + "15 c1 lease 1 51\n")

@@ -264,7 +264,7 @@ look_at_holds(void)
 		if (request->lock != NULL &&
 		    lb_lock_safe_until(request->lock) != request->safe_until) {
 			request->safe_until = lb_lock_safe_until(request->lock);
-			if (!ignores_loss)
+			if (!ignores_loss && request->safe_until >= 0)
 				say("lease %s %s", request->id, lease_word(request->safe_until));
 		}
 		at = &request->next;
