@@ -113,7 +113,7 @@ class Check:
         request = self.requests[event.actor].get(ident)
         if request is None:
             raise Violation("unasked", f"{event.actor} did not ask for {ident}", [event.line])
-        if request.state not in states or event.actor in self.over:
+        if request.state not in states:
             raise Violation("twice", f"{event.word} of {event.actor} {ident}, which is {request.state}",
                             [*(request.belief.lines if request.belief else [request.line]), event.line])
         return request
@@ -146,8 +146,8 @@ class Check:
 
     def on_lease(self, event, ident, safe_until):
         belief = self.request(event, ident, "held", "releasing").belief
-        was, belief.safe_until = belief.safe_until, max(belief.safe_until, int(safe_until))
-        if int(safe_until) < was:
+        was, belief.safe_until = belief.safe_until, int(safe_until)
+        if belief.safe_until < was:
             raise Violation("lease", f"the lease of {event.actor} {ident} moves back", [*belief.lines, event.line])
 
     def on_revoked(self, event, ident):
@@ -279,7 +279,7 @@ class Check:
         """A client that was paused when its lease ended looks at the clock when it runs again."""
         if belief.safe_until < belief.end:
             runs_again = [fault.end for fault in self.targeted[f"client={belief.actor}"]
-                          if fault.case == "a" and fault.begin <= belief.safe_until < fault.end]
+                          if fault.case == "a" and fault.begin <= belief.safe_until]
             belief.end = min(belief.end, max([belief.safe_until, *runs_again]))
 
     def find_overlaps(self, name, slot, beliefs):
@@ -292,8 +292,6 @@ class Check:
             if latest and len(latest) == belief.capacity and min(latest[0].end, belief.end) > belief.start:
                 self.judge_overlap(name, slot, latest[0], belief)
             heapq.heappush(latest, belief)
-            if len(latest) > belief.capacity:
-                heapq.heappop(latest)
 
     def judge_overlap(self, name, slot, older, newer):
         start, end = newer.start, min(older.end, newer.end)

@@ -90,7 +90,7 @@ class Checks(unittest.TestCase):
                 "it touched another": begin.format("daemon=2"),
                 "its overlaps are shorter": begin.replace("d 1.5", "d 0.9").format("all"),
                 "it came later": begin.replace("50", str(SECOND + 1)).format("all"),
-                "it was over": begin.replace("50", "1").format("all") + end.replace("60", "9"),
+                "it was over": begin.replace("50", "1").replace("1.5 1.5", "- -").format("all") + end.replace("60", "9"),
                 "its overlaps end earlier": begin.format("all") + end.replace("60", str(SECOND // 3)),
                 "it causes none": begin.replace(" d ", " - ").format("all")}.items():
             with self.subTest(why):
@@ -103,6 +103,7 @@ class Checks(unittest.TestCase):
         self.assertEqual(self.clean(two + pause.format(55)).exceptions, {"a": (1, 15)})
         self.assertEqual(self.clean(two + pause.format(29)).exceptions, {})
         self.assertEqual(self.clean(two + pause.format(39)).exceptions, {})
+        self.assertEqual(self.clean(two + pause.replace("a -", "d -").format(55)).exceptions, {})
         other = hold("c2", 1, 40, 90) + pause.format(55)
         self.assertEqual(self.clean(hold("c1", 1, 10, 58) + other).exceptions, {"a": (1, 18)})
         self.found(hold("c1", 1, 10, 59) + other, "overlap")  # it ran again, and did not stop
@@ -120,7 +121,7 @@ class Checks(unittest.TestCase):
     def test_an_administrator_was_told_that_no_holder_is_left(self):
         smaller = "11 world sizing s 1\n12 world size s 1\n{} world emptied s 1\n"
         holder = hold("c1", 1, 10, 20, slot=2)
-        self.clean(smaller.format(20) + holder)
+        self.clean(smaller.format(20) + holder + hold("c2", 1, 10, 90, slot=1))
         self.found(smaller.format(15) + holder, "overlap")
         late = hold("c1", 1, 13, 20, slot=2).replace("11 c1", "9 c1")
         self.found(smaller.format(12) + late, "overlap")
