@@ -238,18 +238,18 @@ amqp_counters_check(struct amqp_counters *counters, const char *queue, struct am
 }
 
 static bool
-is_look_of(const struct count *count, const void *ctx)
+is_check_of(const struct count *count, const void *ctx)
 {
 	return count->counted.fn == NULL && count->checked.ctx == ctx;
 }
 
 static bool
-has_look_of(const struct batch *batch, const void *ctx)
+has_check_of(const struct batch *batch, const void *ctx)
 {
 	const struct count *count;
 
 	TAILQ_FOREACH (count, &batch->sent, entry) {
-		if (is_look_of(count, ctx))
+		if (is_check_of(count, ctx))
 			return true;
 	}
 	return false;
@@ -263,13 +263,13 @@ amqp_counters_forget(struct amqp_counters *counters, const void *ctx)
 
 	for (struct batch *batch = counters->batches; batch <= &counters->batches[OVERDUE_MOST];
 	     batch++) {
-		if (!has_look_of(batch, ctx))
+		if (!has_check_of(batch, ctx))
 			continue;
 		amqp_raw_channel_close(&batch->channel);
 		take_back(batch);
 	}
 	TAILQ_FOREACH_SAFE (count, &counters->waiting, entry, next) {
-		if (!is_look_of(count, ctx))
+		if (!is_check_of(count, ctx))
 			continue;
 		TAILQ_REMOVE(&counters->waiting, count, entry);
 		free(count->queue);

@@ -290,9 +290,31 @@ START_TEST(a_slot_that_comes_back_at_any_time_has_its_holder_queue)
 }
 END_TEST
 
-/* Each deletion takes a channel, and other work of the auxiliary connection needs some, too. */
+/* Another program keeps the administration mutex. The B is left to fsck. */
+START_TEST(a_mutex_that_another_program_keeps_is_given_up)
+{
+	const struct said *hold;
+
+	create(2, LOCK_CLAIM_BY_CONSUMER);
+	ck_assert(memory_world_hold(world->memory, "db-1-B"));
+	hold = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(hold->slot, 2);
+	ck_assert_int_eq(resize(1, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert(memory_world_put(
+	    world->memory, queue_name_admin(world_settings.naming, "db").text, true));
+	lock_release(engine(1), 2, 2, hold->lock);
+	world_pass(world, world_settings.request_timeout + SECOND);
+	ck_assert(has('B', 2));
+	lock_drain(engine(1));
+	world_pass(world, SECOND);
+	ck_assert(lock_quiet(engine(1)));
+}
+END_TEST
+
 /*
- * The holder's daemon deletes them if it knows of the removal at the release. Otherwise the
+ * Each deletion takes a channel, and other work of the auxiliary connection needs some, too. The
+ * holder's daemon deletes them if it knows of the removal at the release. Otherwise the
  * administrator's daemon does, whose last mutex is dropped meanwhile.
  */
 START_TEST(few_holder_queues_are_deleted_at_once)
@@ -565,6 +587,7 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
 	tcase_add_test(tc, a_deletion_that_is_not_answered_ends_with_its_link);
 	tcase_add_test(tc, a_slot_that_comes_back_at_any_time_has_its_holder_queue);
+	tcase_add_test(tc, a_mutex_that_another_program_keeps_is_given_up);
 	tcase_add_loop_test(tc, few_holder_queues_are_deleted_at_once, 0, 2);
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_stays_and_is_named);
 	tcase_add_test(tc, a_holder_queue_without_an_answer_stays_and_is_named);

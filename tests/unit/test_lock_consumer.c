@@ -167,9 +167,9 @@ START_TEST(hints_of_a_slot_that_is_taken_are_borne)
 }
 END_TEST
 
-/* The exclusive B of a hold was deleted and made durable, and a client elsewhere holds it now. */
+/* The exclusive B of a hold was deleted and made durable. */
 static uint64_t
-take_and_have_it_taken(void)
+take_and_make_durable(void)
 {
 	uint64_t lock;
 
@@ -177,6 +177,15 @@ take_and_have_it_taken(void)
 	lock = take(1, TRY)->lock;
 	ck_assert(memory_world_remove(world->memory, "db-1-B"));
 	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	return lock;
+}
+
+/* Then a client elsewhere took it. */
+static uint64_t
+take_and_have_it_taken(void)
+{
+	uint64_t lock = take_and_make_durable();
+
 	ck_assert_int_eq(acquire(1, 2, 1, "db", TRY)->slot, 1);
 	ck_assert(is_held("db-1-B"));
 	return lock;
@@ -228,12 +237,8 @@ END_TEST
 /* An exclusive queue is on the node of its connection, so an unreachable B is another's. */
 START_TEST(a_hold_by_queue_ends_whose_node_is_down)
 {
-	uint64_t lock;
+	uint64_t lock = take_and_make_durable();
 
-	world_make(world, "db", 1);
-	lock = take(1, TRY)->lock;
-	ck_assert(memory_world_remove(world->memory, "db-1-B"));
-	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
 	ck_assert(memory_world_set_home(world->memory, "db-1-B", 1));
 	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
 	if (_i == 0) {

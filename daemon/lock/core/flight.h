@@ -1,11 +1,11 @@
 /*
- * Limits the claims and deletes that one user has at the broker at once (invariant 20). RabbitMQ
+ * Limits the claims and drops (deletes, cancels) that one user has at the broker at once (invariant 20). RabbitMQ
  * performs them one after the other, an exclusive declare in 1.5 ms, and a consume in 0.05 ms.
  * Without a limit, a client that asks for one lock would wait behind a user that asks for a
- * thousand. The others of a share wait here in order, deletes before claims, because each delete
+ * thousand. The others of a share wait here in order, drops before claims, because each drop
  * frees something.
  *
- * An unsent claim or delete keeps its reservation and its channel. One that is not answered in time
+ * An unsent claim or drop keeps its reservation and its channel. One that is not answered in time
  * counts no more, because a stuck channel would otherwise stop its user. Exempt users have no
  * limit.
  */
@@ -20,7 +20,7 @@
 #define FLIGHT_BY_QUEUE 16
 
 /*
- * Asks to send the claim (CLAIMING) or the delete (DROPPING) of the hold. True: the caller sends it
+ * Asks to send the claim (CLAIMING) or the drop (DROPPING) of the hold. True: the caller sends it
  * now. False: the hold's timer fires when it may be sent.
  */
 bool flight_start(struct lock_engine *engine, struct hold *hold);

@@ -22,10 +22,11 @@ struct removed_slot {
 	enum {
 		REMOVED_WAITS,  /* until its holder knows of the removal */
 		REMOVED_DUE,    /* waits for its turn */
-		REMOVED_IN_WORK /* with the mutex, or on its way to it */
+		REMOVED_CLAIMS, /* waits for the mutex */
+		REMOVED_WORKS   /* holds the mutex, or drops it */
 	} state;
-	int done;           /* IN_WORK: slots before this one */
-	struct timer timer; /* WAITS; IN_WORK: the mutex is held, and the broker does not answer */
+	int done;           /* WORKS: slots before this one */
+	struct timer timer; /* the end of WAITS or CLAIMS; WORKS: the broker does not answer */
 	UT_hash_handle by_id;
 };
 
@@ -57,7 +58,7 @@ slot_done(struct lock_engine *engine, struct removed_slot *removed)
 
 	timers_cancel(engine->timers, &removed->timer);
 	HASH_ITER (by_id, engine->removed_slots, other, next) {
-		if (removed->done + 1 >= SLOTS_MOST)
+		if (removed->done >= SLOTS_MOST - 1)
 			break;
 		if (other->state != REMOVED_DUE || strcmp(other->name, removed->name) != 0)
 			continue;
@@ -124,34 +125,49 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		begin_next(engine);
 		return;
 	}
+	removed->state = REMOVED_WORKS;
 	work(engine, removed);
 }
 
+/* If another program keeps the mutex, fsck finds the B. */
 static void
 begin(struct lock_engine *engine, struct removed_slot *removed)
 {
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, removed->name);
 
-	removed->state = REMOVED_IN_WORK;
+	removed->state = REMOVED_CLAIMS;
+	timers_set(
+	    engine->timers, &removed->timer, engine_now(engine) + engine->settings.request_timeout);
 	FAULT(REMOVED_UNGUARDED, mutex = queue_name_directory_mutex(engine->settings.naming));
 	mutex_take(engine, mutex.text,
 	    &(struct mutex_order){removed->id, "the end of a removed slot", on_mutex});
 }
 
+static bool
+is_in_work(const struct removed_slot *removed)
+{
+	return removed->state == REMOVED_CLAIMS || removed->state == REMOVED_WORKS;
+}
+
+/* One slot of a name at a time has the mutex, or waits for it. */
 static void
 begin_next(struct lock_engine *engine)
 {
-	struct removed_slot *removed, *next;
-	int in_work = 0;
+	struct removed_slot *removed, *next, *in_work[WORK_MOST];
+	size_t count = 0, i;
 
-	HASH_ITER (by_id, engine->removed_slots, removed, next)
-		in_work += removed->state == REMOVED_IN_WORK;
 	HASH_ITER (by_id, engine->removed_slots, removed, next) {
-		if (in_work >= WORK_MOST)
+		if (is_in_work(removed))
+			in_work[count++] = removed;
+	}
+	HASH_ITER (by_id, engine->removed_slots, removed, next) {
+		if (count == WORK_MOST)
 			return;
-		if (removed->state == REMOVED_DUE) {
+		for (i = 0; i < count && strcmp(in_work[i]->name, removed->name) != 0;)
+			i++;
+		if (i == count && removed->state == REMOVED_DUE) {
 			begin(engine, removed);
-			in_work++;
+			in_work[count++] = removed;
 		}
 	}
 }
@@ -162,11 +178,16 @@ on_time(void *ctx, uint64_t id)
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
 
-	if (removed->state == REMOVED_IN_WORK) {
+	if (removed->state == REMOVED_WORKS) {
 		mutex_overdue(engine, id);
 		return;
 	}
-	removed->state = REMOVED_DUE;
+	if (removed->state == REMOVED_CLAIMS) {
+		mutex_leave(engine, id);
+		removed_free(engine, removed);
+	} else {
+		removed->state = REMOVED_DUE;
+	}
 	begin_next(engine);
 }
 
