@@ -23,14 +23,14 @@ def command(adapter, address, *options):
 
 
 class Client:
-    def __init__(self, record, actor, argv, targets=(), heard=None):
+    def __init__(self, record, actor, argv, targets=(), heard=None, env=None):
         """targets: words of `started`. heard: is called with the words of each line of the adapter, without its time, in
-        another thread."""
+        another thread. Its last line is always `ended`. env: more of the environment."""
         self.record, self.actor, self.heard = record, actor, heard
         self.over = False  # it has said its end, or is killed
         record.note(actor, "started", *targets)
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-                                        env=clean_environment(PYTHONDONTWRITEBYTECODE="1"))
+                                        env=clean_environment(PYTHONDONTWRITEBYTECODE="1", **(env or {})))
         self.thread = threading.Thread(target=self.listen, daemon=True)
         self.thread.start()
 
@@ -45,11 +45,14 @@ class Client:
                 continue
             self.over = words == ["ended"]
             self.record.heard(self.actor, line)
-            if self.heard:
+            if self.heard and not self.over:
                 self.heard(words)
         status = self.process.wait()
         if not self.over:
+            self.over = True
             self.record.note(self.actor, "ended")
+        if self.heard:
+            self.heard(["ended"])
         if status not in (0, -signal.SIGKILL):
             self.record.note(self.actor, "wrong", "the adapter ended with", status)
 
