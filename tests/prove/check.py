@@ -30,14 +30,14 @@ class Violation(Exception):
 
 class Belief:
     """The time in which one client, or an administrator, believes that a slot is its own. actor None: an administrator
-    that has waited for holders believes that no client has the slot."""
+    that has waited for holders believes that no client has the slot. wrong_since: another one believed the same then."""
 
-    __slots__ = ("actor", "name", "slot", "start", "end", "capacity", "safe_until", "lines")
+    __slots__ = ("actor", "name", "slot", "start", "end", "capacity", "safe_until", "lines", "wrong_since")
 
     def __init__(self, actor, name, slot, start, line, capacity=1, safe_until=UNLIMITED):
         self.actor, self.name, self.slot, self.start = actor, name, slot, start
         self.end, self.capacity, self.safe_until = UNLIMITED, capacity, safe_until
-        self.lines = [line]
+        self.lines, self.wrong_since = [line], None
 
     def __lt__(self, other):
         return self.end < other.end
@@ -72,7 +72,8 @@ class Check:
     def __init__(self, events):
         self.violations = []
         self.counts = collections.Counter()  # (word, reason): events of clients
-        self.exceptions = {}  # case: (overlaps, the longest, ns)
+        self.excused = {}  # older belief: (its cause, its overlap)
+        self.exceptions = {}  # (case, kind of fault): (overlaps, the longest, ns, its line)
         self.worst = {}  # what: (ns, line)
         self.requests = {}  # actor: {ID: Request}
         self.targets = {}  # actor: its words of `started`
@@ -272,6 +273,9 @@ class Check:
             for belief in beliefs:
                 self.end_with_the_lease(belief)
             self.find_overlaps(name, slot, sorted(beliefs, key=lambda belief: belief.start))
+        for cause, longest in self.excused.values():
+            count, *longest_yet = self.exceptions.get(cause, (0, 0, 0))
+            self.exceptions[cause] = count + 1, *max(tuple(longest_yet), longest)
         for event, key, until in self.expected:
             self.find_expected(event, key, until)
 
@@ -294,13 +298,14 @@ class Check:
             heapq.heappush(latest, belief)
 
     def judge_overlap(self, name, slot, older, newer):
-        start, end = newer.start, min(older.end, newer.end)
+        """If several others have the slot one after the other, the older belief is wrong from the first one on."""
+        older.wrong_since = older.wrong_since or newer.start
+        start, end = older.wrong_since, min(older.end, newer.end)
         targets = ("all", f"client={older.actor}", f"name={name}", f"slot={name}/{slot}", *self.targets.get(older.actor, ()))
         causes = [fault for target in targets for fault in self.targeted[target] if fault.explains(older, start, end)]
         if causes and older.actor is not None:
-            case = max(causes, key=lambda fault: fault.begin).case
-            count, longest = self.exceptions.get(case, (0, 0))
-            self.exceptions[case] = count + 1, max(longest, end - start)
+            cause = max(causes, key=lambda fault: fault.begin)
+            self.excused[older] = (cause.case, cause.kind), (end - start, newer.lines[0])
             return
         names = [belief.actor or "an administrator that waited for holders" for belief in (older, newer)]
         self.violations.append(Violation(
@@ -337,7 +342,8 @@ def report(check, lines):
     kinds = collections.Counter(fault.kind for fault in check.faults.values())
     yield from (f"  {count:>9} {kind}" for kind, count in sorted(kinds.items()))
     yield "overlaps, by exception of SAFETY.md, and the longest:"
-    yield from (f"  {count:>9} {case} {seconds(longest)}" for case, (count, longest) in sorted(check.exceptions.items()))
+    yield from (f"  {count:>9} {case} {kind}: {seconds(longest)} (line {line})"
+                for (case, kind), (count, longest, line) in sorted(check.exceptions.items()))
     yield "worst times:"
     yield from (f"  {what}: {seconds(ns)} (line {line})" for what, (ns, line) in sorted(check.worst.items()))
     yield f"violations: {len(check.violations)}"

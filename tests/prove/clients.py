@@ -115,7 +115,10 @@ class Administrator(threading.Thread):
         for kind, act in deck:
             lock = self.dice.choice(self.locks)
             with self.nemesis.fault(kind, "-", 0, 0, f"name={lock.name}"):
-                act(lock)
+                try:
+                    act(lock)
+                except Exception as error:  # pylint: disable=broad-except
+                    self.world.wrong(f"{kind} of {lock.name}:", repr(error))
             self.stopping.wait(self.dice.uniform(0, self.pause))
 
     def ask(self, method, **params):

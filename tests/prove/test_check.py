@@ -85,7 +85,7 @@ class Checks(unittest.TestCase):
         begin, end = "50 nemesis begin 7 close d 1.5 1.5 {}\n", "60 nemesis end 7\n"
         for target in ("daemon=1", "client=c1", "name=s", "slot=s/1", "all"):
             checked = self.clean(two + begin.format(target))
-            self.assertEqual(checked.exceptions, {"d": (1, SECOND)})
+            self.assertEqual(checked.exceptions, {("d", "close"): (1, SECOND, 10)})
         for why, fault in {
                 "it touched another": begin.format("daemon=2"),
                 "its overlaps are shorter": begin.replace("d 1.5", "d 0.9").format("all"),
@@ -96,16 +96,22 @@ class Checks(unittest.TestCase):
             with self.subTest(why):
                 self.found(two + fault, "overlap")
 
+    def test_a_belief_that_several_others_overlap_is_wrong_from_the_first_one_on(self):
+        three = hold("c1", 1, 10, 3 * SECOND) + hold("c2", 1, SECOND, SECOND + 9) + hold("c3", 1, 2 * SECOND, 3 * SECOND)
+        fault = "50 nemesis begin 7 close d {} - all\n60 nemesis end 7\n"
+        self.assertEqual(self.clean(three + fault.format(2)).exceptions, {("d", "close"): (1, 2 * SECOND, 14)})
+        self.found(three + fault.format(1.9), "overlap")
+
     def test_a_client_that_is_paused_believes_until_it_runs_again(self):
         two = hold("c1", 1, 10, 80, lease=30) + hold("c2", 1, 40, 90)
         self.assertEqual(self.clean(two).exceptions, {})
         pause = "20 nemesis begin 1 stop-client a - 0.000000003 client=c1\n{} nemesis end 1\n"
-        self.assertEqual(self.clean(two + pause.format(55)).exceptions, {"a": (1, 15)})
+        self.assertEqual(self.clean(two + pause.format(55)).exceptions, {("a", "stop-client"): (1, 15, 10)})
         self.assertEqual(self.clean(two + pause.format(29)).exceptions, {})
         self.assertEqual(self.clean(two + pause.format(39)).exceptions, {})
         self.assertEqual(self.clean(two + pause.replace("a -", "d -").format(55)).exceptions, {})
         other = hold("c2", 1, 40, 90) + pause.format(55)
-        self.assertEqual(self.clean(hold("c1", 1, 10, 58) + other).exceptions, {"a": (1, 18)})
+        self.assertEqual(self.clean(hold("c1", 1, 10, 58) + other).exceptions, {("a", "stop-client"): (1, 18, 10)})
         self.found(hold("c1", 1, 10, 59) + other, "overlap")  # it ran again, and did not stop
 
     # ---- sizes ----
