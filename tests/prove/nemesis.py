@@ -21,6 +21,7 @@ from world import DAEMONS, HEARTBEAT, KEEPALIVE, LEASE
 
 # How much later than published a client may hear of a loss, because the machine is busy.
 LATE = float(os.environ.get("PROVE_LATE", "1"))
+NODE_PAUSES = 7  # a pause after a fault of the node is so much longer: nothing happens without it
 NOISE = 64  # bytes
 DAY = 86400
 
@@ -60,7 +61,7 @@ class Nemesis:
                 (self.play_beside if name == "client" else self.play)(fault(dice))
             except Exception as error:  # pylint: disable=broad-except
                 self.world.wrong(fault.__name__, repr(error))
-            self.stopping.wait(dice.uniform(0, self.pause))
+            self.stopping.wait(dice.uniform(0, self.pause * (NODE_PAUSES if name == "node" else 1)))
         self.idle.release()
         self.over.wait()  # a node ends with the thread that started it
 
