@@ -66,6 +66,7 @@ class Proxy:
         self.beating = False
         self.stopped = False
         self.last_from_broker = 0.0  # CLOCK_BOOTTIME at which its last bytes were forwarded
+        self.heard = None  # called with a pair, the end to which bytes have gone, and the bytes
         self.failure = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -202,6 +203,8 @@ class Proxy:
                 getattr(pair, end).sendall(data[start:start + step])
         except OSError:
             data = b""
+        if data and self.heard:
+            self.heard(pair, end, data)
         if not data:
             pair.close()
             self.pairs.remove(pair)

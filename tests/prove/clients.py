@@ -12,7 +12,7 @@ import time
 
 from driver import Client, command
 from wire import WireError
-from world import ANSWERED, DAEMONS, TAKEOVER, WAYS
+from world import ANSWERED, CLUSTER, DAEMONS, TAKEOVER, WAYS
 
 CLIENTS = 24
 # In ms: of an acquire, drawn evenly.
@@ -55,6 +55,8 @@ class Load(threading.Thread):
 
     def start_client(self):
         daemon = self.world.daemons[self.daemon_number]
+        while not daemon.listens() and not self.stopping.wait(0.05):
+            pass
         self.lines, self.holds = queue.SimpleQueue(), set()
         self.client = Client(self.world.record, f"{self.name}.{next(self.lives)}", command("lockbroker", daemon.socket),
                              [f"daemon={self.daemon_number}"], self.lines.put, self.world.clock(daemon))
@@ -156,7 +158,11 @@ class Administrator(threading.Thread):
             self.create(lock)
 
     def create(self, lock):
-        self.change(lock, lock.size, "create", slots=lock.size, kind=lock.kind, claim=self.dice.choice(WAYS), exist_ok=True)
+        self.change(lock, lock.size, "create", slots=lock.size, kind=lock.kind, claim=self.way(lock), exist_ok=True)
+
+    def way(self, lock):
+        """In a cluster the way decides which overlaps can occur."""
+        return lock.way if CLUSTER else self.dice.choice(WAYS)
 
     # ---- what they do ----
 
@@ -187,7 +193,7 @@ class Administrator(threading.Thread):
         self.ask("fsck", name=lock.name, repair=True)
 
     def convert(self, lock):
-        self.ask("fsck", name=lock.name, repair=True, convert=self.dice.choice(WAYS), **self.wait())
+        self.ask("fsck", name=lock.name, repair=True, convert=self.way(lock), **self.wait())
 
     def delete_slot_queue(self, lock):
         """By hand. The slots above it do not count then."""

@@ -17,7 +17,7 @@ import random
 import signal
 import threading
 
-from world import DAEMONS, HEARTBEAT, KEEPALIVE, LEASE
+from world import CLUSTER, DAEMONS, HEARTBEAT, KEEPALIVE, LEASE, NET_TICKTIME, WAYS
 
 # How much later than published a client may hear of a loss, because the machine is busy.
 LATE = float(os.environ.get("PROVE_LATE", "1"))
@@ -38,11 +38,16 @@ class Nemesis:
         self.active = set()  # numbers of faults that can delay the news of a loss
         self.stopping, self.over = threading.Event(), threading.Event()
         faults = {"node": [self.kill_node, self.stop_node, self.restart_node, self.memory_alarm, self.disk_alarm],
+                  "cluster": [self.reboot_node, self.lose_disk, self.partition, self.hears_nothing, self.is_not_heard,
+                              self.one_link, self.reset, self.reset_one_side],
                   "daemon": [self.kill_daemon, self.stop_daemon, self.restart_daemon, self.close_connection, self.cut,
                              self.blackhole, self.mute_to_daemon, self.mute_to_broker, self.end_at_daemon,
                              self.end_at_broker, self.delay, self.trickle, self.noise_to_daemon, self.noise_to_broker],
                   "client": [self.kill_client, self.stop_client] + [self.step_clock] * world.faketime,
                   "queue": [self.delete_holder_queue]}
+        of_cluster = faults.pop("cluster")
+        if CLUSTER:
+            faults["node"] += of_cluster
         self.hands = [threading.Thread(target=self.work, args=item, daemon=True) for item in faults.items()]
         self.idle = threading.Semaphore(0)
 
@@ -113,35 +118,48 @@ class Nemesis:
         """The fault is in effect for so many seconds."""
         self.over.wait(dice.uniform(least, most))
 
-    # ---- the node ----
+    # ---- nodes ----
 
     def everybody(self):
         return [f"daemon={number}" for number in DAEMONS]
 
-    def kill_node(self, dice):
-        yield "kill-node", "d", LATE, *self.everybody()
-        with self.world.node:
-            self.world.rabbit.kill()
-            yield
-            self.last(dice, 0, HEARTBEAT)
-            self.world.rabbit.start()
+    def node(self, dice, but=""):
+        """(name, Rabbit) of one."""
+        return dice.choice([item for item in self.world.nodes.items() if item[0] != but])
+
+    def come_back(self, name):
+        if self.world.nodes[name].pid is None:
+            self.world.nodes[name].start()
+        if CLUSTER:
+            self.world.make_whole(name)
         self.world.wait_brokers()
 
-    def restart_node(self, _dice):
-        yield "restart-node", "d", LATE, *self.everybody()
-        with self.world.node:
-            self.world.rabbit.stop()
+    def kill_node(self, dice, kind="kill-node", most=2 * HEARTBEAT):
+        name, node = self.node(dice)
+        yield kind, "d", LATE, *self.everybody()
+        with self.world.whole:
+            node.kill()
             yield
-            self.world.rabbit.start()
-        self.world.wait_brokers()
+            self.last(dice, 0, most)
+            self.come_back(name)
+
+    def restart_node(self, dice):
+        name, node = self.node(dice)
+        yield "restart-node", "d", LATE, *self.everybody()
+        with self.world.whole:
+            node.stop()
+            yield
+            self.come_back(name)
 
     def stop_node(self, dice):
+        name, node = self.node(dice)
         yield "stop-node", "-", 0, *self.everybody()
-        with self.world.node:
-            self.world.rabbit.freeze()
+        with self.world.whole:
+            node.freeze()
             yield
             self.last(dice, 0, 2 * LEASE)
-            self.world.rabbit.thaw()
+            node.thaw()
+            self.come_back(name)
 
     def alarm(self, dice, kind, how, back):
         yield kind, "-", 0, *self.everybody()
@@ -156,6 +174,58 @@ class Nemesis:
 
     def disk_alarm(self, dice):
         yield from self.alarm(dice, "disk-alarm", ("set_disk_free_limit", "1000000GB"), ("set_disk_free_limit", "1MB"))
+
+    # ---- a cluster ----
+
+    def reboot_node(self, dice):
+        """It is back before the others count it as dead."""
+        yield from self.kill_node(dice, "reboot-node", 0)
+
+    def lose_disk(self, dice):
+        name, _ = self.node(dice, "n1")
+        yield "lose-disk", "d", LATE, *self.everybody()
+        with self.world.whole:
+            self.world.lose_disk(name)
+            yield
+            self.come_back(name)
+
+    def between_nodes(self, dice, kind, longest, harm):
+        """longest: of an overlap by consumer. By queue it has no limit."""
+        name, _ = self.node(dice)
+        by = {way: [f"name={lock.name}" for lock in self.world.locks if lock.way == way] for way in WAYS}
+        yield kind, "g" if longest else "-", longest, *by.get("consumer", ())
+        with self.world.whole, self.fault(f"{kind}-by-queue", "g", "-", "-", *by.get("exclusive-queue", ())):
+            harm(self.world.hosts, name, [other for other in self.world.nodes if other != name])
+            yield
+            self.last(dice, NET_TICKTIME / 2, 2 * NET_TICKTIME)
+            self.come_back(name)
+
+    def partition(self, dice):
+        yield from self.between_nodes(dice, "partition", 0, lambda hosts, name, others: hosts.split([name], others))
+
+    def hears_nothing(self, dice):
+        yield from self.between_nodes(dice, "hears-nothing", 0, lambda hosts, name, others: [
+            hosts.cut(other, name) for other in others])
+
+    def is_not_heard(self, dice):
+        yield from self.between_nodes(dice, "is-not-heard", 0, lambda hosts, name, others: [
+            hosts.cut(name, other) for other in others])
+
+    def one_link(self, dice):
+        yield from self.between_nodes(dice, "one-link", LEASE + LATE, lambda hosts, name, others: hosts.split(
+            [name], others[:1]))
+
+    def reset(self, dice):
+        yield from self.between_nodes(dice, "reset", LEASE + LATE, lambda hosts, name, others: hosts.break_off(
+            [name], others))
+
+    def reset_one_side(self, dice):
+        """One side hears it, and the other one hears nothing."""
+        def harm(hosts, name, others):
+            for other in others:
+                hosts.reject(name, other)
+                hosts.cut(other, name)
+        yield from self.between_nodes(dice, "reset-one-side", LEASE + LATE, harm)
 
     # ---- daemons ----
 
@@ -198,12 +268,13 @@ class Nemesis:
 
     def network(self, dice, kind, case, longest, harm, least=0.0, most=2 * LEASE):
         number = dice.choice(DAEMONS)
-        proxy = self.world.proxies[number]
         yield kind, case, longest, f"daemon={number}"
-        harm(proxy)
+        for proxy in self.world.proxies[number]:
+            harm(proxy)
         yield
         self.last(dice, least, most)
-        proxy.mend()
+        for proxy in self.world.proxies[number]:
+            proxy.mend()
 
     def cut(self, dice):
         yield from self.network(dice, "cut", "d", LATE, lambda proxy: proxy.end("client", "server"), 0, 0)
@@ -272,4 +343,4 @@ class Nemesis:
         lock = dice.choice(self.world.locks)
         slot = dice.choice(lock.slots)
         yield "delete-holder-queue", "c", KEEPALIVE + LATE, f"slot={lock.name}/{slot}"
-        self.world.delete_queue(f"{lock.name}-M" if lock.way is None else f"{lock.name}-{slot}-B")
+        self.world.delete_queue(lock.holder_queue(slot))

@@ -5,7 +5,7 @@
 
 Without --minutes each fault occurs once. The seed determines what the clients and the nemesis draw, but not the times
 at which things happen. CLAIM chooses how slots are held (tests/harness/daemon.py), and RABBITMQ_ROOT and RABBITMQ_KHEPRI
-choose the broker (tests/harness/rabbit.py). The exit status is 1 if there is a violation.
+choose the broker (tests/harness/rabbit.py). With CLUSTER=1 it is a cluster (world.py). The exit status is 1 if there is a violation.
 """
 
 import argparse
@@ -19,12 +19,14 @@ import traceback
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../harness"))
 
 from check import Check, report
+from cluster import enter_machine
 from clients import CLIENTS, Administrator, Load, fill
+from efficiency import measure
 from history import History, read
 from nemesis import Nemesis
 from rabbit import version
 from wait import wait_until
-from world import World
+from world import CLUSTER, World
 
 ADMINISTRATORS = 2
 LIMIT = 600  # seconds for one round of all faults
@@ -32,7 +34,7 @@ PAUSE = 2  # seconds, at most, between two faults
 
 
 def run(path, seed, minutes=None):
-    """Leaves a record there."""
+    """Leaves a record there. Returns the lines about efficiency."""
     sys.setswitchinterval(0.001)
     record = History(path)
     with World(record) as world:
@@ -43,8 +45,7 @@ def run(path, seed, minutes=None):
             load.start()
         wait_until(lambda: all(load.client for load in loads), LIMIT)
         nemesis = Nemesis(world, loads, seed, PAUSE if minutes else 0, None if minutes else 1)
-        semaphores = [lock for lock in world.locks if lock.way]
-        administrators = [Administrator(world, nemesis, number, semaphores[number::ADMINISTRATORS], seed, nemesis.pause)
+        administrators = [Administrator(world, nemesis, number, world.semaphores[number::ADMINISTRATORS], seed, nemesis.pause)
                           for number in range(ADMINISTRATORS)]
         for one in (nemesis, *administrators):
             one.start()
@@ -57,16 +58,18 @@ def run(path, seed, minutes=None):
         for one in administrators:
             one.join(LIMIT)
         world.heal()
-        for lock in semaphores:
+        for lock in world.semaphores:
             world.repair(lock)
         for load in loads:
             load.stopping.set()
         for load in loads:
             load.join(LIMIT)
         fill(world)
+        efficiency = list(measure(world))
         world.look_for_leftovers()
         nemesis.over.set()
     record.close()
+    return efficiency
 
 
 def prove(path):
@@ -77,6 +80,8 @@ def prove(path):
 
 
 def main():
+    if CLUSTER:
+        enter_machine()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
@@ -84,10 +89,10 @@ def main():
     options = parser.parse_args()
     print(f"RabbitMQ {version()}, seed {options.seed}, record {os.path.abspath(options.history)}", flush=True)
     began = time.monotonic()
-    run(options.history, options.seed, options.minutes)
+    efficiency = run(options.history, options.seed, options.minutes)
     print(f"{time.monotonic() - began:.0f} s")
     check, lines = prove(options.history)
-    print("\n".join(report(check, lines)))
+    print("\n".join([*efficiency, *report(check, lines)]))
     sys.exit(1 if check.violations else 0)
 
 
