@@ -115,8 +115,8 @@ class Nemesis:
             self.record.note("nemesis", "end", number)
 
     def last(self, dice, least, most):
-        """The fault is in effect for so many seconds."""
-        self.over.wait(dice.uniform(least, most))
+        """The fault is in effect for so many seconds; in a short run for less."""
+        self.over.wait(dice.uniform(least, most) * (0.5 if self.rounds else 1))
 
     # ---- nodes ----
 
@@ -259,10 +259,10 @@ class Nemesis:
 
     def close_connection(self, dice):
         number = dice.choice(DAEMONS)
-        pids = self.world.connections(number)
-        if pids:
-            yield "close-connection", "d", LATE, f"daemon={number}"
-            self.world.ctl("close_connection", dice.choice(pids), "prover", check=False)  # it may be gone
+        while not (pids := self.world.connections(number)):
+            self.last(dice, 0, 1)
+        yield "close-connection", "d", LATE, f"daemon={number}"
+        self.world.ctl("close_connection", dice.choice(pids), "prover", check=False)  # it may be gone
 
     # ---- the network between a daemon and the broker ----
 
