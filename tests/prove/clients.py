@@ -5,6 +5,7 @@ Each is a thread, which draws from a seed of its own.
 
 import contextlib
 import itertools
+import os
 import queue
 import random
 import threading
@@ -15,6 +16,7 @@ from wire import WireError
 from world import ANSWERED, CLUSTER, DAEMONS, TAKEOVER, WAYS
 
 CLIENTS = 24
+BAD = os.environ.get("BAD", "").split()  # options of their adapters
 # In ms: of an acquire, drawn evenly.
 TIMEOUTS = (0, 50, 500, 3000)
 # Seconds for which a lock is held: (chance, at most). Some holds outlive a lease.
@@ -58,7 +60,7 @@ class Load(threading.Thread):
         while not daemon.listens() and not self.stopping.wait(0.05):
             pass
         self.lines, self.holds = queue.SimpleQueue(), set()
-        self.client = Client(self.world.record, f"{self.name}.{next(self.lives)}", command("lockbroker", daemon.socket),
+        self.client = Client(self.world.record, f"{self.name}.{next(self.lives)}", command("lockbroker", daemon.socket, *BAD),
                              [f"daemon={self.daemon_number}"], self.lines.put, self.world.clock(daemon))
 
     def answer(self, *words, ident=None):

@@ -21,7 +21,7 @@ NAME = "efficiency"
 METHOD = 1  # type of a frame
 HEADER = 8  # bytes: "AMQP" and a version, which the client sends first
 HEARTBEAT = 60  # the keepalives are rare
-QUIET = 0.02  # seconds: what belongs to an operation has arrived by then
+QUIET = 0.02  # seconds without a byte: an operation is over
 
 
 class Count:

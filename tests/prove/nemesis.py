@@ -17,7 +17,7 @@ import random
 import signal
 import threading
 
-from world import CLUSTER, DAEMONS, HEARTBEAT, KEEPALIVE, LEASE, NET_TICKTIME, WAYS
+from world import CLUSTER, DAEMONS, FAKETIME, HEARTBEAT, KEEPALIVE, LEASE, NET_TICKTIME, WAYS
 
 # How much later than published a client may hear of a loss, because the machine is busy.
 LATE = float(os.environ.get("PROVE_LATE", "1"))
@@ -43,7 +43,7 @@ class Nemesis:
                   "daemon": [self.kill_daemon, self.stop_daemon, self.restart_daemon, self.close_connection, self.cut,
                              self.blackhole, self.mute_to_daemon, self.mute_to_broker, self.end_at_daemon,
                              self.end_at_broker, self.delay, self.trickle, self.noise_to_daemon, self.noise_to_broker],
-                  "client": [self.kill_client, self.stop_client] + [self.step_clock] * world.faketime,
+                  "client": [self.kill_client, self.stop_client] + [self.step_clock] * bool(FAKETIME),
                   "queue": [self.delete_holder_queue]}
         of_cluster = faults.pop("cluster")
         if CLUSTER:

@@ -9,6 +9,7 @@ of its own. Run it from cluster.enter_machine(). Otherwise there is one node.
 """
 
 import contextlib
+import glob
 import os
 import random
 import re
@@ -41,7 +42,8 @@ OPTIONS = ("--heartbeat", str(HEARTBEAT), "--rescan-interval", str(RESCAN), "--r
 # A command of an administrator is answered by then, also if its daemon or the broker is harmed meanwhile.
 ANSWERED = 120 if CLUSTER else 60
 UP = 90
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+# None: it is not installed (Debian: libfaketime), and wall clocks do not step.
+FAKETIME = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
 # The directory, the inboxes of daemons that run, and holder queues of mutexes, which go after a minute.
 LEFT_ALONE = re.compile(r"lockbroker=|.*-M$")
 
@@ -78,7 +80,6 @@ class World:
         self.semaphores = [lock for lock in self.locks if lock.kind != "mutex"]
         self.cleanups = []
         self.whole = threading.Lock()  # all nodes run, hear each other, and are let alone
-        self.faketime = os.path.exists(FAKETIME)
         self.hosts, self.nodes, self.proxies, self.daemons = None, {}, {}, {}
 
     def start(self):
@@ -123,7 +124,7 @@ class World:
         """The environment of a process whose wall clock can step. Its other clocks are the kernel's."""
         return {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": daemon.clock, "FAKETIME_NO_CACHE": "1",
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"} if self.faketime else {}
+                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"} if FAKETIME else {}
 
     @staticmethod
     def step_clock(daemon, seconds):
