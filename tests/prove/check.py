@@ -54,16 +54,22 @@ class Request:
 
 
 class Fault:
-    """case: of the exceptions in docs/SAFETY.md; "-": it may cause no overlap. longest: an overlap that it may cause, ns.
-    after: the time from its end until all its overlaps have ended, ns."""
+    """case: of the exceptions in docs/SAFETY.md; "-": it may cause no overlap; "+": the same, but overlaps that others
+    cause may be longer. longest: an overlap, ns. after: the time from its end until all its overlaps have ended, ns."""
 
     def __init__(self, kind, case, longest, after, targets, begin):
         self.kind, self.case, self.longest, self.after, self.targets = kind, case, longest, after, targets
         self.begin, self.end = begin, UNLIMITED
 
-    def explains(self, older, start, end):
-        return (self.case != "-" and older.start <= self.end and self.begin <= start
-                and end - start <= self.longest and end <= self.end + self.after)
+    def explains(self, belief, start, end, others, handed_off):
+        """others: faults that also touched the holder. handed_off: the belief is the newer one. Its daemon did not know of
+        the loss yet, and handed the slot off."""
+        delay = max((fault.longest for fault in others if fault.case == "+" and self.begin <= fault.end and fault.begin <= end),
+                    default=0)
+        longest, after = max(self.longest, delay), max(self.after, delay)
+        late = min(longest, after) if handed_off else 0
+        return (self.case not in "+-" and self.begin <= start and end - start <= longest and end <= self.end + after
+                and belief.start <= self.end + (0 if late == UNLIMITED else late))
 
 
 class Check:
@@ -299,14 +305,17 @@ class Check:
 
     def judge_overlap(self, name, slot, older, newer):
         """If several others have the slot one after the other, the older belief is wrong from the first one on."""
-        older.wrong_since = older.wrong_since or newer.start
-        start, end = older.wrong_since, min(older.end, newer.end)
-        targets = ("all", f"client={older.actor}", f"name={name}", f"slot={name}/{slot}", *self.targets.get(older.actor, ()))
-        causes = [fault for target in targets for fault in self.targeted[target] if fault.explains(older, start, end)]
-        if causes and older.actor is not None:
-            cause = max(causes, key=lambda fault: fault.begin)
-            self.excused[older] = (cause.case, cause.kind), (end - start, newer.lines[0])
-            return
+        end = min(older.end, newer.end)
+        for belief, start in (older, older.wrong_since or newer.start), (newer, newer.start):
+            targets = "all", f"client={belief.actor}", f"name={name}", f"slot={name}/{slot}", *self.targets.get(belief.actor, ())
+            faults = [fault for target in targets for fault in self.targeted[target] if fault.begin <= end]
+            causes = [fault for fault in faults if fault.explains(belief, start, end, faults, belief is newer)]
+            if causes and older.actor is not None:
+                cause = max(causes, key=lambda fault: fault.begin)
+                belief.wrong_since = start
+                self.excused[belief] = (cause.case, cause.kind), (end - start, newer.lines[0])
+                return
+        start = older.wrong_since or newer.start
         names = [belief.actor or "an administrator that waited for holders" for belief in (older, newer)]
         self.violations.append(Violation(
             "overlap", f"slot {slot} of {name}: {names[0]} and {names[1]} for {seconds(end - start)}",

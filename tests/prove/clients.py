@@ -118,7 +118,7 @@ class Administrator(threading.Thread):
             ("delete-slot-queue", self.delete_slot_queue)], self.stopping)
         for kind, act in deck:
             lock = self.dice.choice(self.locks)
-            with self.nemesis.fault(kind, "-", 0, 0, f"name={lock.name}"):
+            with self.nemesis.fault(kind, "-", 0, f"name={lock.name}"):
                 try:
                     act(lock)
                 except Exception as error:  # pylint: disable=broad-except

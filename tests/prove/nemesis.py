@@ -1,13 +1,7 @@
 """The faults of a run. docs/SAFETY.md says which of them may cause an overlap, and for how long.
 
 The nemesis has several hands, which work at the same time. Each deals its faults in a random order, and then again. A
-fault is a generator:
-
-	def kill_daemon(self, dice):
-		yield "kill-daemon", "e", LATE, "daemon=1"	# its kind, case, longest overlap, and targets
-		daemon.kill()					# it begins
-		yield						# other hands may begin another fault
-		daemon.start()					# it ends
+fault of the case "+" causes no overlap, but makes those of other faults at the same daemon as long as the lease.
 """
 
 import contextlib
@@ -21,6 +15,7 @@ from world import CLUSTER, DAEMONS, FAKETIME, HEARTBEAT, KEEPALIVE, LEASE, NET_T
 
 # How much later than published a client may hear of a loss, because the machine is busy.
 LATE = float(os.environ.get("PROVE_LATE", "1"))
+DELAYED = LEASE + LATE
 NODE_PAUSES = 7  # a pause after a fault of the node is so much longer: nothing happens without it
 NOISE = 64  # bytes
 DAY = 86400
@@ -34,20 +29,16 @@ class Nemesis:
         self.world, self.loads, self.seed, self.pause, self.rounds = world, loads, seed, pause, rounds
         self.record = world.record
         self.numbers = itertools.count(1)
-        self.turn = threading.Lock()
-        self.active = set()  # numbers of faults that can delay the news of a loss
         self.stopping, self.over = threading.Event(), threading.Event()
         faults = {"node": [self.kill_node, self.stop_node, self.restart_node, self.memory_alarm, self.disk_alarm],
-                  "cluster": [self.reboot_node, self.lose_disk, self.partition, self.hears_nothing, self.is_not_heard,
-                              self.one_link, self.reset, self.reset_one_side],
                   "daemon": [self.kill_daemon, self.stop_daemon, self.restart_daemon, self.close_connection, self.cut,
                              self.blackhole, self.mute_to_daemon, self.mute_to_broker, self.end_at_daemon,
                              self.end_at_broker, self.delay, self.trickle, self.noise_to_daemon, self.noise_to_broker],
                   "client": [self.kill_client, self.stop_client] + [self.step_clock] * bool(FAKETIME),
                   "queue": [self.delete_holder_queue]}
-        of_cluster = faults.pop("cluster")
         if CLUSTER:
-            faults["node"] += of_cluster
+            faults["node"] += [self.reboot_node, self.lose_disk, self.partition, self.hears_nothing, self.is_not_heard,
+                               self.one_link, self.reset, self.reset_one_side]
         self.hands = [threading.Thread(target=self.work, args=item, daemon=True) for item in faults.items()]
         self.idle = threading.Semaphore(0)
 
@@ -63,7 +54,7 @@ class Nemesis:
         dice = random.Random(f"{self.seed} {name}")
         for fault in self.deck(dice, faults, self.stopping):
             try:
-                (self.play_beside if name == "client" else self.play)(fault(dice))
+                fault(dice)
             except Exception as error:  # pylint: disable=broad-except
                 self.world.wrong(fault.__name__, repr(error))
             self.stopping.wait(dice.uniform(0, self.pause * (NODE_PAUSES if name == "node" else 1)))
@@ -78,39 +69,13 @@ class Nemesis:
                     return
                 yield card
 
-    def play(self, steps):
-        """A fault. If it may cause an overlap that is shorter than the lease, no other fault begins meanwhile. If
-        another one is in effect already, the overlap can be as long as the lease."""
-        with contextlib.ExitStack() as stack:
-            with self.turn:
-                step = next(steps, None)
-                if step is None:
-                    return
-                kind, case, longest, *targets = step
-                if case in "cde" and self.active:
-                    longest = max(longest, LEASE + LATE)
-                number = stack.enter_context(self.fault(kind, case, longest, "-" if case == "c" else longest, *targets))
-                self.active.add(number)
-                stack.callback(self.active.discard, number)
-                next(steps, None)
-                if case in "cde" and longest < LEASE:
-                    self.over.wait(longest)
-            for _ in steps:
-                pass
-
-    def play_beside(self, steps):
-        """A fault of a client. It makes no other overlap longer."""
-        kind, case, after, *targets = next(steps)
-        with self.fault(kind, case, "-", after, *targets):
-            for _ in steps:
-                pass
-
     @contextlib.contextmanager
-    def fault(self, kind, case, longest, after, *targets):
+    def fault(self, kind, case, longest, *targets, after=None):
+        """longest: of its overlaps, seconds. after: from its end until they have all ended; by default the same."""
         number = next(self.numbers)
-        self.record.note("nemesis", "begin", number, kind, case, longest, after, *targets)
+        self.record.note("nemesis", "begin", number, kind, case, longest, after or longest, *targets)
         try:
-            yield number
+            yield
         finally:
             self.record.note("nemesis", "end", number)
 
@@ -136,88 +101,76 @@ class Nemesis:
 
     def kill_node(self, dice, kind="kill-node", most=2 * HEARTBEAT):
         name, node = self.node(dice)
-        yield kind, "d", LATE, *self.everybody()
-        with self.world.whole:
+        with self.world.whole, self.fault(kind, "d", LATE, *self.everybody()):
             node.kill()
-            yield
             self.last(dice, 0, most)
             self.come_back(name)
 
     def restart_node(self, dice):
         name, node = self.node(dice)
-        yield "restart-node", "d", LATE, *self.everybody()
-        with self.world.whole:
+        with self.world.whole, self.fault("restart-node", "d", LATE, *self.everybody()):
             node.stop()
-            yield
             self.come_back(name)
 
     def stop_node(self, dice):
         name, node = self.node(dice)
-        yield "stop-node", "-", 0, *self.everybody()
-        with self.world.whole:
+        with self.world.whole, self.fault("stop-node", "+", DELAYED, *self.everybody()):
             node.freeze()
-            yield
             self.last(dice, 0, 2 * LEASE)
             node.thaw()
             self.come_back(name)
 
     def alarm(self, dice, kind, how, back):
-        yield kind, "-", 0, *self.everybody()
-        self.world.ctl(*how)
-        yield
-        self.last(dice, 0, 2 * HEARTBEAT)
-        self.world.ctl(*back)
+        with self.fault(kind, "-", 0, *self.everybody()):
+            self.world.ctl(*how)
+            self.last(dice, 0, 2 * HEARTBEAT)
+            self.world.ctl(*back)
 
     def memory_alarm(self, dice):
-        yield from self.alarm(dice, "memory-alarm", ("set_vm_memory_high_watermark", "0.0000001"),
-                              ("set_vm_memory_high_watermark", "0.4"))
+        self.alarm(dice, "memory-alarm", ("set_vm_memory_high_watermark", "0.0000001"),
+                   ("set_vm_memory_high_watermark", "0.4"))
 
     def disk_alarm(self, dice):
-        yield from self.alarm(dice, "disk-alarm", ("set_disk_free_limit", "1000000GB"), ("set_disk_free_limit", "1MB"))
+        self.alarm(dice, "disk-alarm", ("set_disk_free_limit", "1000000GB"), ("set_disk_free_limit", "1MB"))
 
     # ---- a cluster ----
 
     def reboot_node(self, dice):
         """It is back before the others count it as dead."""
-        yield from self.kill_node(dice, "reboot-node", 0)
+        self.kill_node(dice, "reboot-node", 0)
 
     def lose_disk(self, dice):
         name, _ = self.node(dice, "n1")
-        yield "lose-disk", "d", LATE, *self.everybody()
-        with self.world.whole:
+        with self.world.whole, self.fault("lose-disk", "d", LATE, *self.everybody()):
             self.world.lose_disk(name)
-            yield
             self.come_back(name)
 
     def between_nodes(self, dice, kind, longest, harm):
         """longest: of an overlap by consumer. By queue it has no limit."""
         name, _ = self.node(dice)
         by = {way: [f"name={lock.name}" for lock in self.world.locks if lock.way == way] for way in WAYS}
-        yield kind, "g" if longest else "-", longest, *by.get("consumer", ())
-        with self.world.whole, self.fault(f"{kind}-by-queue", "g", "-", "-", *by.get("exclusive-queue", ())):
+        with self.world.whole, self.fault(kind, "g" if longest else "-", longest, *by.get("consumer", ())), \
+                self.fault(f"{kind}-by-queue", "g", "-", *by.get("exclusive-queue", ())):
             harm(self.world.hosts, name, [other for other in self.world.nodes if other != name])
-            yield
             self.last(dice, NET_TICKTIME / 2, 2 * NET_TICKTIME)
             self.come_back(name)
 
     def partition(self, dice):
-        yield from self.between_nodes(dice, "partition", 0, lambda hosts, name, others: hosts.split([name], others))
+        self.between_nodes(dice, "partition", 0, lambda hosts, name, others: hosts.split([name], others))
 
     def hears_nothing(self, dice):
-        yield from self.between_nodes(dice, "hears-nothing", 0, lambda hosts, name, others: [
+        self.between_nodes(dice, "hears-nothing", 0, lambda hosts, name, others: [
             hosts.cut(other, name) for other in others])
 
     def is_not_heard(self, dice):
-        yield from self.between_nodes(dice, "is-not-heard", 0, lambda hosts, name, others: [
+        self.between_nodes(dice, "is-not-heard", 0, lambda hosts, name, others: [
             hosts.cut(name, other) for other in others])
 
     def one_link(self, dice):
-        yield from self.between_nodes(dice, "one-link", LEASE + LATE, lambda hosts, name, others: hosts.split(
-            [name], others[:1]))
+        self.between_nodes(dice, "one-link", DELAYED, lambda hosts, name, others: hosts.split([name], others[:1]))
 
     def reset(self, dice):
-        yield from self.between_nodes(dice, "reset", LEASE + LATE, lambda hosts, name, others: hosts.break_off(
-            [name], others))
+        self.between_nodes(dice, "reset", DELAYED, lambda hosts, name, others: hosts.break_off([name], others))
 
     def reset_one_side(self, dice):
         """One side hears it, and the other one hears nothing."""
@@ -225,7 +178,7 @@ class Nemesis:
             for other in others:
                 hosts.reject(name, other)
                 hosts.cut(other, name)
-        yield from self.between_nodes(dice, "reset-one-side", LEASE + LATE, harm)
+        self.between_nodes(dice, "reset-one-side", DELAYED, harm)
 
     # ---- daemons ----
 
@@ -236,111 +189,105 @@ class Nemesis:
 
     def kill_daemon(self, dice):
         daemon, target = self.daemon(dice)
-        yield "kill-daemon", "e", LATE, target
-        self.world.kill(daemon)
-        yield
-        self.last(dice, 0, 1)
-        daemon.start()
+        with self.fault("kill-daemon", "e", LATE, target):
+            self.world.kill(daemon)
+            self.last(dice, 0, 1)
+            daemon.start()
 
     def restart_daemon(self, dice):
         daemon, target = self.daemon(dice)
-        yield "restart-daemon", "-", 0, target
-        daemon.stop()
-        yield
-        daemon.start()
+        with self.fault("restart-daemon", "-", 0, target):
+            daemon.stop()
+            daemon.start()
 
     def stop_daemon(self, dice):
         daemon, target = self.daemon(dice)
-        yield "stop-daemon", "-", 0, target
-        daemon.freeze()
-        yield
-        self.last(dice, 0, 2 * LEASE)
-        daemon.thaw()
+        with self.fault("stop-daemon", "+", DELAYED, target):
+            daemon.freeze()
+            self.last(dice, 0, 2 * LEASE)
+            daemon.thaw()
 
     def close_connection(self, dice):
         number = dice.choice(DAEMONS)
         while not (pids := self.world.connections(number)):
             self.last(dice, 0, 1)
-        yield "close-connection", "d", LATE, f"daemon={number}"
-        self.world.ctl("close_connection", dice.choice(pids), "prover", check=False)  # it may be gone
+        with self.fault("close-connection", "d", LATE, f"daemon={number}"):
+            self.world.ctl("close_connection", dice.choice(pids), "prover", check=False)  # it may be gone
 
     # ---- the network between a daemon and the broker ----
 
     def network(self, dice, kind, case, longest, harm, least=0.0, most=2 * LEASE):
         number = dice.choice(DAEMONS)
-        yield kind, case, longest, f"daemon={number}"
-        for proxy in self.world.proxies[number]:
-            harm(proxy)
-        yield
-        self.last(dice, least, most)
-        for proxy in self.world.proxies[number]:
-            proxy.mend()
+        with self.fault(kind, case, longest, f"daemon={number}"):
+            for proxy in self.world.proxies[number]:
+                harm(proxy)
+            self.last(dice, least, most)
+            for proxy in self.world.proxies[number]:
+                proxy.mend()
 
     def cut(self, dice):
-        yield from self.network(dice, "cut", "d", LATE, lambda proxy: proxy.end("client", "server"), 0, 0)
+        self.network(dice, "cut", "d", LATE, lambda proxy: proxy.end("client", "server"), 0, 0)
 
     def blackhole(self, dice):
-        yield from self.network(dice, "blackhole", "-", 0, lambda proxy: proxy.cut())
+        self.network(dice, "blackhole", "+", DELAYED, lambda proxy: proxy.cut())
 
     def mute_to_daemon(self, dice):
-        yield from self.network(dice, "mute-to-daemon", "-", 0, lambda proxy: proxy.mute("client"))
+        self.network(dice, "mute-to-daemon", "+", DELAYED, lambda proxy: proxy.mute("client"))
 
     def mute_to_broker(self, dice):
-        yield from self.network(dice, "mute-to-broker", "-", 0, lambda proxy: proxy.mute("server"))
+        self.network(dice, "mute-to-broker", "+", DELAYED, lambda proxy: proxy.mute("server"))
 
     def end_at_daemon(self, dice):
-        yield from self.network(dice, "end-at-daemon", "-", 0, lambda proxy: proxy.end("client"))
+        self.network(dice, "end-at-daemon", "-", 0, lambda proxy: proxy.end("client"))
 
     def end_at_broker(self, dice):
-        yield from self.network(dice, "end-at-broker", "d", LEASE + LATE, lambda proxy: proxy.end("server"), LEASE)
+        self.network(dice, "end-at-broker", "d", DELAYED, lambda proxy: proxy.end("server"), LEASE)
 
     def delay(self, dice):
         seconds = dice.uniform(0.02, 0.5)
-        yield from self.network(dice, "delay", "-", 0, lambda proxy: proxy.slow(seconds), 1)
+        self.network(dice, "delay", "+", DELAYED, lambda proxy: proxy.slow(seconds), 1)
 
     def trickle(self, dice):
-        yield from self.network(dice, "one-byte-writes", "-", 0, lambda proxy: proxy.trickle(), 1)
+        self.network(dice, "one-byte-writes", "+", DELAYED, lambda proxy: proxy.trickle(), 1)
 
     def noise(self, dice, kind, end):
         # The byte that ends each frame, 206, is not among them. The reader therefore finds that the frame is broken.
         noise = bytes(dice.randrange(206) for _ in range(NOISE))
         # It comes with the next answer to a keepalive at the latest.
-        yield from self.network(dice, kind, "d", KEEPALIVE + LATE, lambda proxy: proxy.spoil(end, noise), 0, 0)
+        self.network(dice, kind, "d", LATE, lambda proxy: proxy.spoil(end, noise), KEEPALIVE + 1, KEEPALIVE + 1)
 
     def noise_to_daemon(self, dice):
-        yield from self.noise(dice, "noise-to-daemon", "client")
+        self.noise(dice, "noise-to-daemon", "client")
 
     def noise_to_broker(self, dice):
-        yield from self.noise(dice, "noise-to-broker", "server")
+        self.noise(dice, "noise-to-broker", "server")
 
     # ---- clients ----
 
     def kill_client(self, dice):
         client = dice.choice(self.loads).client
-        yield "kill-client", "-", 0, f"client={client.actor}"
-        if not client.over:
-            self.world.kill(client)
+        with self.fault("kill-client", "-", 0, f"client={client.actor}"):
+            if not client.over:
+                self.world.kill(client)
 
     def stop_client(self, dice):
         client = dice.choice(self.loads).client
-        yield "stop-client", "a", LATE, f"client={client.actor}"
-        if client.over:
-            return
-        os.kill(client.pid, signal.SIGSTOP)
-        yield
-        self.last(dice, 0, 2 * LEASE)
-        os.kill(client.pid, signal.SIGCONT)
+        with self.fault("stop-client", "a", "-", f"client={client.actor}", after=LATE):
+            if not client.over:
+                os.kill(client.pid, signal.SIGSTOP)
+                self.last(dice, 0, 2 * LEASE)
+                os.kill(client.pid, signal.SIGCONT)
 
     def step_clock(self, dice):
         daemon, target = self.daemon(dice)
-        yield "step-clock", "-", 0, target
-        self.world.step_clock(daemon, dice.randrange(-DAY, DAY))
+        with self.fault("step-clock", "-", 0, target):
+            self.world.step_clock(daemon, dice.randrange(-DAY, DAY))
 
     # ---- queues ----
 
     def delete_holder_queue(self, dice):
-        """By hand."""
+        """By hand. B can be made durable before the daemon asks for it. Then the hold goes on until a rival has B."""
         lock = dice.choice(self.world.locks)
         slot = dice.choice(lock.slots)
-        yield "delete-holder-queue", "c", KEEPALIVE + LATE, f"slot={lock.name}/{slot}"
-        self.world.delete_queue(lock.holder_queue(slot))
+        with self.fault("delete-holder-queue", "c", KEEPALIVE + LATE, f"slot={lock.name}/{slot}", after="-"):
+            self.world.delete_queue(lock.holder_queue(slot))

@@ -87,7 +87,7 @@ class Checks(unittest.TestCase):
             checked = self.clean(two + begin.format(target))
             self.assertEqual(checked.exceptions, {("d", "close"): (1, SECOND, 10)})
         for why, fault in {
-                "it touched another": begin.format("daemon=2"),
+                "it touched another": begin.format("daemon=3"),
                 "its overlaps are shorter": begin.replace("d 1.5", "d 0.9").format("all"),
                 "it came later": begin.replace("50", str(SECOND + 1)).format("all"),
                 "it was over": begin.replace("50", "1").replace("1.5 1.5", "- -").format("all") + end.replace("60", "9"),
@@ -95,6 +95,26 @@ class Checks(unittest.TestCase):
                 "it causes none": begin.replace(" d ", " - ").format("all")}.items():
             with self.subTest(why):
                 self.found(two + fault, "overlap")
+
+    def test_another_fault_makes_an_overlap_longer(self):
+        two = hold("c1", 1, 10, 3 * SECOND) + hold("c2", 1, SECOND, 4 * SECOND)
+        closed = "50 nemesis begin 1 close d 1 1 daemon=1\n60 nemesis end 1\n"
+        frozen = "{} nemesis begin 2 stop-daemon + {} 3 {}\n{} nemesis end 2\n"
+        self.found(two + closed, "overlap")
+        self.found(two + frozen.format(40, 3, "daemon=1", 70), "overlap")
+        self.assertEqual(self.clean(two + closed + frozen.format(40, 3, "daemon=1", 70)).exceptions,
+                         {("d", "close"): (1, 2 * SECOND, 10)})
+        self.clean(two + closed + frozen.format(2 * SECOND, 3, "daemon=1", 3 * SECOND))
+        for longest, target, end in (1.9, "daemon=1", 70), (3, "daemon=2", 70), (3, "daemon=1", 49):
+            self.found(two + closed + frozen.format(40, longest, target, end), "overlap")
+
+    def test_a_daemon_hands_off_a_slot_that_it_has_lost(self):
+        two = hold("c2", 1, SECOND, 4 * SECOND) + hold("c1", 1, 2 * SECOND, 3 * SECOND)
+        closed = f"{SECOND // 2} nemesis begin 1 close d 3 3 daemon=1\n{SECOND // 2 + 1} nemesis end 1\n"
+        self.assertEqual(self.clean(two + closed).exceptions, {("d", "close"): (1, SECOND, 10)})
+        self.found(two + closed.replace("d 3 3", "d 1 1"), "overlap")
+        self.found(two + closed.replace("d 3 3", "g - -"), "overlap")
+        self.found(two + closed.replace("daemon=1", "daemon=3"), "overlap")
 
     def test_a_belief_that_several_others_overlap_is_wrong_from_the_first_one_on(self):
         three = hold("c1", 1, 10, 3 * SECOND) + hold("c2", 1, SECOND, SECOND + 9) + hold("c3", 1, 2 * SECOND, 3 * SECOND)
