@@ -17,6 +17,8 @@ from history import read
 
 SECOND = 1_000_000_000
 UNLIMITED = math.inf
+WORTH_A_LOOK = SECOND // 10  # of an answer beyond the timeout of its request
+STOPS = "stop-client", "stop-daemon"  # faults
 SHOWN = 20  # violations that are printed in full
 
 
@@ -89,6 +91,8 @@ class Check:
         self.sizes = {}  # name: ([time], [the largest size since then])
         self.emptied = collections.defaultdict(list)  # name: [(size, Belief)]
         self.expected = []
+        self.prompt = UNLIMITED  # the limit of an answer beyond the timeout of its request, ns
+        self.late = []  # (what, when it was asked, Event, time beyond the timeout)
         for event in events:
             # A process can speak between the note that it is killed and its end.
             if event.actor in self.killed:
@@ -129,7 +133,7 @@ class Check:
         request = self.request(event, ident, "asked")
         request.state = "held"
         self.counts["held", ""] += 1
-        self.answered(event, request)
+        self.answered("acquire", request.asked, event, request.timeout)
         size = self.largest_size(request.name, request.asked)
         belief = request.belief = Belief(event.actor, request.name, slot, event.time, event.line,
                                          size if slot == "-" else 1,
@@ -144,12 +148,7 @@ class Check:
         request = self.request(event, ident, "asked")
         request.state = "over"
         self.counts["refused", reason] += 1
-        self.answered(event, request)
-
-    def answered(self, event, request):
-        late = max(0, event.time - request.asked - request.timeout * 1_000_000)
-        self.took("acquire", request.asked, event)
-        self.took("acquire, beyond its timeout", event.time - late, event)
+        self.answered("acquire", request.asked, event, request.timeout)
 
     def on_lease(self, event, ident, safe_until):
         belief = self.request(event, ident, "held", "releasing").belief
@@ -181,7 +180,7 @@ class Check:
         request = self.request(event, ident, "releasing")
         request.state = "over"
         self.counts["released", reason] += 1
-        self.took("release", request.release_asked, event)
+        self.answered("release", request.release_asked, event)
 
     def on_verify(self, event, ident):
         request = self.requests[event.actor].get(ident)
@@ -191,7 +190,7 @@ class Check:
     def on_verified(self, event, ident, answer):
         request = self.request(event, ident, "held", "over")
         self.counts["verified", answer] += 1
-        self.took("verify", request.verify_asked, event)
+        self.answered("verify", request.verify_asked, event)
         slot = request.belief.slot
         size = self.largest_size(request.name, request.verify_asked)
         if answer == "yes" and slot != "-" and int(slot) > size:
@@ -216,8 +215,18 @@ class Check:
         belief.end = event.time
         belief.lines.append(event.line)
 
-    def took(self, what, since, event):
-        self.worst[what] = max(self.worst.get(what, (0, 0)), (event.time - since, event.line))
+    def answered(self, what, asked, event, timeout=0):
+        """timeout: of the request, ms."""
+        self.took(what, event.time - asked, event)
+        late = event.time - asked - timeout * 1_000_000
+        if late > WORTH_A_LOOK:
+            self.late.append((what, asked, event, late))
+
+    def took(self, what, time, event):
+        self.worst[what] = max(self.worst.get(what, (0, 0)), (time, event.line))
+
+    def on_prompt(self, _event, seconds):
+        self.prompt = float(seconds) * SECOND
 
     # ---- administrators ----
 
@@ -282,6 +291,8 @@ class Check:
         for cause, longest in self.excused.values():
             count, *longest_yet = self.exceptions.get(cause, (0, 0, 0))
             self.exceptions[cause] = count + 1, *max(tuple(longest_yet), longest)
+        for answer in self.late:
+            self.judge_answer(*answer)
         for event, key, until in self.expected:
             self.find_expected(event, key, until)
 
@@ -291,6 +302,15 @@ class Check:
             runs_again = [fault.end for fault in self.targeted[f"client={belief.actor}"]
                           if fault.case == "a" and fault.begin <= belief.safe_until]
             belief.end = min(belief.end, max([belief.safe_until, *runs_again]))
+
+    def judge_answer(self, what, asked, event, late):
+        """The time in which the client or its daemon was stopped does not count."""
+        for target in (f"client={event.actor}", *self.targets[event.actor]):
+            late -= sum(max(0, min(fault.end, event.time) - max(fault.begin, asked))
+                        for fault in self.targeted[target] if fault.kind in STOPS)
+        self.took(f"{what}, beyond its timeout", late, event)
+        if late > self.prompt:
+            self.violations.append(Violation("late", f"{what} of {event.actor} {event.words[0]}: {seconds(late)}", [event.line]))
 
     def find_overlaps(self, name, slot, beliefs):
         """latest: as many beliefs as the slot has room for, those that end last. If even the first of these has not
@@ -329,7 +349,7 @@ class Check:
             self.violations.append(Violation(
                 "takeover", f"no client gets slot {key[1]} of {key[0]} within {seconds(until - event.time)}", [event.line]))
         else:
-            self.worst["takeover"] = max(self.worst.get("takeover", (0, 0)), (first - event.time, event.line))
+            self.took("takeover", first - event.time, event)
 
 
 WORDS = {name[3:]: method for name, method in vars(Check).items() if name.startswith("on_")}

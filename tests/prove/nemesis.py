@@ -11,10 +11,8 @@ import random
 import signal
 import threading
 
-from world import CLUSTER, DAEMONS, FAKETIME, HEARTBEAT, KEEPALIVE, LEASE, NET_TICKTIME, WAYS
+from world import CLUSTER, DAEMONS, FAKETIME, HEARTBEAT, KEEPALIVE, LATE, LEASE, NET_TICKTIME, WAYS
 
-# How much later than published a client may hear of a loss, because the machine is busy.
-LATE = float(os.environ.get("PROVE_LATE", "1"))
 DELAYED = LEASE + LATE
 NODE_PAUSES = 7  # a pause after a fault of the node is so much longer: nothing happens without it
 NOISE = 64  # bytes

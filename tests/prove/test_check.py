@@ -187,6 +187,18 @@ class Checks(unittest.TestCase):
         self.clean(hold("c1", 1, 10, 20, lease=50) + "15 c1 lease 1 51\n")
         self.found(hold("c1", 1, 10, 20, lease=50) + "15 c1 lease 1 49\n", "lease")
 
+    def test_each_request_is_answered_in_time(self):
+        text = "3 world prompt 2\n10 c1 acquire 1 s semaphore 1000\n{} c1 refused 1 timeout\n"
+        self.assertEqual(self.clean(text.format(3 * SECOND + 10)).worst["acquire, beyond its timeout"], (2 * SECOND, 7))
+        self.found(text.format(3 * SECOND + 11), "late")
+        stopped = f"{SECOND} nemesis begin 1 stop-daemon + 9 9 {{}}\n{SECOND + 5} nemesis end 1\n"
+        self.clean(text.format(3 * SECOND + 15) + stopped.format("daemon=1"))
+        self.found(text.format(3 * SECOND + 16) + stopped.format("daemon=1"), "late")
+        self.found(text.format(3 * SECOND + 15) + stopped.format("daemon=2"), "late")
+        text = hold("c1", 1, 10, 20).replace("22 c1", f"{SECOND * 2 + 21} c1")
+        self.clean("3 world prompt 3\n" + text)
+        self.found("3 world prompt 2\n" + text, "late")
+
     # ---- the end of a run ----
 
     def test_takeover_in_time(self):
