@@ -20,7 +20,7 @@ BAD = os.environ.get("BAD", "").split()  # options of their adapters
 # In ms: of an acquire, drawn evenly.
 TIMEOUTS = (0, 50, 500, 3000)
 # Seconds for which a lock is held: (chance, at most). Some holds outlive a lease.
-HELD = ((0.95, 0.005), (0.045, 0.3), (0.005, 8))
+HELD = ((0.95, 0.005), (0.04, 0.3), (0.01, 8))
 REST = 0.01  # at most, between two rounds
 CHANCE_OF_VERIFY = 0.3
 CHANCE_OF_ANOTHER = 0.05  # of an acquire during a hold

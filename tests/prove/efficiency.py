@@ -15,7 +15,7 @@ from history import History
 from proxy import Proxy
 from wait import wait_until
 
-ROUNDS = 50
+ROUNDS = 20
 OPERATIONS = {"acquire": "held", "verify": "verified", "release": "released"}
 NAME = "efficiency"
 METHOD = 1  # type of a frame

@@ -5,7 +5,8 @@
 
 Without --minutes each fault occurs once. The seed determines what the clients and the nemesis draw, but not the times
 at which things happen. CLAIM chooses how slots are held (tests/harness/daemon.py), and RABBITMQ_ROOT and RABBITMQ_KHEPRI
-choose the broker (tests/harness/rabbit.py). With CLUSTER=1 it is a cluster (world.py). The exit status is 1 if there is a violation.
+choose the broker (tests/harness/rabbit.py). With CLUSTER=1 it is a cluster (world.py). If there is a violation, the exit
+status is 1.
 """
 
 import argparse
@@ -18,8 +19,8 @@ import traceback
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../harness"))
 
+import cluster
 from check import Check, report
-from cluster import enter_machine
 from clients import CLIENTS, Administrator, Load, fill
 from efficiency import measure
 from history import History, read
@@ -57,18 +58,28 @@ def run(path, seed, minutes=None):
             world.wrong("a fault does not end")
         for one in administrators:
             one.join(LIMIT)
-        world.heal()
-        for lock in world.semaphores:
-            world.repair(lock)
-        for load in loads:
-            load.stopping.set()
-        for load in loads:
-            load.join(LIMIT)
-        fill(world)
-        efficiency = list(measure(world))
-        world.look_for_leftovers()
-        nemesis.over.set()
+        try:
+            efficiency = finish(world, loads)
+        except Exception as error:  # pylint: disable=broad-except
+            efficiency = []
+            world.wrong("at the end:", repr(error))
+    nemesis.over.set()
     record.close()
+    return efficiency
+
+
+def finish(world, loads):
+    """After the last fault."""
+    world.heal()
+    for lock in world.semaphores:
+        world.repair(lock)
+    for load in loads:
+        load.stopping.set()
+    for load in loads:
+        load.join(LIMIT)
+    fill(world)
+    efficiency = list(measure(world))
+    world.look_for_leftovers()
     return efficiency
 
 
@@ -81,7 +92,9 @@ def prove(path):
 
 def main():
     if CLUSTER:
-        enter_machine()
+        if (reason := cluster.missing()) is not None:
+            sys.exit(f"prove.py: {reason}")
+        cluster.enter_machine()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))

@@ -253,24 +253,19 @@ class World:
     def repair(self, lock):
         """After the last fault: the semaphore has its size again."""
         self.record.note("world", "sizing", lock.name, lock.size)
-        while True:
-            try:
-                self.ask("fsck", name=lock.name, repair=True)
-                self.ask("resize", name=lock.name, slots=lock.size)
-                break
-            except WireError as error:
-                if error.reason == "no-such-lock":
-                    self.try_to_create(lock)
-                elif not error.retry:
-                    raise
+        wait_until(lambda: self.try_to_repair(lock), UP, f"{lock.name} is repaired")
         self.record.note("world", "size", lock.name, lock.size)
 
-    def try_to_create(self, lock):
+    def try_to_repair(self, lock):
         try:
-            self.ask("create", name=lock.name, kind=lock.kind, slots=lock.size, claim=lock.way)
+            self.ask("fsck", name=lock.name, repair=True)
+            return self.ask("resize", name=lock.name, slots=lock.size)
         except WireError as error:
-            if not error.retry and error.reason != "already-exists":
-                raise
+            missing = error.reason == "no-such-lock"
+        try:
+            return missing and self.ask("create", name=lock.name, kind=lock.kind, slots=lock.size, claim=lock.way)
+        except WireError:
+            return False
 
     def look_for_leftovers(self):
         """After all clients have left."""
@@ -287,7 +282,8 @@ class World:
             self.ask("destroy", name=lock.name, wait=TAKEOVER)
 
         def left():
-            return [queue for queue in self.ctl("list_queues", "--no-table-headers", "name").splitlines() if not LEFT_ALONE.match(queue)]
+            names = self.ctl("list_queues", "--no-table-headers", "name").splitlines()
+            return [name for name in names if not LEFT_ALONE.match(name)]
         try:
             wait_until(lambda: not left(), TAKEOVER)
             held = self.nodes["n1"].holders()
