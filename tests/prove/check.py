@@ -80,7 +80,8 @@ class Check:
     def __init__(self, events):
         self.violations = []
         self.counts = collections.Counter()  # (word, reason): events of clients
-        self.excused = {}  # older belief: (its cause, its overlap)
+        self.excused = {}  # wrong belief: (its cause, its overlap)
+        self.unexcused = {}  # wrong belief: a violation, with the last rival
         self.exceptions = {}  # (case, kind of fault): (overlaps, the longest, ns, its line)
         self.worst = {}  # what: (ns, line)
         self.requests = {}  # actor: {ID: Request}
@@ -288,6 +289,7 @@ class Check:
             for belief in beliefs:
                 self.end_with_the_lease(belief)
             self.find_overlaps(name, slot, sorted(beliefs, key=lambda belief: belief.start))
+        self.violations += self.unexcused.values()
         for cause, longest in self.excused.values():
             count, *longest_yet = self.exceptions.get(cause, (0, 0, 0))
             self.exceptions[cause] = count + 1, *max(tuple(longest_yet), longest)
@@ -335,11 +337,11 @@ class Check:
                 belief.wrong_since = start
                 self.excused[belief] = (cause.case, cause.kind), (end - start, newer.lines[0])
                 return
-        start = older.wrong_since or newer.start
+        start = older.wrong_since = older.wrong_since or newer.start
         names = [belief.actor or "an administrator that waited for holders" for belief in (older, newer)]
-        self.violations.append(Violation(
+        self.unexcused[older] = Violation(
             "overlap", f"slot {slot} of {name}: {names[0]} and {names[1]} for {seconds(end - start)}",
-            older.lines + newer.lines))
+            older.lines + newer.lines)
 
     def find_expected(self, event, key, until):
         """Takeover: after event, a client believes in time that the slot is its own."""

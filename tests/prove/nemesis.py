@@ -14,7 +14,7 @@ import threading
 from world import CLUSTER, DAEMONS, FAKETIME, HEARTBEAT, KEEPALIVE, LATE, LEASE, NET_TICKTIME, WAYS
 
 DELAYED = LEASE + LATE
-NODE_PAUSES = 7  # a pause after a fault of the node is so much longer: nothing happens without it
+NODE_PAUSES = 2 if CLUSTER else 7  # a pause after a fault of the node is so much longer: nothing happens without it
 NOISE = 64  # bytes
 DAY = 86400
 
@@ -94,7 +94,7 @@ class Nemesis:
         if self.world.nodes[name].pid is None:
             self.world.nodes[name].start()
         if CLUSTER:
-            self.world.make_whole(name)
+            self.world.make_whole(name, lambda: self.fault("operator-restarts-node", "d", LATE, *self.everybody()))
         self.world.wait_brokers()
 
     def kill_node(self, dice, kind="kill-node", most=2 * HEARTBEAT):

@@ -55,7 +55,7 @@ class Checks(unittest.TestCase):
 
     def test_a_short_belief_inside_a_long_one(self):
         self.clean(hold("c1", 1, 10, 90) + hold("c2", 1, 90, 92) + hold("c3", 1, 92, 94))
-        self.found(hold("c1", 1, 10, 90) + hold("c2", 1, 20, 22) + hold("c3", 1, 80, 82), "overlap", "overlap")
+        self.found(hold("c1", 1, 10, 90) + hold("c2", 1, 20, 22) + hold("c3", 1, 80, 82), "overlap")
 
     def test_the_order_of_lines_is_no_matter(self):
         lines = (START + hold("c1", 1, 10, 20) + hold("c2", 1, 19, 30)).strip().split("\n")
