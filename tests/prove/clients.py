@@ -187,7 +187,7 @@ class Administrator(threading.Thread):
             self.ask("grant", waiter=self.dice.choice(shown["waiters"])["waiter"])
 
     def destroy(self, lock):
-        self.change(lock, 0, "destroy", **self.wait())
+        self.change(lock, "missing", "destroy", **self.wait())
         self.stopping.wait(self.dice.uniform(0, 0.3))
         self.create(lock)
 
@@ -199,7 +199,9 @@ class Administrator(threading.Thread):
 
     def delete_slot_queue(self, lock):
         """By hand. The slots above it do not count then."""
-        self.world.delete_queue(f"{lock.name}-{self.dice.choice(lock.slots)}-A")
+        slot = self.dice.choice(lock.slots)
+        self.world.record.note(self.name, "sizing", lock.name, slot - 1 or "missing")
+        self.world.delete_queue(f"{lock.name}-{slot}-A")
         self.stopping.wait(self.dice.uniform(0, 0.5))
         self.fsck(lock)
         self.restore(lock)

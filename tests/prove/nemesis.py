@@ -140,8 +140,11 @@ class Nemesis:
     def lose_disk(self, dice):
         name, _ = self.node(dice, "n1")
         with self.world.whole, self.fault("lose-disk", "d", LATE, *self.everybody()):
-            self.world.lose_disk(name)
-            self.come_back(name)
+            for act in lambda: self.world.lose_disk(name), lambda: self.come_back(name), lambda: None:
+                # An administrator's success can be older than the loss.
+                for lock in self.world.semaphores:
+                    self.record.note("nemesis", "sizing", lock.name, "missing")
+                act()
 
     def between_nodes(self, dice, kind, longest, harm):
         """longest: of an overlap by consumer. By queue it has no limit."""
@@ -287,5 +290,8 @@ class Nemesis:
         """By hand. B can be made durable before the daemon asks for it. Then the hold goes on until a rival has B."""
         lock = dice.choice(self.world.locks)
         slot = dice.choice(lock.slots)
-        with self.fault("delete-holder-queue", "c", KEEPALIVE + LATE, f"slot={lock.name}/{slot}", after="-"):
+        # Otherwise administrators can have changed the way.
+        by_consumer = lock.way == "consumer" and (CLUSTER or len(WAYS) == 1)
+        longest = LATE if by_consumer else KEEPALIVE + LATE
+        with self.fault("delete-holder-queue", "c", longest, f"slot={lock.name}/{slot}", after="-"):
             self.world.delete_queue(lock.holder_queue(slot))

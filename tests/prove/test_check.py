@@ -85,7 +85,7 @@ class Checks(unittest.TestCase):
         begin, end = "50 nemesis begin 7 close d 1.5 1.5 {}\n", "60 nemesis end 7\n"
         for target in ("daemon=1", "client=c1", "name=s", "slot=s/1", "all"):
             checked = self.clean(two + begin.format(target))
-            self.assertEqual(checked.exceptions, {("d", "close"): (1, SECOND, 10)})
+            self.assertEqual(checked.exceptions, {("d", "close"): [(SECOND, 10)]})
         for why, fault in {
                 "it touched another": begin.format("daemon=3"),
                 "its overlaps are shorter": begin.replace("d 1.5", "d 0.9").format("all"),
@@ -103,7 +103,7 @@ class Checks(unittest.TestCase):
         self.found(two + closed, "overlap")
         self.found(two + frozen.format(40, 3, "daemon=1", 70), "overlap")
         self.assertEqual(self.clean(two + closed + frozen.format(40, 3, "daemon=1", 70)).exceptions,
-                         {("d", "close"): (1, 2 * SECOND, 10)})
+                         {("d", "close"): [(2 * SECOND, 10)]})
         self.clean(two + closed + frozen.format(2 * SECOND, 3, "daemon=1", 3 * SECOND))
         for longest, target, end in (1.9, "daemon=1", 70), (3, "daemon=2", 70), (3, "daemon=1", 49):
             self.found(two + closed + frozen.format(40, longest, target, end), "overlap")
@@ -111,7 +111,7 @@ class Checks(unittest.TestCase):
     def test_a_daemon_hands_off_a_slot_that_it_has_lost(self):
         two = hold("c2", 1, SECOND, 4 * SECOND) + hold("c1", 1, 2 * SECOND, 3 * SECOND)
         closed = f"{SECOND // 2} nemesis begin 1 close d 3 3 daemon=1\n{SECOND // 2 + 1} nemesis end 1\n"
-        self.assertEqual(self.clean(two + closed).exceptions, {("d", "close"): (1, SECOND, 10)})
+        self.assertEqual(self.clean(two + closed).exceptions, {("d", "close"): [(SECOND, 10)]})
         self.found(two + closed.replace("d 3 3", "d 1 1"), "overlap")
         self.found(two + closed.replace("d 3 3", "g - -"), "overlap")
         self.found(two + closed.replace("daemon=1", "daemon=3"), "overlap")
@@ -119,19 +119,19 @@ class Checks(unittest.TestCase):
     def test_a_belief_that_several_others_overlap_is_wrong_from_the_first_one_on(self):
         three = hold("c1", 1, 10, 3 * SECOND) + hold("c2", 1, SECOND, SECOND + 9) + hold("c3", 1, 2 * SECOND, 3 * SECOND)
         fault = "50 nemesis begin 7 close d {} - all\n60 nemesis end 7\n"
-        self.assertEqual(self.clean(three + fault.format(2)).exceptions, {("d", "close"): (1, 2 * SECOND, 14)})
+        self.assertEqual(self.clean(three + fault.format(2)).exceptions, {("d", "close"): [(2 * SECOND, 14)]})
         self.found(three + fault.format(1.9), "overlap")
 
     def test_a_client_that_is_paused_believes_until_it_runs_again(self):
         two = hold("c1", 1, 10, 80, lease=30) + hold("c2", 1, 40, 90)
         self.assertEqual(self.clean(two).exceptions, {})
         pause = "20 nemesis begin 1 stop-client a - 0.000000003 client=c1\n{} nemesis end 1\n"
-        self.assertEqual(self.clean(two + pause.format(55)).exceptions, {("a", "stop-client"): (1, 15, 10)})
+        self.assertEqual(self.clean(two + pause.format(55)).exceptions, {("a", "stop-client"): [(15, 10)]})
         self.assertEqual(self.clean(two + pause.format(29)).exceptions, {})
         self.assertEqual(self.clean(two + pause.format(39)).exceptions, {})
         self.assertEqual(self.clean(two + pause.replace("a -", "d -").format(55)).exceptions, {})
         other = hold("c2", 1, 40, 90) + pause.format(55)
-        self.assertEqual(self.clean(hold("c1", 1, 10, 58) + other).exceptions, {("a", "stop-client"): (1, 18, 10)})
+        self.assertEqual(self.clean(hold("c1", 1, 10, 58) + other).exceptions, {("a", "stop-client"): [(18, 10)]})
         self.found(hold("c1", 1, 10, 59) + other, "overlap")  # it ran again, and did not stop
 
     # ---- sizes ----
@@ -143,6 +143,22 @@ class Checks(unittest.TestCase):
         self.clean("5 world sizing s 1\n" + hold("c1", 1, 10, 20, slot=2))  # not known to be removed
         self.found("5 world size s 0\n" + hold("c1", 1, 10, 20, slot="-"), "removed-slot")
         self.clean("5 world size s unlimited\n" + hold("c1", 1, 10, 20, slot=0))
+
+    def test_a_hold_is_revoked_though_its_slot_exists(self):
+        revoked = hold("c1", 1, 10, 20) + "15 c1 revoked 1\n"
+        self.found(revoked, "revoked")
+        for size in 0, "unlimited", "missing":
+            self.clean(revoked + f"12 world sizing s {size}\n")
+            self.clean(revoked + f"5 world sizing s {size}\n6 world size s {size}\n9 world size s 2\n")
+            self.found(revoked + f"5 world sizing s {size}\n6 world size s 2\n", "revoked")
+        self.found(revoked + "12 world sizing s 1\n", "revoked")
+
+    def test_a_semaphore_is_missing_though_it_exists(self):
+        asked = "10 c1 acquire 1 s semaphore 0\n20 c1 refused 1 no-such-lock\n"
+        self.found(asked, "missing")
+        self.clean(asked + "15 world sizing s missing\n")
+        self.found(asked + "15 world sizing s 0\n", "missing")
+        self.found(asked + "3 world size s missing\n4 world size s 0\n", "missing")
 
     def test_an_administrator_was_told_that_no_holder_is_left(self):
         smaller = "11 world sizing s 1\n12 world size s 1\n{} world emptied s 1\n"
