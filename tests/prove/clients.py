@@ -21,6 +21,7 @@ BAD = os.environ.get("BAD", "").split()  # options of their adapters
 TIMEOUTS = (0, 50, 500, 3000)
 # Seconds for which a lock is held: (chance, at most). Some holds outlive a lease.
 HELD = ((0.95, 0.005), (0.04, 0.3), (0.01, 8))
+LONG = 2  # seconds: a hold that the nemesis can find in time
 REST = 0.01  # at most, between two rounds
 CHANCE_OF_VERIFY = 0.3
 CHANCE_OF_ANOTHER = 0.05  # of an acquire during a hold
@@ -33,7 +34,8 @@ class Over(Exception):
 
 
 class Load(threading.Thread):
-    """One client after the other of one daemon, until it is told to stop. client: the present one."""
+    """One client after the other of one daemon, until it is told to stop. client: the present one. long: (Lock, slot) that
+    it holds for long."""
 
     def __init__(self, world, number, seed):
         super().__init__(name=f"c{number}", daemon=True)
@@ -42,7 +44,7 @@ class Load(threading.Thread):
         self.dice = random.Random(f"{seed} {self.name}")
         self.stopping = threading.Event()
         self.lives, self.idents = itertools.count(1), itertools.count(1)
-        self.client, self.lines, self.holds = None, None, set()
+        self.client, self.lines, self.holds, self.long = None, None, set(), None
 
     def run(self):
         while not self.stopping.is_set():
@@ -83,13 +85,18 @@ class Load(threading.Thread):
         """A lock, and sometimes another one meanwhile."""
         lock, ident, dice = self.dice.choice(self.world.locks), str(next(self.idents)), self.dice
         self.client.ask("acquire", ident, lock.name, lock.kind, dice.choice(TIMEOUTS))
-        if self.answer("held", "refused", ident=ident)[0] == "refused":
+        word, _, slot, *_ = self.answer("held", "refused", ident=ident)
+        if word == "refused":
             return
         self.holds.add(ident)
         self.maybe_verify(ident)
         if depth < 2 and dice.random() < CHANCE_OF_ANOTHER:
             self.round(depth + 1)
-        self.stopping.wait(dice.uniform(0, dice.choices([most for _, most in HELD], [chance for chance, _ in HELD])[0]))
+        rest = dice.uniform(0, dice.choices([most for _, most in HELD], [chance for chance, _ in HELD])[0])
+        if rest > LONG and slot != "0":
+            self.long = lock, slot
+        self.stopping.wait(rest)
+        self.long = None
         self.maybe_verify(ident)
         if ident in self.holds:
             self.holds.discard(ident)

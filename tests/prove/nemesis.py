@@ -287,9 +287,12 @@ class Nemesis:
     # ---- queues ----
 
     def delete_holder_queue(self, dice):
-        """By hand. B can be made durable before the daemon asks for it. Then the hold goes on until a rival has B."""
-        lock = dice.choice(self.world.locks)
-        slot = dice.choice(lock.slots)
+        """By hand, of a long hold. B can be made durable before the daemon asks for it. Then the hold goes on until a
+        rival has B."""
+        while not (held := [load.long for load in self.loads if load.long]):
+            if self.over.wait(0.05):
+                return
+        lock, slot = dice.choice(held)
         # Otherwise administrators can have changed the way.
         by_consumer = lock.way == "consumer" and (CLUSTER or len(WAYS) == 1)
         longest = LATE if by_consumer else KEEPALIVE + LATE
