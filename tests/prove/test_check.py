@@ -251,12 +251,12 @@ class Checks(unittest.TestCase):
             took = dice.randint(3, 900)
             text.write(hold(f"c{dice.randint(1, 3)}", ident, now, now + took))
             now += took
-        began = time.monotonic()
+        began = time.process_time()
         checked = Check(read(text.getvalue().strip().split("\n")))
-        print(f"{time.monotonic() - began:.2f} s")
+        print(f"{time.process_time() - began:.2f} s")
         self.assertEqual(checked.violations, [])
         self.assertEqual(checked.counts["held", ""], 200_000)
-        self.assertLess(time.monotonic() - began, 20)
+        self.assertLess(time.process_time() - began, 20)
 
 
 if __name__ == "__main__":
