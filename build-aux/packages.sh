@@ -1,9 +1,9 @@
-# Installs the Debian packages that the two commands need; sourced by ./quickstart and ./check.
+# Installs the Debian packages that ./quickstart and ./check need. Both source this file.
 #
 #	lb_install_packages SET...	SET is build, broker, test or compare (for make bench-table)
 #
-# Nothing is done, and no privilege asked for, when everything is there already.
-# No server is started by its installation: the commands and the benchmarks start private ones.
+# If all packages are installed, this does nothing and needs no privilege.
+# No installation starts a server: the tests and the benchmarks start private ones.
 
 lb_packages_build='build-essential autoconf automake libtool pkg-config librabbitmq-dev libevent-dev libcjson-dev
 	libinih-dev libsystemd-dev libssl-dev libncurses-dev uthash-dev python3'
@@ -28,7 +28,7 @@ lb_apt() {
 	elif command -v sudo >/dev/null 2>&1; then
 		sudo env DEBIAN_FRONTEND=noninteractive "$@"
 	else
-		echo "not root and no sudo here; as root, run: apt-get install $lb_missing" >&2
+		echo "this needs root or sudo; as root, run: apt-get install $lb_missing" >&2
 		return 1
 	fi
 }
@@ -53,7 +53,7 @@ lb_install_packages() {
 	echo "installing with apt-get: $lb_missing"
 	lb_policy=
 	if [ ! -e /usr/sbin/policy-rc.d ]; then
-		# Debian's own switch against starting services while installing (invoke-rc.d).
+		# With this file, Debian's invoke-rc.d does not start services while it installs them.
 		lb_policy=/usr/sbin/policy-rc.d
 		lb_apt sh -c 'printf "#!/bin/sh\ncase \$1 in rabbitmq-server|redis-server|etcd) exit 101 ;; esac\n" >"$1" && chmod 755 "$1"' \
 			sh "$lb_policy" || return 1

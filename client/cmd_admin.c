@@ -108,16 +108,18 @@ create_failed(const struct asking *asking, int code)
 {
 	const char *name = asking->name;
 	const char *slots = asking->operands[1] != NULL ? asking->operands[1] : "1";
+	const char *way = lb_claim_word(asking->options->claim);
 	char found[16];
 	int there, wanted;
 
 	if (code == LB_ALREADY_EXISTS) {
 		json_value(lb_error_json(asking->lb), "data.slots", found, sizeof(found));
-		if (asking->options->exist_ok && option_slots(found, &there) == NULL &&
-		    option_slots(slots, &wanted) == NULL && there == wanted)
+		if (asking->options->exist_ok && way != NULL &&
+		    option_slots(found, &there) == NULL && option_slots(slots, &wanted) == NULL &&
+		    there == wanted)
 			say("to change how its slots are held: lockbroker fsck --repair "
 			    "--convert=%s %s",
-			    option_claim_word(asking->options->claim), name);
+			    way, name);
 		else if (option_slots(found, &there) == NULL &&
 			 option_slots(slots, &wanted) == NULL && there == wanted)
 			say("use --exist-ok to accept that");

@@ -333,12 +333,13 @@ LB_PUBLIC int lb_dispatch(struct lb *lb);
  */
 LB_PUBLIC int lb_wait(struct lb *lb, int64_t timeout_ms) LB_CHECK;
 /*
- * Takes the oldest event from the queue; NULL: there is none. Does not block, and reads only as lb_lock_state()
- * does. Borrowed until the next lb_event_next() or lb_free(). NULL inside the callback.
+ * Takes the oldest event from the queue; NULL: there is none. Does not block. Like lb_lock_state(), it reads the
+ * socket only if a lease of the handle seems to be over. Borrowed until the next lb_event_next() or lb_free().
+ * NULL inside the callback.
  *
- * Of some events the queue keeps only the newest: WAITING and HOLDERS of a request, SUSPECT and RESTORED of a
- * lock, BROKER, DRAINING. The number of the others is limited by the requests and holds, except for WATCH:
- * these stay until the program takes them.
+ * The queue keeps only the newest WAITING and HOLDERS of a request, SUSPECT and RESTORED of a lock, BROKER, and
+ * DRAINING. WATCH events stay until the program takes them. The number of other events is limited by the
+ * requests and holds.
  */
 LB_PUBLIC const struct lb_event *lb_event_next(struct lb *lb);
 /*
@@ -370,6 +371,9 @@ enum lb_claim {
 	LB_CLAIM_EXCLUSIVE_QUEUE = 1,
 	LB_CLAIM_CONSUMER = 2
 };
+
+/* The word of a way, such as "consumer". NULL: there is no such way, or it is the default. Static. */
+LB_PUBLIC const char *lb_claim_word(int claim);
 
 /*
  * How to create, resize or destroy. Start from LB_CHANGE_INIT. Later versions add members at the end; `size`
@@ -426,8 +430,8 @@ enum lb_slot_state { LB_SLOT_FREE = 0, LB_SLOT_BUSY = 1 };
 LB_PUBLIC int lb_await(struct lb *lb, const char *name, int slot, enum lb_slot_state state,
     int64_t timeout_ms) LB_CHECK;
 /*
- * Checks that the daemon answers. broker not 0: lb_result_json() has the state of its lock connection, as the
- * daemon knows it; LB_OK says nothing about the broker. LB_DEADLINE.
+ * Checks that the daemon answers: LB_OK even if the broker is down. If broker is not 0, lb_result_json() has the
+ * state of the daemon's lock connection. LB_DEADLINE.
  */
 LB_PUBLIC int lb_ping(struct lb *lb, int broker, int64_t timeout_ms) LB_CHECK;
 /*

@@ -15,8 +15,8 @@ static const struct command commands[] = {
 	-1, NULL, cmd_run,
 	"The lock is released when COMMAND and all processes that it started have ended.\n"
 	"Processes in the background, or with their own session (setsid(1)), count too.\n"
-	"If `run` itself gets KILL, COMMAND dies with it, but the descendants of COMMAND\n"
-	"continue without the lock."},
+	"If SIGKILL ends `run`, COMMAND ends with it. The descendants of COMMAND continue\n"
+	"without the lock."},
     {"acquire", "NAME", "Prints the grant, and holds the lock until stdin or a signal ends it",
 	FOR_ACQUIRE, 1, 1, NULL, cmd_acquire,
 	"Stdin must be a pipe, a socket or a terminal that has not ended,\n"
@@ -26,7 +26,7 @@ static const struct command commands[] = {
     {"create", "NAME [SLOTS]", "Creates a semaphore (default: 1 slot)", FOR_ASKING | FOR_CREATE, 1,
 	2, &question_create, NULL,
 	"SLOTS: 0 to 10000, or `unlimited`. 0 makes a gate: every client waits.\n"
-	"`unlimited`: every client is granted at once."},
+	"`unlimited`: every client is granted the lock at once."},
     {"resize", "NAME SLOTS", "Changes the number of slots (SLOTS: N, +N, -N or unlimited)",
 	FOR_ASKING | FOR_RESIZE, 2, 2, &question_resize, NULL,
 	"+N and -N print the new number of slots. 0 makes a gate: every client waits.\n"
@@ -61,15 +61,15 @@ static const struct command commands[] = {
 	"The waiter becomes a holder, and releases the lock like any other."},
     {"deny", "WAITER|NAME", "Denies the lock to a waiter, or to all waiters (--all)",
 	FOR_ASKING | FOR_DENY, 1, 1, &question_deny, NULL,
-	"WAITER: the last column of `lockbroker show`. It fails with status 80.\n"
+	"WAITER: the last column of `lockbroker show`. Its `run` or `acquire` exits with 80.\n"
 	"With --all, NAME is the name of a lock."},
     {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)", FOR_ASKING | FOR_FSCK,
 	1, 1, &question_fsck, NULL,
 	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
 	"problem, slot, repaired, text. Exits with 1 if a problem is left.\n"
-	"Exits with 4 if --repair cannot repair what is left. It does not repair orphans, which\n"
-	"end with their holders, other arguments of slot queues, or a node that cannot be "
-	"reached."},
+	"Exits with 4 if --repair can repair none of the problems that are left. These are\n"
+	"orphans, slots that are held in another way (see --convert), slot queues with\n"
+	"other arguments, and nodes that cannot be reached."},
     {"explain", "NAME", "Explains whether an acquire would succeed now, and why not",
 	FOR_ASKING | FOR_EXPLAIN, 1, 1, &question_explain, NULL, NULL},
     {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,

@@ -670,7 +670,7 @@ server_pass(struct server *server, bool peers_due)
 		event_base_loop(server->base, EVLOOP_ONCE);
 	}
 	timers_run(server->timers);
-	(void)peers_visit(server->peers);
+	peers_visit(server->peers);
 	/* The waiters that came are served at once, and peers get their answers before the broker. */
 	timers_run(server->timers);
 	broker_flush(server->broker);

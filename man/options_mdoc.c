@@ -63,8 +63,7 @@ put_users(const struct option_row *row)
 static void
 put_help(const struct option_row *row)
 {
-	bool values = row->argument != NULL &&
-		      (strcmp(row->argument, "WHAT") == 0 || strcmp(row->argument, "KIND") == 0);
+	bool values = row->argument != NULL && strcmp(row->argument, "KIND") == 0;
 
 	fputs(values ? ": one of " : ": ", stdout);
 	for (const char *help = row->help; *help != '\0'; help++) {

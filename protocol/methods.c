@@ -27,10 +27,10 @@
 #define PARAM_PROGRESS PARAM(progress, .type = PARAM_BOOL)
 #define PARAM_TIMEOUT PARAM(timeout, .type = PARAM_DURATION)
 
-/* In the order of enum method_order, enum method_slot_state and enum method_claim. */
+/* In the order of enum method_order and enum method_slot_state. */
 static const char *const orders[] = {"descending", "ascending", NULL};
 static const char *const slot_states[] = {"free", "busy", NULL};
-static const char *const claims[] = {"exclusive-queue", "consumer", NULL};
+const char *const method_claim_words[] = {"exclusive-queue", "consumer", NULL};
 
 static const struct param_spec acquire_params[] = {
     PARAM_LOCK_NAME,
@@ -60,7 +60,7 @@ static const struct param_spec create_params[] = {
     PARAM_LOCK_NAME,
     PARAM(kind, KIND(KINDS_STORED)),
     PARAM(slots, SLOTS),
-    PARAM(claim, WORD(claims)),
+    PARAM(claim, WORD(method_claim_words)),
     PARAM_OVERSHOOT,
     PARAM(exist_ok, .type = PARAM_BOOL),
     {.name = NULL},
@@ -80,7 +80,7 @@ static const struct param_spec resize_params[] = {
     PARAM(slots, SLOTS, CHOICE),
     PARAM(add, INTEGER(1, METHODS_SLOTS_MAX), CHOICE),
     PARAM(remove, INTEGER(1, METHODS_SLOTS_MAX), CHOICE),
-    PARAM(claim, WORD(claims)),
+    PARAM(claim, WORD(method_claim_words)),
     PARAM(order, WORD(orders)),
     PARAM_OVERSHOOT,
     PARAM(wait, .type = PARAM_DURATION),
@@ -101,7 +101,7 @@ static const struct param_spec await_params[] = {
 static const struct param_spec fsck_params[] = {
     PARAM_LOCK_NAME,
     PARAM(repair, .type = PARAM_BOOL),
-    PARAM(convert, WORD(claims)),
+    PARAM(convert, WORD(method_claim_words)),
     PARAM(wait, .type = PARAM_DURATION),
     PARAM_PROGRESS,
     {.name = NULL},

@@ -30,6 +30,8 @@ enum method_slot_state { METHOD_SLOT_FREE, METHOD_SLOT_BUSY };
 enum method_claim { METHOD_CLAIM_BY_QUEUE, METHOD_CLAIM_BY_CONSUMER };
 /* No word. */
 #define METHOD_CLAIM_ABSENT (-1)
+/* In the order of enum method_claim; ends with NULL. */
+extern const char *const method_claim_words[];
 
 /*
  * Decoded parameters. A method uses the members that its row names; the others have the default that the

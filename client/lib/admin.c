@@ -42,7 +42,7 @@ change_enter(struct lb *lb, const char *name, const struct lb_change *how, struc
 	if (ret->overshoot < 0 || ret->overshoot > METHODS_SLOTS_MAX)
 		return handle_fail(
 		    lb, LB_BAD_ARGUMENT, "overshoot: 0 to %d slots", METHODS_SLOTS_MAX);
-	if (ret->claim < LB_CLAIM_DEFAULT || ret->claim > LB_CLAIM_CONSUMER)
+	if (ret->claim != LB_CLAIM_DEFAULT && lb_claim_word(ret->claim) == NULL)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "claim: there is no such way");
 	if (ret->wait_ms > INT64_C(1000) * DURATION_MAX_SECONDS)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "the wait is too long");
@@ -84,8 +84,7 @@ static void
 add_claim(struct cJSON *params, int claim)
 {
 	if (claim != LB_CLAIM_DEFAULT)
-		json_add_string(
-		    params, "claim", claim == LB_CLAIM_CONSUMER ? "consumer" : "exclusive-queue");
+		json_add_string(params, "claim", lb_claim_word(claim));
 }
 
 static bool

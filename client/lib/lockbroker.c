@@ -132,6 +132,19 @@ lb_kind_word(int kind)
 }
 
 const char *
+lb_claim_word(int claim)
+{
+	switch (claim) {
+	case LB_CLAIM_EXCLUSIVE_QUEUE:
+		return method_claim_words[METHOD_CLAIM_BY_QUEUE];
+	case LB_CLAIM_CONSUMER:
+		return method_claim_words[METHOD_CLAIM_BY_CONSUMER];
+	default:
+		return NULL;
+	}
+}
+
+const char *
 lb_name_error(const char *name)
 {
 	return name != NULL ? lockname_error(name, strlen(name)) : "no name";

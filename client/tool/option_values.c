@@ -100,18 +100,12 @@ option_kind(const char *text, int *ret)
 }
 
 const char *
-option_claim_word(int claim)
-{
-	static const char *const words[] = {"", "exclusive-queue", "consumer"};
-
-	return words[claim];
-}
-
-const char *
 option_claim(const char *text, int *ret)
 {
-	for (int claim = LB_CLAIM_EXCLUSIVE_QUEUE; claim <= LB_CLAIM_CONSUMER; claim++) {
-		if (strcmp(option_claim_word(claim), text) == 0) {
+	const char *word;
+
+	for (int claim = LB_CLAIM_EXCLUSIVE_QUEUE; (word = lb_claim_word(claim)) != NULL; claim++) {
+		if (strcmp(word, text) == 0) {
 			*ret = claim;
 			return NULL;
 		}

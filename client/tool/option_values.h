@@ -22,8 +22,6 @@ const char *option_signal(const char *text, int *ret);
 const char *option_reaction(const char *text, bool may_run, struct reaction *ret);
 /* The word of a way to hold slots. Sets *ret to an enum lb_claim. */
 const char *option_claim(const char *text, int *ret);
-/* The word of an enum lb_claim; "" for LB_CLAIM_DEFAULT. Static. */
-const char *option_claim_word(int claim);
 /* The word of a kind of lock. Sets *ret to an enum lb_kind. */
 const char *option_kind(const char *text, int *ret);
 /*

@@ -62,7 +62,7 @@ static const struct {
 	const char *line;
 } help[] = {
     {-1, "STATES"},
-    {ROW_WAITING, "waiting    waits for a slot; the number is its local position"},
+    {ROW_WAITING, "waiting    waits for a slot; the number is its place in the local queue"},
     {ROW_BUSY, "busy       holds the slot; no number: the semaphore is unlimited"},
     {ROW_GRANTED, "granted    holds without a slot, granted by an administrator"},
     {ROW_CANCELLED, "cancelled  was denied by an administrator, and fails"},

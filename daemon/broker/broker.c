@@ -28,9 +28,10 @@ struct broker {
 	struct amqp_reconnector *locks, *auxiliary; /* owned */
 	/* the modules that use the auxiliary connection */
 	struct amqp_auxiliary over;
-	char *cluster;                    /* owned; of the first server; NULL before */
-	char *product, *version;          /* owned; of the lock connection's server */
-	bool persistent, deletes_by_name; /* of that server; assumed while there was none */
+	char *cluster;           /* owned; of the first server; NULL before */
+	char *product, *version; /* owned; of the lock connection's server */
+	/* of that server; assumed while there was none */
+	bool persistent, deletes_by_name, hides_queues;
 	bool blocked;
 	bool stopped;
 	int64_t auxiliary_used;      /* clock time of the last use of the auxiliary connection */
@@ -143,6 +144,7 @@ locks_up(struct broker *broker)
 	broker->version = mem_strdup(server->version);
 	broker->persistent = server->persistent;
 	broker->deletes_by_name = server->deletes_by_name;
+	broker->hides_queues = server->hides_queues;
 	if (amqp_reconnector_host(broker->auxiliary) != amqp_reconnector_host(broker->locks))
 		amqp_reconnector_drop(
 		    broker->auxiliary, "the lock connection goes to another host now");
@@ -356,7 +358,7 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .persistent = broker->persistent,
 	    .deletes_by_name =
 		link != NULL ? link->server.deletes_by_name : broker->deletes_by_name,
-	    .hides_queues = link != NULL && link->server.hides_queues,
+	    .hides_queues = link != NULL ? link->server.hides_queues : broker->hides_queues,
 	};
 }
 
@@ -644,7 +646,7 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	broker->dialer = *dialer;
 	amqp_settings_copy(&broker->settings, settings);
 	broker->persistent = !settings->in_process;
-	broker->deletes_by_name = true;
+	broker->deletes_by_name = broker->hides_queues = true;
 	jitter_init(&broker->jitter, seed);
 	timer_init(&broker->auxiliary_idle, on_auxiliary_idle, broker, 0);
 	timer_init(&broker->auxiliary_wait, on_auxiliary_wait, broker, 0);

@@ -96,6 +96,11 @@ enum broker_question_kind {
 	 * slots end. That one is asked for again, by a passive declare.
 	 */
 	BROKER_ASK_SLOT,
+	/*
+	 * The same of a marker: it is asked for again with that A. If a marker of the probe exists,
+	 * nothing is asked for again.
+	 */
+	BROKER_ASK_MARKER,
 	/* Of a B: OK (it is held), ABSENT (it is not, whether it exists or not), UNREACHABLE, UNKNOWN */
 	BROKER_ASK_HOLDER,
 	/* the same of a B that is probably durable: one round trip instead of two */
@@ -269,7 +274,7 @@ void broker_check(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
  * Whether a claimed B is still held, by queue.declare, passive. The answer comes from B's own node.
- * - By queue: LOCKED also if B is durable, and has a consumer or cannot be reached. The channel is
+ * - By queue: LOCKED also if B cannot be reached, or is durable and has a consumer. The channel is
  *   closed then. A durable B without a consumer cannot be told from an exclusive one: OK.
  * - By consumer: ABSENT with channel_open if B exists and nobody consumes from it.
  */
@@ -277,9 +282,9 @@ void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_wa
     const char *queue, struct broker_done done);
 /*
  * Frees a claimed B. By queue: queue.delete, answered after delete-ok; also OK if the queue does
- * not exist. LOCKED as for broker_check_holder(). By consumer: basic.cancel, answered after
- * cancel-ok, also OK if the consumer ended before. Not while the claim is unanswered: RabbitMQ 3.10
- * would end the link.
+ * not exist. LOCKED: B is another's, or durable and in use or at a node that is down. UNREACHABLE:
+ * B exists, and may be ours. By consumer: basic.cancel, answered after cancel-ok, also OK if the
+ * consumer ended before. Not while the claim is unanswered: RabbitMQ 3.10 would end the link.
  */
 void broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done);
@@ -313,7 +318,9 @@ void broker_delete_slot(
  * cannot be reached, the declare is refused and closes the channel, so that the delete is not
  * performed. If the node is lost between the two, if-empty makes RabbitMQ refuse.
  * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE (also if B has
- * messages, which RabbitMQ says in the same words).
+ * messages, which RabbitMQ says in the same words). If the name is so long that RabbitMQ cuts its
+ * words, LOCKED stands for both. REFUSED: the permission is missing. SKIPPED and UNKNOWN as of every
+ * request: it is not performed, or perhaps.
  */
 void broker_delete_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
@@ -409,7 +416,10 @@ char *broker_number_text(char room[BROKER_NUMBER_TEXT], uint64_t number);
 uint64_t broker_number(const char *text);
 /* The slot of a hint. A foreign text is 0: no particular slot. */
 int broker_hint_slot(const char *text);
-/* Counts the consumers of a wait queue, of all daemons and priorities. No queue: 0. */
+/*
+ * Counts the consumers of a wait queue, of all daemons and priorities. No queue: 0. The broker did
+ * not answer within a second: -1.
+ */
 void broker_wait_queue_count(
     struct broker *broker, const char *queue, struct broker_count_done done);
 

@@ -344,18 +344,48 @@ waiting_go(struct amqp_channels *channels)
 
 /* ---- taking and putting back ---- */
 
-uint64_t
-amqp_channels_take(struct amqp_channels *channels)
+static void
+idle_remove(struct amqp_channels *channels, struct channel *channel)
+{
+	TAILQ_REMOVE(&channels->idle, channel, in_idle);
+	channels->idle_count--;
+}
+
+/* NULL: none is idle. */
+static struct channel *
+idle_take(struct amqp_channels *channels)
 {
 	struct channel *channel = TAILQ_FIRST(&channels->idle);
 
-	if (channel != NULL) {
-		TAILQ_REMOVE(&channels->idle, channel, in_idle);
-		channels->idle_count--;
-	} else if (channels->config.which == BROKER_AUXILIARY || number_left(channels)) {
+	if (channel != NULL)
+		idle_remove(channels, channel);
+	return channel;
+}
+
+/* Whether another channel waits for the number of one that is not needed any more. */
+static bool
+number_is_awaited(const struct amqp_channels *channels)
+{
+	const struct channel *channel;
+
+	if (number_left(channels))
+		return false;
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		if (channel->state == CHANNEL_WAITING)
+			return true;
+	}
+	return false;
+}
+
+uint64_t
+amqp_channels_take(struct amqp_channels *channels)
+{
+	struct channel *channel = idle_take(channels);
+
+	if (channel == NULL) {
+		if (channels->config.which == BROKER_LOCKS && !number_left(channels))
+			return 0;
 		channel = channel_new(channels);
-	} else {
-		return 0;
 	}
 	/* The lowest bit is the connection, so that ids of the two differ. */
 	channel->id = ++channels->serial << 1 | (channels->config.which == BROKER_AUXILIARY);
@@ -387,7 +417,7 @@ amqp_channels_put(struct amqp_channels *channels, uint64_t id)
 		break;
 	case CHANNEL_OPENING:
 	case CHANNEL_OPEN:
-		if (channels->idle_count == AMQP_CHANNELS_IDLE) {
+		if (channels->idle_count == AMQP_CHANNELS_IDLE || number_is_awaited(channels)) {
 			channel_close(channels, channel);
 			break;
 		}
@@ -403,13 +433,15 @@ amqp_channels_put(struct amqp_channels *channels, uint64_t id)
 uint16_t
 amqp_channels_open_raw(struct amqp_channels *channels, const struct amqp_raw_handler *handler)
 {
-	struct channel *channel;
+	bool opens = number_left(channels);
+	struct channel *channel = opens ? channel_new(channels) : idle_take(channels);
 
-	if (!number_left(channels))
+	if (channel == NULL)
 		return 0;
-	channel = channel_new(channels);
+	assert(channel->consumer == CONSUMER_NEVER);
 	channel->handler = handler;
-	channel_open(channels, channel);
+	if (opens)
+		channel_open(channels, channel);
 	return channel->number;
 }
 
@@ -514,8 +546,7 @@ take_close(
 		channel_free(channels, channel);
 		handler_closed(handler, close);
 	} else {
-		TAILQ_REMOVE(&channels->idle, channel, in_idle);
-		channels->idle_count--;
+		idle_remove(channels, channel);
 		channel_free(channels, channel);
 	}
 	waiting_go(channels);
@@ -761,7 +792,8 @@ amqp_channels_learn_limit(struct amqp_channels *channels)
 	if (opening == 0)
 		return;
 	channels->limit = open > least ? open : least;
-	log_warning("the broker allows no more channels: this link uses at most %u from now on",
+	log_warning(
+	    "the broker allows no more channels: this connection uses at most %u from now on",
 	    channels->limit);
 }
 
@@ -809,6 +841,12 @@ unsigned
 amqp_channels_open(const struct amqp_channels *channels)
 {
 	return channels->numbers.used;
+}
+
+unsigned
+amqp_channels_busy(const struct amqp_channels *channels)
+{
+	return channels->numbers.used - channels->idle_count;
 }
 
 unsigned

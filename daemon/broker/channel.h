@@ -68,6 +68,8 @@ void amqp_channels_request(struct amqp_channels *channels, uint64_t id, enum amq
 
 bool amqp_channels_in_use(const struct amqp_channels *channels); /* a channel is taken */
 unsigned amqp_channels_open(const struct amqp_channels *channels);
+/* The same without the idle ones. */
+unsigned amqp_channels_busy(const struct amqp_channels *channels);
 unsigned amqp_channels_max(const struct amqp_channels *channels); /* 0 while there is no link */
 
 /* The number of a channel, 0 = it has none. The channel with a number, 0 = none, idle or raw. */
@@ -86,7 +88,10 @@ struct amqp_raw_handler {
 	void *ctx; /* borrowed */
 };
 
-/* Opens a channel. Returns its number; 0: no number is left, or there is no link. */
+/*
+ * Opens a channel, or uses an idle one if no number is left. Returns its number; 0: there is none,
+ * or no link. Of the auxiliary connection only, as no channel there had the consumer of a claim.
+ */
 uint16_t amqp_channels_open_raw(
     struct amqp_channels *channels, const struct amqp_raw_handler *handler);
 /* Closes the channel. The handler is not called again. */

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <uthash.h>
+
 #include "daemon/base/queue.h"
 #include "daemon/broker/raw_channel.h"
 
@@ -63,6 +65,14 @@ struct amqp_consumers_set {
 	uint64_t consumer;                /* number of the newest one */
 };
 
+/* An auto-delete queue that perhaps ended with a consumer of the channel. */
+struct amqp_consumers_end {
+	char *queue; /* owned; the key */
+	int64_t at;  /* clock time */
+	TAILQ_ENTRY(amqp_consumers_end) entry;
+	UT_hash_handle by_queue;
+};
+
 struct amqp_consumers {
 	TAILQ_ENTRY(amqp_consumers) entry;
 	struct amqp_consumers_set *set; /* borrowed */
@@ -72,19 +82,23 @@ struct amqp_consumers {
 	unsigned consumers;     /* placed, or being placed */
 	uint64_t unanswered;    /* the consumer without consume-ok yet; 0 = none */
 	bool unwanted;          /* cancel it after its consume-ok */
+	char *unwanted_queue;   /* owned; its queue, if that is an auto-delete queue; else NULL */
 	uint64_t addressee;     /* the consumer of the message that is arriving */
 	TAILQ_HEAD(, ack) acks; /* owned; ignored deliveries, oldest first */
 	unsigned ack_count;
-	struct timer ack; /* the oldest is due */
+	struct timer ack;                /* the oldest is due */
+	struct amqp_consumers_end *ends; /* owned; of the last moments, also in a list: */
+	TAILQ_HEAD(, amqp_consumers_end) newest_last;
 };
 
 /*
  * While there is a link. Returns a channel with room and without an unanswered consume. alone: a
- * channel without consumers. If there is none and may_open is set, a channel is opened. NULL: no
+ * channel without consumers. queue: an auto-delete queue, which must not have ended on that channel
+ * a moment ago; NULL: another queue. If there is none and may_open is set, a channel is opened. NULL: no
  * such channel now. ret_placing: the number of channels with an unanswered consume.
  */
-struct amqp_consumers *amqp_consumers_find(
-    struct amqp_consumers_set *set, bool alone, bool may_open, unsigned *ret_placing);
+struct amqp_consumers *amqp_consumers_find(struct amqp_consumers_set *set, const char *queue,
+    bool alone, bool may_open, unsigned *ret_placing);
 /* For a channel that is closed, or whose link ended. */
 void amqp_consumers_free(struct amqp_consumers *channel);
 /* Closes the idle channels, except one, which stays for the next consumer. */
@@ -97,8 +111,8 @@ uint64_t amqp_consumers_consume(
     struct amqp_consumers *channel, const char *queue, unsigned prefetch, int priority);
 /*
  * Ends a consumer that is placed or being placed. Events may still come for it: `placed`,
- * `cancelled` and `message`.
+ * `cancelled` and `message`. queue: its queue, if that is an auto-delete queue; else NULL.
  */
-void amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer);
+void amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer, const char *queue);
 
 #endif

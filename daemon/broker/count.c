@@ -13,7 +13,7 @@
 #define NO_CHANNEL (1 * NSEC_PER_SEC)
 /* An answer that takes longer is overdue, and does not hold up others any more. */
 #define OVERDUE (1 * NSEC_PER_SEC)
-/* The maximum of overdue requests with a channel of their own. */
+/* The maximum of overdue checks with a channel of their own. */
 #define OVERDUE_MOST 3
 /*
  * The maximum of unanswered requests on the shared channel. The limit is one after a refusal, and
@@ -42,7 +42,7 @@ struct amqp_counters {
 	struct timers *timers;          /* borrowed */
 	struct amqp_channels *channels; /* borrowed */
 	struct count_list waiting;      /* owned; in order of the calls */
-	/* The first one is shared. Each other one has one request, which was overdue. */
+	/* The first one is shared. Each other one has one check, which was overdue. */
 	struct batch batches[1 + OVERDUE_MOST];
 	unsigned window;
 	struct timer retry;   /* set: no channel number was left */
@@ -148,7 +148,38 @@ find_free(struct amqp_counters *counters)
 	return NULL;
 }
 
-/* The node of a queue may be silent. Its request goes on alone, and the others without it. */
+static void
+answer_unknown(struct amqp_counters *counters, struct count_list *list)
+{
+	struct count *count;
+
+	while ((count = TAILQ_FIRST(list)) != NULL) {
+		TAILQ_REMOVE(list, count, entry);
+		answer(counters, count, BROKER_UNKNOWN, 0);
+	}
+}
+
+/* Also the counts of the same queue that wait: each would hold up the others for as long. */
+static void
+give_up(struct amqp_counters *counters, const struct count *overdue)
+{
+	struct count_list lost = TAILQ_HEAD_INITIALIZER(lost);
+	struct count *count, *next;
+
+	TAILQ_FOREACH_SAFE (count, &counters->waiting, entry, next) {
+		if (count->counted.fn == NULL || strcmp(count->queue, overdue->queue) != 0)
+			continue;
+		TAILQ_REMOVE(&counters->waiting, count, entry);
+		TAILQ_INSERT_TAIL(&lost, count, entry);
+	}
+	send_waiting(counters);
+	answer_unknown(counters, &lost);
+}
+
+/*
+ * The node of a queue may be silent. A count is given up. A check has a deadline of its caller, and
+ * goes on alone until then.
+ */
 static void
 on_overdue(void *ctx, uint64_t id)
 {
@@ -157,14 +188,20 @@ on_overdue(void *ctx, uint64_t id)
 	struct count *first = TAILQ_FIRST(&shared->sent);
 
 	(void)id;
-	if (alone == NULL) {
+	if (first == NULL || now(counters) - first->sent_at < OVERDUE) {
+		send_waiting(counters);
+	} else if (first->counted.fn != NULL) {
+		amqp_raw_channel_close(&shared->channel);
+		take_back(shared);
+		give_up(counters, first);
+	} else if (alone == NULL) {
 		timers_set(counters->timers, &counters->overdue, now(counters) + OVERDUE);
-	} else if (first != NULL && now(counters) - first->sent_at >= OVERDUE) {
+	} else {
 		amqp_raw_channel_close(&shared->channel);
 		take_back(shared);
 		(void)send(alone, first); /* else it waits on */
+		send_waiting(counters);
 	}
-	send_waiting(counters);
 }
 
 /* ---- frames ---- */
@@ -300,7 +337,6 @@ void
 amqp_counters_fail(struct amqp_counters *counters)
 {
 	struct count_list lost = TAILQ_HEAD_INITIALIZER(lost);
-	struct count *count;
 
 	for (int i = OVERDUE_MOST; i >= 0; i--) {
 		amqp_raw_channel_forget(&counters->batches[i].channel);
@@ -310,10 +346,7 @@ amqp_counters_fail(struct amqp_counters *counters)
 	timers_cancel(counters->timers, &counters->overdue);
 	counters->window = WINDOW_MOST;
 	TAILQ_CONCAT(&lost, &counters->waiting, entry);
-	while ((count = TAILQ_FIRST(&lost)) != NULL) {
-		TAILQ_REMOVE(&lost, count, entry);
-		answer(counters, count, BROKER_UNKNOWN, 0);
-	}
+	answer_unknown(counters, &lost);
 }
 
 /* ---- life ---- */

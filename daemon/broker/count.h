@@ -3,8 +3,9 @@
  * connection, which are answered in order. A refusal (404, 405) is an answer, and closes the
  * channel. The requests behind it are sent again on another channel.
  *
- * A queue whose node is silent holds up the requests behind it. After a second its request gets a
- * channel of its own, and the others go on. A limited number of requests may have one.
+ * A queue whose node is silent holds up the requests behind it. After a second a count is answered
+ * -1, and a check gets a channel of its own, so that the others go on. A limited number of checks
+ * may have one.
  */
 #ifndef BROKER_COUNT_H
 #define BROKER_COUNT_H

@@ -43,7 +43,7 @@ struct probe {
 	size_t count, left;          /* left: unanswered questions */
 	struct probe_list *list;     /* the list that it is in */
 	bool publishes;              /* it has other questions than those about consumers */
-	bool is_sure;                /* the first A that looks absent was asked for again */
+	bool is_sure;                /* queues that look absent were asked for again */
 	bool given_up;               /* answered at its deadline; its confirms are missing */
 	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
@@ -121,24 +121,50 @@ answer_all(struct probe_list *list)
 
 static void check(struct place *place);
 
-/* Asks for the first A that looks absent again. False: there is no need. */
+static bool
+has_marker(const struct probe *probe)
+{
+	for (size_t i = 0; i < probe->count; i++) {
+		if (probe->places[i].kind == BROKER_ASK_MARKER && probe->answers[i] == BROKER_OK)
+			return true;
+	}
+	return false;
+}
+
+/* The place of the first A that looks absent; behind the last one: there is none. */
+static size_t
+first_absent(const struct probe *probe)
+{
+	size_t i = 0;
+
+	while (i < probe->count &&
+	       (probe->places[i].kind != BROKER_ASK_SLOT || probe->answers[i] != BROKER_ABSENT))
+		i++;
+	return i;
+}
+
+/* Asks for the first A that looks absent again, and for the markers. False: there is no need. */
 static bool
 asks_again(struct probe *probe)
 {
+	size_t first;
 	const struct amqp_link *link = amqp_channels_link(probe->probes->channels);
 
 	if (probe->is_sure || probe->given_up || link == NULL || !link->server.hides_queues)
 		return false;
 	probe->is_sure = true;
+	first = first_absent(probe);
+	if (first == probe->count || has_marker(probe))
+		return false;
 	for (size_t i = 0; i < probe->count; i++) {
-		if (probe->places[i].kind != BROKER_ASK_SLOT || probe->answers[i] != BROKER_ABSENT)
+		if (i != first && (probe->places[i].kind != BROKER_ASK_MARKER ||
+				      probe->answers[i] != BROKER_ABSENT))
 			continue;
-		probe->left = 1;
+		probe->left++;
 		probe->probes->unanswered++;
 		check(&probe->places[i]);
-		return true;
 	}
-	return false;
+	return true;
 }
 
 /* A probe whose questions are all answered moves to `ready`. */
@@ -158,6 +184,12 @@ settle(
 
 /* ---- checks ---- */
 
+static bool
+is_of_holder(const struct place *place)
+{
+	return place->kind == BROKER_ASK_HOLDER || place->kind == BROKER_ASK_CONSUMER;
+}
+
 static void send_waiting(struct amqp_probes *probes);
 
 static void
@@ -170,8 +202,7 @@ on_checked(void *ctx, uint64_t id, enum broker_answer answer, int consumers)
 
 	switch (answer) {
 	case BROKER_OK:
-		settle(place,
-		    consumers > 0 || place->kind == BROKER_ASK_SLOT ? BROKER_OK : BROKER_ABSENT,
+		settle(place, consumers > 0 || !is_of_holder(place) ? BROKER_OK : BROKER_ABSENT,
 		    BROKER_BY_CONSUMER, &ready);
 		break;
 	case BROKER_LOCKED:

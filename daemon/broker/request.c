@@ -189,12 +189,6 @@ amqp_request_is_refused_by(amqp_method_number_t method, const amqp_channel_close
 	return amqp_request_is_blamed(close) && (blamed == 0 || blamed == method);
 }
 
-static bool
-says(const char *text, const char *words)
-{
-	return strstr(text, words) != NULL;
-}
-
 /* The end of a text may be cut: RabbitMQ sends at most 255 bytes of it. */
 static bool
 begins(const char *text, const char *words)
@@ -242,10 +236,14 @@ precondition(enum amqp_request what, const char *text)
 	case AMQP_REQUEST_DECLARE_SLOT:
 	case AMQP_REQUEST_DECLARE_MARKER:
 	case AMQP_REQUEST_DECLARE_HOLDER:
-		return says(text, "inequivalent arg") ? BROKER_OK : BROKER_REFUSED;
+		return begins(text, "PRECONDITION_FAILED - inequivalent arg") ? BROKER_OK
+									      : BROKER_REFUSED;
 	case AMQP_REQUEST_DELETE_HOLDER:
-		/* Its process is down; or it has messages, of another program. Else "in use". */
-		return says(text, "' not empty") ? BROKER_UNREACHABLE : BROKER_LOCKED;
+		/*
+		 * Its process is down; or it has messages, of another program. Else "in use", or a
+		 * long name left no room for these words.
+		 */
+		return strstr(text, "' not empty") != NULL ? BROKER_UNREACHABLE : BROKER_LOCKED;
 	case AMQP_REQUEST_DROP:
 		return BROKER_LOCKED; /* the condition was if-unused */
 	default:
@@ -278,15 +276,20 @@ amqp_request_refusal(enum amqp_request what, int code, const char *text)
 		FAULT(UNREACHABLE_IS_ABSENT, return BROKER_ABSENT);
 		if (begins(text, "NOT_FOUND - no queue '"))
 			return BROKER_ABSENT;
-		/* An exclusive queue is on the node of its connection: this one is not ours. */
-		if (what == AMQP_REQUEST_CHECK_QUEUE || what == AMQP_REQUEST_DROP)
+		/*
+		 * An exclusive queue is on the node of its connection, so one with another home is
+		 * not ours. Other words are about any queue. Then the hold ends for safety, but a
+		 * drop must be sent again, as B may be ours.
+		 */
+		if (what == AMQP_REQUEST_CHECK_QUEUE ||
+		    (what == AMQP_REQUEST_DROP && begins(text, "NOT_FOUND - home node '")))
 			return BROKER_LOCKED;
 		return BROKER_UNREACHABLE;
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_ACCESS_REFUSED:
-		FAULT_IF(
-		    EXCLUSIVE_USE_IS_LOST, says(text, "in exclusive use"), return BROKER_UNKNOWN);
+		FAULT_IF(EXCLUSIVE_USE_IS_LOST, begins(text, "ACCESS_REFUSED - queue '"),
+		    return BROKER_UNKNOWN);
 		FAULT(EXCLUSIVE_USE_IS_REFUSED, return BROKER_REFUSED);
 		FAULT(PERMISSION_IS_LOCKED, return BROKER_LOCKED);
 		/* Other words: a permission is missing. */

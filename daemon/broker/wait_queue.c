@@ -164,6 +164,12 @@ member_tell(const struct member *member, enum broker_wait_queue_news news, int s
 	free(queue);
 }
 
+static void
+member_cancel(const struct member *member, uint64_t consumer)
+{
+	amqp_consumers_cancel(member->channel, consumer, member->wait_queue->queue);
+}
+
 /* The member has no consumers any more. */
 static void
 forget_consumers(struct member *member)
@@ -223,7 +229,7 @@ is_room(const struct amqp_channels *channels)
 		others = OTHERS_MOST;
 	if (others < OTHERS_LEAST)
 		others = OTHERS_LEAST;
-	return amqp_channels_open(channels) + others < max;
+	return amqp_channels_busy(channels) + others < max;
 }
 
 static void
@@ -308,8 +314,8 @@ pump(struct amqp_wait_queues *wait_queues)
 			member_out(member, NO_CHANNEL);
 			continue;
 		}
-		channel = amqp_consumers_find(&wait_queues->channels, member->suspect,
-		    is_room(wait_queues->config.channels), &placing);
+		channel = amqp_consumers_find(&wait_queues->channels, wait_queue->queue,
+		    member->suspect, is_room(wait_queues->config.channels), &placing);
 		if (channel != NULL) {
 			TAILQ_REMOVE(&wait_queues->turns, wait_queue, in_turns);
 			TAILQ_INSERT_TAIL(&wait_queues->turns, wait_queue, in_turns);
@@ -376,9 +382,9 @@ member_placed(struct member *member)
 
 	/* The old consumer ends after the new one exists, so that the wait queue does not end. */
 	FAULT_IF(NEW_CONSUMER_CANCELLED, !joining,
-	    amqp_consumers_cancel(member->channel, member->placing));
+	    amqp_consumers_cancel(member->channel, member->placing, NULL));
 	if (!joining) {
-		amqp_consumers_cancel(member->channel, member->consumer);
+		amqp_consumers_cancel(member->channel, member->consumer, NULL);
 		HASH_DELETE(by_consumer, wait_queues->by_consumer, member);
 	}
 	member->consumer = member->placing;
@@ -413,7 +419,7 @@ cancelled(void *ctx, uint64_t consumer)
 		return;
 	member->channel->consumers--;
 	if (member->placing != 0)
-		amqp_consumers_cancel(member->channel, member->placing);
+		member_cancel(member, member->placing);
 	member_out(member, AGAIN);
 	tell_lost(wait_queues);
 	pump(wait_queues);
@@ -529,9 +535,9 @@ member_free(struct member *member)
 	struct amqp_wait_queues *wait_queues = wait_queue->wait_queues;
 
 	if (member->consumer != 0)
-		amqp_consumers_cancel(member->channel, member->consumer);
+		member_cancel(member, member->consumer);
 	if (member->placing != 0)
-		amqp_consumers_cancel(member->channel, member->placing);
+		member_cancel(member, member->placing);
 	forget_consumers(member);
 	timers_cancel(wait_queues->config.timers, &member->again);
 	member_unlist(member);

@@ -179,7 +179,7 @@ channel_to_place_on(struct amqp_watches *watches)
 {
 	unsigned placing;
 	struct amqp_consumers *channel =
-	    amqp_consumers_find(&watches->channels, false, true, &placing);
+	    amqp_consumers_find(&watches->channels, NULL, false, true, &placing);
 
 	if (channel == NULL && placing < AMQP_CONSUMERS_PLACING)
 		watches->pause_until = now(watches) + PAUSE_NO_CHANNEL;
@@ -335,7 +335,7 @@ amqp_watches_remove(struct amqp_watches *watches, const char *queue)
 	if (watch == NULL)
 		return;
 	if (watch->state == WATCH_PLACING || watch->state == WATCH_ON)
-		amqp_consumers_cancel(watch->channel, watch->consumer);
+		amqp_consumers_cancel(watch->channel, watch->consumer, NULL);
 	watch_free(watch);
 	pump(watches);
 }
@@ -371,8 +371,9 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 		channel_bury(watches, channel);
 	}
 	if (placing && code == AMQP_INTERNAL_ERROR) {
-		log_warning("watching a slot may have cost the auxiliary connection: none is "
-			    "placed for %d s",
+		log_warning(
+		    "the auxiliary connection ended, perhaps by a watch of a slot: no watch is "
+		    "placed for %d s",
 		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
 		watches->pause_until = now(watches) + PAUSE_BLOCKED;
 	}

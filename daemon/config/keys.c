@@ -56,7 +56,9 @@ const struct config_key config_keys[] = {
 	{"margin", KEY_DURATION, AT(margin), "0", "SECONDS", 0, 60 * SECOND, NULL, false,
 	    "A hold counts as lost this long before RabbitMQ can free its slot. A lease ends two "
 	    "heartbeats less this margin after the last answered request. 0: a fifth of the "
-	    "heartbeat. At most the heartbeat that daemon and RabbitMQ agree on."},
+	    "heartbeat. At most the heartbeat that daemon and RabbitMQ agree on. With more than two "
+	    "thirds of it, a client with several locks can lose all of them when one node of a "
+	    "cluster falls silent."},
 	{"connect-timeout", KEY_DURATION, AT(connect_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, false,
 	    "The time limit for the TCP, TLS and AMQP handshakes together. Then the daemon tries "
@@ -85,9 +87,9 @@ const struct config_key config_keys[] = {
 	    "slots that became free without a hint, such as those of a host that crashed. A hint "
 	    "is a message between daemons: a slot may be free."},
 	{"hint-grace", KEY_DURATION, AT(hint_grace), "0.005", "SECONDS", 0, SECOND, NULL, true,
-	    "How long the daemon leaves a freed slot to others: to the waiters of other daemons "
-	    "that got a hint, or to programs that poll. Use more if the daemons are further from "
-	    "the broker than a few milliseconds. 0: no time."},
+	    "How long the daemon leaves a freed slot to others: to waiters of other daemons, or "
+	    "to programs that poll. A hint has told other daemons of the slot. Use more if the "
+	    "daemons are further from the broker than a few milliseconds. 0: no time."},
 	{"max-local-handoffs", KEY_INTEGER, AT(max_local_handoffs), "16", "N", 0, 1000000, NULL, true,
 	    "How many times in a row a slot is handed off inside the daemon before waiters of "
 	    "other daemons have a turn. A hand-off costs the broker nothing. 0: never; every "
@@ -99,11 +101,11 @@ const struct config_key config_keys[] = {
 	    "How many times an acquire may lose the race for a free slot before it is answered "
 	    "contended."},
 	{"claim", KEY_WORD, AT(claim), "exclusive-queue", "WAY", 0, 0, claim_words, true,
-	    "How create makes slots, and how a free mutex is taken. exclusive-queue: the holder "
-	    "declares a queue, as other programs of the amqp-locks scheme do. consumer: the holder "
-	    "consumes from a queue that stays. That is faster. In a cluster it is safer under the "
-	    "conditions in SAFETY.md. Existing slots are held as they were made; see fsck in "
-	    "lockbroker(1)."},
+	    "How the slots of new semaphores, and free mutexes, are held. exclusive-queue: the daemon "
+	    "of the holder declares an exclusive queue, as other programs of the amqp-locks scheme "
+	    "do. consumer: it is the exclusive consumer of a durable queue. That is faster. In a "
+	    "cluster it is safer under the conditions in SAFETY.md. Existing slots are held as "
+	    "before; fsck --convert of lockbroker(1) changes them."},
 	{"naming", KEY_WORD, AT(naming), "amqp-locks", "NAMING", 0, 0, naming_words, false,
 	    "How queues are named: see QUEUE NAMES in lockbrokerd.conf(5). All programs that share "
 	    "locks must use the same names."},
@@ -135,9 +137,9 @@ const struct config_key config_keys[] = {
 	    "The limit of watches of one user, root included. Further watches are refused as "
 	    "too-many-waiters."},
 	{"max-scans-per-uid", KEY_INTEGER, AT(max_scans_per_uid), "2", "N", 1, 1000000, NULL, true,
-	    "The limit of size, show, list, explain and fsck requests of one user that use the "
-	    "broker at once. They ask about many queues, and acquires wait behind them. Further "
-	    "requests wait."},
+	    "The limit of requests of one user that scan semaphores at the broker at the same "
+	    "time: size, show, list, explain and fsck. They ask about many queues, and acquires "
+	    "wait behind them. Further requests wait."},
 	{"max-buffer-per-uid", KEY_INTEGER, AT(max_buffer_per_uid), "16", "MIB", 4, 65536, NULL, true,
 	    "Memory, in MiB, for the unread answers, partial requests and open requests of one "
 	    "user's connections. While all of it is in use, nothing is read from them. Not more than "
@@ -145,8 +147,7 @@ const struct config_key config_keys[] = {
 	{"max-buffer", KEY_INTEGER, AT(max_buffer), "128", "MIB", 8, 131072, NULL, true,
 	    "Memory, in MiB, for the connections of all users together, counted as in "
 	    "max-buffer-per-uid. While all of it is in use, the daemon reads only from users that "
-	    "use less "
-	    "than 256 KiB. The unit's MemoryMax must be larger."},
+	    "use less than 256 KiB. The unit's MemoryMax must be larger."},
 	{"admin-group", KEY_STRING, AT(admin_group), "lockbroker-admin", "GROUP", 0, 64, NULL, true,
 	    "Members of this group may administer semaphores, as may root and the daemon's own "
 	    "user. A group that does not exist has no members. Empty: no group."},

@@ -16,7 +16,7 @@
 
 /* Maximum bytes of a short string of AMQP, and so of a queue name. */
 #define TEMPLATE_QUEUE_MAX 255
-/* Maximum bytes of a template, with the NUL: the longest lock name leaves so many. */
+/* Maximum bytes of a template, with the NUL. The longest lock name leaves no more in a queue name. */
 #define TEMPLATE_SIZE 64
 
 #define TEMPLATE_NAME "{name}"

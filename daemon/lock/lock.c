@@ -151,7 +151,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->dirty);
-	TAILQ_INIT(&engine->slot_checks.questions);
+	slot_check_init(&engine->slot_checks);
 	hold_table_init(&engine->holds);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	keepalive_init(engine);
@@ -293,7 +293,8 @@ lock_quiet(const struct lock_engine *engine)
 {
 	FAULT_IF(QUIET_EARLY, engine->holds.count[HOLD_HELD] == 0, return true);
 	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL &&
-	       engine->mutexes == NULL;
+	       engine->mutexes == NULL && engine->removed_slots == NULL &&
+	       !hint_asks_about_removed(engine);
 }
 
 void

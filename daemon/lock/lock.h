@@ -430,7 +430,10 @@ void lock_peer_left(struct lock_engine *engine, uint64_t peer);
 void lock_drain(struct lock_engine *engine);
 /* Ends all remaining holds: each holder is told `lost` (draining), then its slot is released. */
 void lock_abandon(struct lock_engine *engine);
-/* True if nothing is held or in flight: the broker has answered every claim and every delete. */
+/*
+ * True if nothing is held or in flight: the broker has answered every claim and every delete. The
+ * Bs of removed slots are deleted, or the daemon has given that up.
+ */
 bool lock_quiet(const struct lock_engine *engine);
 
 /*

@@ -41,6 +41,7 @@ struct memory_consumer {
 	int priority;
 	unsigned prefetch, unread; /* prefetch 0: no limit */
 	bool told;                 /* its consume-ok arrived at the daemon */
+	bool deaf;                 /* the channel drops the messages for it (see method.c) */
 	TAILQ_ENTRY(memory_consumer) of_queue, of_channel;
 };
 TAILQ_HEAD(memory_consumers, memory_consumer);
@@ -51,6 +52,7 @@ struct memory_queue {
 	struct memory_connection *owner; /* borrowed; of an exclusive queue; else NULL */
 	unsigned home;                   /* its node, if it is durable */
 	bool durable, auto_delete;
+	bool hangs;                       /* it does not answer; it is not durable */
 	bool mortal;                      /* it got a message with a time to live */
 	long length_max;                  /* x-max-length; -1 = none */
 	bool rejects;                     /* x-overflow reject-publish */
@@ -117,6 +119,9 @@ struct memory_channel {
 	bool confirms_singly; /* a publish stays unconfirmed: no ack with `multiple` may cover it */
 	uint64_t last_tag;    /* of the last delivery */
 	unsigned prefetch;
+	char *
+	    ended; /* owned; the queue that ended last with a consumer of this channel; NULL: none */
+	int64_t ended_at;                  /* clock time */
 	struct memory_consumers consumers; /* borrowed; the queues own them */
 	struct memory_messages delivered;  /* the queues'; owned if the queue was deleted */
 	struct memory_coming *coming;      /* owned; NULL: no publish yet */

@@ -12,6 +12,7 @@
  *   later if the server is told to notice late.
  * - An exclusive consumer has its queue to itself, until it is cancelled or its channel ends.
  * - Consumers have a priority and a prefetch. There are confirms, returns, time to live and alarms.
+ * - A consumer hears nothing if its queue ended on the same channel just before, and was made again.
  * - Queues have x-expires, x-max-length and x-overflow reject-publish.
  * - A durable queue has a home: the node of the connection that declared it. If the home cannot be
  *   reached, the queue cannot be used. All other queues, and all exchanges, are on every node.
@@ -179,6 +180,11 @@ size_t memory_world_members(const struct memory_world *world, const char *queue)
 size_t memory_world_hints(const struct memory_world *world, const char *queue);
 /* Deletes a queue from outside. False: there is none. */
 bool memory_world_remove(struct memory_world *world, const char *queue);
+/*
+ * The process of an exclusive queue does not answer any more, or again. RabbitMQ then gives up after
+ * a while, and says "due to timeout". False: there is no such queue.
+ */
+bool memory_world_hang(struct memory_world *world, const char *queue, bool hangs);
 /* Cancels the consumers of a queue, without a deletion. False: there is none. */
 bool memory_world_cancel(struct memory_world *world, const char *queue);
 

@@ -9,6 +9,8 @@
 #include "daemon/memory/internal.h"
 
 #define UNANNOUNCED UINT64_MAX
+/* A channel hears so late of the end of an auto-delete queue. */
+#define END_HEARD (1 * NSEC_PER_MSEC)
 
 /* The failure of a method. */
 struct failure {
@@ -67,7 +69,7 @@ inequivalent(const char *queue, const char *argument)
 	    queue);
 }
 
-/* The home of the queue is MEMORY_TIMED_OUT or MEMORY_DOWN. */
+/* The home of the queue is MEMORY_TIMED_OUT or MEMORY_DOWN, or the queue hangs. */
 static struct failure
 unreachable(const struct memory_queue *queue, enum memory_reach reach)
 {
@@ -145,7 +147,7 @@ static enum memory_reach
 reach_of(const struct memory_channel *channel, const struct memory_queue *queue)
 {
 	if (!queue->durable)
-		return MEMORY_REACHED;
+		return queue->hangs ? MEMORY_TIMED_OUT : MEMORY_REACHED;
 	return world_of(channel)->reach[channel->connection->node][queue->home];
 }
 
@@ -263,7 +265,7 @@ queue_delete(struct memory_channel *channel, const amqp_queue_delete_t *delete, 
 		reach = reach_of(channel, queue);
 		if (is_others(channel, queue))
 			return locked(name);
-		if (reach == MEMORY_DOWN)
+		if (reach == MEMORY_DOWN || queue->hangs)
 			return unreachable(queue, reach);
 		/*
 		 * The home of one that has timed out is not asked: if-empty refuses, and without it
@@ -345,6 +347,9 @@ basic_consume(struct memory_channel *channel, const amqp_basic_consume_t *consum
 	consumer = memory_consumer_new(channel, queue, tag, priority_of(&consume->arguments));
 	consumer->exclusive = consume->exclusive;
 	consumer->no_ack = consume->no_ack;
+	/* It hears of the old queue's end later, and forgets the new one (broker/consumers.c). */
+	consumer->deaf = channel->ended != NULL && strcmp(channel->ended, name) == 0 &&
+			 memory_now(world) - channel->ended_at < END_HEARD;
 	ok.consumer_tag = amqp_cstring_bytes(tag);
 	reply(channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
 	memory_queue_deliver(world, queue);

@@ -274,8 +274,9 @@ deliver_one(struct memory_queue *queue, struct memory_consumer *consumer)
 	    .exchange = amqp_cstring_bytes(message->exchange),
 	    .routing_key = amqp_cstring_bytes(message->routing_key),
 	};
-	memory_channel_send_message(
-	    consumer->channel, false, AMQP_BASIC_DELIVER_METHOD, &deliver, message);
+	if (!consumer->deaf)
+		memory_channel_send_message(
+		    consumer->channel, false, AMQP_BASIC_DELIVER_METHOD, &deliver, message);
 	if (consumer->no_ack)
 		memory_message_free(message);
 }
@@ -341,12 +342,17 @@ void
 memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer)
 {
 	struct memory_queue *queue = consumer->queue;
+	struct memory_channel *channel = consumer->channel;
 
 	memory_consumer_free(consumer);
-	if (queue->auto_delete && memory_queue_members(queue) == 0)
-		memory_queue_delete(world, queue, true);
-	else
+	if (!queue->auto_delete || memory_queue_members(queue) > 0) {
 		memory_queue_used(queue);
+		return;
+	}
+	free(channel->ended);
+	channel->ended = mem_strdup(queue->name);
+	channel->ended_at = memory_now(world);
+	memory_queue_delete(world, queue, true);
 }
 
 struct memory_consumer *
@@ -382,6 +388,8 @@ memory_channel_end(struct memory_channel *channel)
 	channel->published = channel->confirmed = channel->last_tag = 0;
 	channel->prefetch = 0;
 	channel->waits = false;
+	free(channel->ended);
+	channel->ended = NULL;
 	if (channel->state == MEMORY_CHANNEL_OPEN)
 		channel->state = MEMORY_CHANNEL_CLOSED;
 }

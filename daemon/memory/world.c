@@ -314,6 +314,16 @@ memory_world_home(const struct memory_world *world, const char *name)
 }
 
 bool
+memory_world_hang(struct memory_world *world, const char *name, bool hangs)
+{
+	struct memory_queue *queue = memory_queue_find(world, name);
+
+	if (queue != NULL)
+		queue->hangs = hangs;
+	return queue != NULL;
+}
+
+bool
 memory_world_set_home(struct memory_world *world, const char *name, unsigned node)
 {
 	struct memory_queue *queue = memory_queue_find(world, name);

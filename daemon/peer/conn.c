@@ -455,10 +455,7 @@ conn_read(struct conn *conn)
 		return;
 	}
 	if (got == 0) {
-		/*
-		 * All whole lines before it have been handed on: nothing is read while some are
-		 * left.
-		 */
+		/* Nothing is read while lines are left: dispatch has had all earlier ones. */
 		if (is_hung_up(conn->fd))
 			conn_kill(conn, NULL);
 		else

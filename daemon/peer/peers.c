@@ -248,7 +248,7 @@ peers_are_due(const struct peers *peers)
 	return peers->room.due_count > 0;
 }
 
-bool
+void
 peers_visit(struct peers *peers)
 {
 	struct conn_room *room = &peers->room;
@@ -276,7 +276,6 @@ peers_visit(struct peers *peers)
 	for (account = room->accounts.by_uid; account != NULL && !room->deaf;
 	     account = account->hh.next)
 		resume(account);
-	return peers_are_due(peers);
 }
 
 void

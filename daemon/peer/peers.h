@@ -47,9 +47,10 @@ size_t peers_count(const struct peers *peers);
 
 /*
  * Visits the due peers after each pass of the loop, for a limited time: reads, takes lines, writes,
- * frees the dead. True: peers are still due, so the next pass must not wait.
+ * frees the dead.
  */
-bool peers_visit(struct peers *peers);
+void peers_visit(struct peers *peers);
+/* True: the next pass must not wait. */
 bool peers_are_due(const struct peers *peers);
 /* Stops reading all peers, and takes no more lines. Open requests are still answered. */
 void peers_stop_reading(struct peers *peers);

@@ -256,6 +256,15 @@ number_words(char buf[24], int number)
 	return buf;
 }
 
+/* The part of the busy slots that this daemon's clients hold. */
+static const char *
+here_words(char buf[24], const struct lock_explanation *why)
+{
+	if (why->here == 0)
+		return "none";
+	return why->here > 0 && why->here == why->busy ? "all" : number_words(buf, why->here);
+}
+
 static void
 explain_mutex(char *buf, size_t size, const struct lock_explanation *why)
 {
@@ -292,9 +301,10 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 		return;
 	case LOCK_VERDICT_FULL:
 		snprintf(buf, size,
-		    "all of its slots (%s) are busy, %s of them by clients of this daemon: an "
-		    "acquire waits until one is released",
-		    number_words(slots, why->slots), number_words(here, why->here));
+		    "%s of %s slots are busy, %s held by clients of this daemon: an acquire waits "
+		    "until one is released",
+		    number_words(busy, why->busy), number_words(slots, why->slots),
+		    here_words(here, why));
 		return;
 	case LOCK_VERDICT_GATE:
 		snprintf(buf, size, "it has 0 slots: an acquire waits until it is resized");

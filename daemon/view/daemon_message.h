@@ -5,7 +5,7 @@
  * Every user who may publish in the vhost can send such a message. The parser therefore checks all
  * members except `rows`, which row.h checks.
  *
- * A question has `op` and its parameters. An answer has the op of its question. Rows need several
+ * A query has `op` and its parameters. An answer has the op of its query. Rows need several
  * messages if they do not fit into one; the last one has `last`. A daemon ignores the messages of
  * daemons that name their queues differently.
  */

@@ -110,7 +110,7 @@ struct walk {
 	const char *name;      /* borrowed; NULL: all names */
 	struct walk_row *rows; /* owned; of one name the holders alone; NULL: not begun */
 	size_t count, room, next;
-	struct lock_place place; /* of one name: the place among its waiters */
+	struct lock_place place; /* for one name: where the walk is in its local queue */
 };
 
 /* Notes the rows of all names, or the holders of one name. name is borrowed; NULL: all names. */

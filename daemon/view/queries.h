@@ -1,10 +1,10 @@
 /*
- * Queries to the other daemons of a vhost, and the questions that other daemons ask. Owns the
+ * Queries to the other daemons of a vhost, and the queries that come from them. Owns the sent
  * queries and the list of known daemons. It borrows broker and timers. It does not know what the
  * messages mean.
  *
  * A daemon that answers sends hello. A daemon that stops answering sends bye. Every message says
- * whether its sender answers later questions. A roll call is a query that ran until its deadline
+ * whether its sender answers later queries. A roll call is a query that ran until its deadline
  * and that every daemon answers. For QUERIES_ROLL after a roll call, a query is complete as soon as
  * all known daemons have answered. This does not hold if messages may have been missed since. A
  * known daemon that did not answer is a silent host, and is forgotten after a while.

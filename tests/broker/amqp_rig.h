@@ -180,7 +180,7 @@ Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);
 Suite *scripted_holders_suite(void);
 Suite *scripted_watches_suite(void);
-Suite *scripted_lines_suite(void);
+Suite *scripted_wait_queues_suite(void);
 Suite *addresses_suite(void);
 
 #endif

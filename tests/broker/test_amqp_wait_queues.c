@@ -237,6 +237,24 @@ START_TEST(test_credit_changes)
 }
 END_TEST
 
+/* The wait queue ends with its last member, and is made again at once (consumers.c, END_REST). */
+START_TEST(test_a_member_that_is_back_at_once_hears)
+{
+	char queue[32];
+
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(queue, sizeof(queue), "back-%u-W", i);
+		joined(one, queue, 5, 1);
+		rig_leave_wait_queue(one, queue, 5);
+		if (i % 2 == 0)
+			rig_pass();
+		joined(one, queue, 5, 1);
+		rig_wake(three, queue, 1);
+		rig_wait(hints(one) == i + 1);
+	}
+}
+END_TEST
+
 /*
  * Joined and left at once, over and over, by two: with 404s between declare and consume, or none.
  */
@@ -492,6 +510,7 @@ wait_queues_suite(void)
 	tcase_add_test(tcase, test_nobody_waits);
 	tcase_add_test(tcase, test_a_hint_is_there_for_two_seconds);
 	tcase_add_test(tcase, test_credit_changes);
+	tcase_add_test(tcase, test_a_member_that_is_back_at_once_hears);
 	tcase_add_test(tcase, test_a_wait_queue_is_deleted_while_others_join);
 	tcase_add_test(tcase, test_the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tcase, test_the_link_is_brought_up_for_a_hint);

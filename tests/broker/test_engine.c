@@ -182,7 +182,7 @@ START_TEST(a_known_free_slot_is_one_flight)
 }
 END_TEST
 
-/* If the server hides queues: one more question, and the close-ok of its channel. */
+/* If the server hides queues: 1, as an absent slot queue costs one more question. */
 static unsigned
 asked_again(void)
 {
@@ -208,11 +208,15 @@ settle(const char *name)
 	ck_abort_msg("the auxiliary connection does not come to rest");
 }
 
-/* The cost of a failed try: one flush of probes on the auxiliary connection, without a channel. */
+/*
+ * The cost of a failed try: one flush of probes on the auxiliary connection, without a channel. A
+ * question that is asked again costs a channel: a flush with it, and one with its close-ok.
+ */
 static void
 fails_cheaply(uint64_t peer, const char *name, enum reason reason)
 {
-	unsigned again = reason == REASON_NO_SUCH_LOCK ? asked_again() : 0;
+	/* A[1], and the three questions about markers. */
+	unsigned again = reason == REASON_NO_SUCH_LOCK ? 4 * asked_again() : 0;
 	struct amqp_counts hold = counts(BROKER_LOCKS), side = counts(BROKER_AUXILIARY), after;
 
 	ck_assert_int_eq(acquire(peer, name), reason);
@@ -221,7 +225,8 @@ fails_cheaply(uint64_t peer, const char *name, enum reason reason)
 	ck_assert_uint_eq(after.channels_closed_by_broker, hold.channels_closed_by_broker);
 	after = counts(BROKER_AUXILIARY);
 	ck_assert_uint_gt(after.sent_publishes, side.sent_publishes);
-	ck_assert_uint_eq(after.flushes, side.flushes + 1 + 2 * again);
+	ck_assert_uint_ge(after.flushes, side.flushes + 1 + again);
+	ck_assert_uint_le(after.flushes, side.flushes + 1 + 2 * again);
 	ck_assert_uint_eq(after.channels_closed_by_broker, side.channels_closed_by_broker + again);
 }
 

@@ -453,7 +453,7 @@ int
 main(void)
 {
 	static Suite *(*const makers[])(void) = {evil_suite, scripted_suite, scripted_watches_suite,
-	    scripted_lines_suite, scripted_directory_suite, scripted_holders_suite,
+	    scripted_wait_queues_suite, scripted_directory_suite, scripted_holders_suite,
 	    addresses_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));

@@ -330,7 +330,7 @@ class LeaseProof(unittest.TestCase):
         def over():
             left.difference_update([one for one in left if one.is_over()])
             return not left
-        wait_until(over, 5 * HEARTBEAT, "every child is gone, and what must be told is told")
+        wait_until(over, 5 * HEARTBEAT, "every child is gone, and the holders are told")
 
     def report(self, rounds):
         for kind, claim in itertools.product((FrozenBroker, CutNetwork, FrozenDaemon), WAYS):

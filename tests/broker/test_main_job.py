@@ -284,7 +284,7 @@ class Broker(Main):
         began = time.monotonic()
         RABBIT.kill()
         lost = peer.notification("lost", 5)
-        print(f"lost came after {time.monotonic() - began:.2f} s, of which the kill took most")
+        print(f"lost came after {time.monotonic() - began:.2f} s, most of it the kill")
         self.assertEqual((lost["lock"], lost["name"]), (lock, name))
         self.assertEqual(run.wait(10), 79)
         self.assertIn(peer.error("verify", lock=lock).reason, ("lost", "not-held"))

@@ -382,10 +382,10 @@ START_TEST(test_lies)
 END_TEST
 
 Suite *
-scripted_lines_suite(void)
+scripted_wait_queues_suite(void)
 {
-	Suite *suite = suite_create("scripted lines");
-	TCase *tcase = tcase_create("scripted lines");
+	Suite *suite = suite_create("scripted wait queues");
+	TCase *tcase = tcase_create("scripted wait queues");
 
 	tcase_add_checked_fixture(tcase, setup, evil_teardown);
 	tcase_set_timeout(tcase, 60);

@@ -34,7 +34,7 @@ def messages_received():
     return sum(int(count) for count in re.findall(r"messages_received_total => (\d+)", said))
 
 
-def line_members(name):
+def daemons_waiting(name):
     rows = [row.split("\t") for row in RABBIT.ctl("list_queues", "name", "consumers").splitlines()]
     return sum(int(row[1]) for row in rows if row[0] == name + "-W")
 
@@ -63,7 +63,7 @@ class Waiting(unittest.TestCase):
         asked = [peer.request("acquire", name=name, progress=True, **params) for _ in range(count)]
         for _ in range(count):
             peer.notification("waiting", within=60)
-        wait_until(lambda: line_members(name) > 0, 20, "the line is joined")
+        wait_until(lambda: daemons_waiting(name) > 0, 20, "a daemon consumes from the wait queue")
         return asked
 
 
@@ -74,13 +74,13 @@ class Quiet(Waiting):
         self.hold(daemons[0], name)
         for daemon in daemons:
             self.wait(Wire(daemon), name, 334)
-        wait_until(lambda: line_members(name) == 3, 20, "all daemons are in the line")
+        wait_until(lambda: daemons_waiting(name) == 3, 20, "all daemons consume from the wait queue")
         before, began = messages_received(), time.monotonic()
         time.sleep(max(SECONDS, 2 * RESCAN_INTERVAL))
         count, seconds = messages_received() - before, time.monotonic() - began
         print(f"{count} messages in {seconds:.1f} s from 3 daemons with 1002 waiters")
         self.assertLess(count / seconds / len(daemons), 1)
-        self.assertGreaterEqual(count, len(daemons), "the looks that there are were not counted")
+        self.assertGreaterEqual(count, len(daemons), "the rescans were not counted")
 
 
 class Woken(Waiting):
@@ -259,7 +259,7 @@ class Trouble(Waiting):
         print(f"100 hand-offs in {time.monotonic() - began:.2f} s, {here.cpu() - cpu:.2f} s of processor")
         for peer in peers[1:]:
             peer.hang_up()
-        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 900, 20, "those who went are forgotten")
+        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 900, 20, "the waiters that went are forgotten")
 
     def test_the_broker_restarts_under_a_thousand_waiters(self):
         self.addCleanup(RABBIT.start)

@@ -113,7 +113,7 @@ class Status(RunCase):
 class Door(unittest.TestCase):
     """A socket that cannot be opened."""
 
-    def test_nobody_is_there(self):
+    def test_the_socket_does_not_exist(self):
         job = command(self, "/nonexistent/s", "run", "db", "true", status=69)
         self.assertIn("/nonexistent/s: No such file", job.err)
         self.assertIn("systemctl status lockbrokerd", job.err)
@@ -132,7 +132,7 @@ class Door(unittest.TestCase):
     def test_the_path_is_too_long(self):
         command(self, "/" + "x" * 200, "run", "db", "true", status=64)
 
-    def test_this_user_may_not(self):
+    def test_this_user_may_not_open_the_socket(self):
         daemon = Daemon(self)
         more = {}
         if os.getuid() == 0:
@@ -279,7 +279,7 @@ class Signals(RunCase):
         job.signal(signal.SIGUSR1)
         job.wait(9)
 
-    def test_a_plain_stop_of_the_child_leaves_the_watch_alone(self):
+    def test_a_stopped_child_is_killed_when_the_lock_is_lost(self):
         job = self.run_job("db", "sh", "-c", "echo pid $$; exec sleep 60")
         pid = pid_of(job)
         os.kill(pid, signal.SIGSTOP)
@@ -391,7 +391,7 @@ class Waiting(RunCase):
                 self.assertLess(time.monotonic() - began, 1)
                 self.assertEqual(job.out, "")
 
-    def test_says_so_on_a_status_fd(self):
+    def test_reports_the_wait_on_a_status_fd(self):
         peer, lock = self.hold()
         read, write = os.pipe()
         job = self.run_job("--status-fd", str(write), "db", "true", fds=(write,))
@@ -474,7 +474,7 @@ class Create(RunCase):
         for job in jobs:
             job.wait(0)
 
-    def test_a_mutex_needs_none(self):
+    def test_a_mutex_needs_no_create(self):
         job = self.run_job("--mutex", "m", "sh", "-c", "echo pid $$ slot=$LOCKBROKER_SLOT; sleep 60")
         pid_of(job)
         self.assertIn("slot=\n", job.out)
@@ -558,7 +558,7 @@ class Lost(RunCase):
         job.process.stdin.close()
         job.wait(79)
 
-    def test_lost_before_it_was_got(self):
+    def test_the_daemon_ends_during_the_wait(self):
         peer = Wire(self.daemon)
         peer.call("acquire", name="db", timeout=0)
         job = self.run_job("db", "true")

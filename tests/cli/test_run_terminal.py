@@ -196,7 +196,7 @@ class TheLineThatWaits(unittest.TestCase):
         screen.wait(130)
         self.assertEqual([line for line in screen.rows() if line], [])
 
-    def test_words_of_others_stay_words(self):
+    def test_control_characters_of_others_are_not_printed(self):
         self.fake.add("db", 1, row("busy", "w-1", slot=1, who="\x1b[2Jx\r\n", why="\u6f22\u5b57"))
         screen = self.start()
         self.waits(1)

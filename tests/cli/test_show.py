@@ -217,13 +217,13 @@ class Watch(unittest.TestCase):
         self.assertIn("alice", job.out)
         self.assertIn("it is stopping", job.err)
 
-    def test_nobody_reads_it(self):
+    def test_standard_output_is_full(self):
         fake = self.serve(("row", {"row": self.ROW}))
         with open("/dev/full", "wb") as full:
             job = command(self, fake, "watch", status=74, preexec_fn=lambda: os.dup2(full.fileno(), 1))
         self.assertIn("stdout", job.err)
 
-    def test_nobody_reads_it_any_more(self):
+    def test_the_reader_of_standard_output_has_gone(self):
         for ignored, status in (False, -13), (True, 74):
             fake = self.serve(("synced", {"more": 0, "silent_hosts": []}))
             read, write = os.pipe()

@@ -28,7 +28,7 @@ class Door(unittest.TestCase):
         daemon.wait_exit(UNUSABLE)
         self.assertRegex(daemon.log(), pattern)
 
-    def test_the_file(self):
+    def test_mode_and_removal_of_the_socket(self):
         daemon = Daemon(self)
         made = os.stat(daemon.socket)
         self.assertTrue(stat.S_ISSOCK(made.st_mode))

@@ -16,7 +16,7 @@ from wire import Closed, Wire
 
 
 class Stop(unittest.TestCase):
-    def test_nothing_held_ends_at_once(self):
+    def test_a_daemon_without_holds_ends_at_once(self):
         daemon = Daemon(self)
         peer = Wire(daemon)
         peer.call("ping")

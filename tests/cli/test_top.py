@@ -215,7 +215,7 @@ class Shown(Rows):
         screen.wait_row("^db   slots 1, busy 1, waiting 2, and 7 more$")
         self.quit(screen)
 
-    def test_words_of_others_stay_words(self):
+    def test_control_characters_of_others_are_not_printed(self):
         self.fake.add("db", 1, row("busy", "w-1", slot=1, who="\x1b[2Jalice\r\n\t", why="\u6f22\u5b57",
                                    command="x" * 256, host="\u202ehost"))
         screen = self.start()

@@ -2,8 +2,7 @@
  * Fuzz target: the bytes of a broker, from the socket to decoded frames and the login. The first
  * byte decides into which pieces the rest is cut.
  *
- *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_amqp
- *	tests/fuzz/fuzz_amqp -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/amqp
+ *	make fuzz FUZZ=amqp
  */
 #include <stdlib.h>
 #include <string.h>

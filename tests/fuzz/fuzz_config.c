@@ -3,8 +3,7 @@
  * --broker. It must not crash. A refused input has a reason that names a place. An accepted one is
  * printed as a file that loads and prints the same.
  *
- *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_config
- *	tests/fuzz/fuzz_config -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/config
+ *	make fuzz FUZZ=config
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -2,8 +2,7 @@
  * Fuzz target: bytes as a daemon message. It must not crash. The members of a parsed message have
  * their types. A sane row remains sane when it is copied, and has a waiter and a name.
  *
- *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_messages
- *	tests/fuzz/fuzz_messages -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/messages
+ *	make fuzz FUZZ=messages
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -8,13 +8,14 @@
  *	+500		half a second passes
  *	~h  ~s		the lock, the auxiliary connection ends; it is back 100 ms later
  *	~b  ~u		an alarm begins, ends
+ *	%text		a hostile user of the vhost publishes the text to each queue: as a hint, as an
+ *			entry of the directory, as a daemon message, to a holder
  *	*		the daemon is told to stop
  *
  * An @ in sent bytes stands for the last lock that was read. It must not crash. A client gets only
  * messages. When all clients have hung up, the engine comes to rest and holds no queue.
  *
- *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_peer
- *	tests/fuzz/fuzz_peer -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/peer
+ *	make fuzz FUZZ=peer
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -130,7 +131,8 @@ settle(void)
 	for (int i = 0; i < 1000; i++) {
 		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 		timers_run(timers);
-		if (!peers_visit(peers) && timers_next(timers) > now &&
+		peers_visit(peers);
+		if (!peers_are_due(peers) && timers_next(timers) > now &&
 		    event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) == 0 && i > 3)
 			return;
 	}
@@ -234,6 +236,33 @@ broker_does(char what)
 		memory_world_block(world, what == 'b');
 }
 
+static struct {
+	size_t count;
+	char names[32][256];
+} queues;
+
+static void
+note_queue(void *ctx, const char *queue, const struct broker *owner)
+{
+	(void)ctx;
+	(void)owner;
+	if (queues.count < sizeof(queues.names) / sizeof(queues.names[0]))
+		snprintf(queues.names[queues.count++], sizeof(queues.names[0]), "%s", queue);
+}
+
+static void
+publish_to_all(const char *text, size_t len)
+{
+	char *body = strndup(text, len);
+
+	must(body != NULL, "memory");
+	queues.count = 0;
+	memory_world_each(world, note_queue, NULL);
+	for (size_t i = 0; i < queues.count; i++)
+		memory_world_publish(world, queues.names[i], body);
+	free(body);
+}
+
 /* One line of the script; text[len] is there, and an LF when `whole`. */
 static void
 act(const char *text, size_t len, bool whole)
@@ -256,6 +285,8 @@ act(const char *text, size_t len, bool whole)
 		pass_time(strtoll(text + 1, NULL, 10) % 100000 * NSEC_PER_MSEC);
 	} else if (op == '~' && len > 1) {
 		broker_does(text[1]);
+	} else if (op == '%') {
+		publish_to_all(text + 1, len - 1);
 	} else if (op == '*' && !draining) {
 		draining = true;
 		dispatch_drain(dispatch, NSEC_PER_SEC);

@@ -3,8 +3,7 @@
  * decides how the rest is cut into reads. It must not crash. An accepted input can be printed, and
  * reads back the same.
  *
- *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_protocol
- *	tests/fuzz/fuzz_protocol -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/protocol
+ *	make fuzz FUZZ=protocol
  */
 #include <stdio.h>
 #include <stdlib.h>

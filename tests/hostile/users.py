@@ -150,7 +150,7 @@ class Line:
                 self.told.append(message)
                 continue
             if message["id"] not in (id, None):
-                raise AssertionError(f"an answer to nothing: {message}")
+                raise AssertionError(f"an answer without a request: {message}")
             if "error" in message:
                 raise Refused(message["error"]["data"]["reason"])
             return message["result"]
@@ -163,7 +163,7 @@ class Line:
         while b"\n" in self.rest or select.select([self.socket], [], [], 0)[0]:
             message = self.receive()
             if "method" not in message:
-                raise AssertionError(f"an answer to nothing: {message}")
+                raise AssertionError(f"an answer without a request: {message}")
             self.told.append(message)
 
     def close(self):
@@ -240,7 +240,7 @@ class Honest:
         while due < time.monotonic():  # overdue when it was told to stop
             self.samples.append((due, self.waits.without(due), "acquire"))
             due += 1 / self.rate
-        self.look_at_holds()
+        self.verify_holds()
         return {"samples": self.samples, "harm": self.harm, "refused": self.refused}
 
     # ---- what it holds ----
@@ -279,7 +279,7 @@ class Honest:
             self.note_harm("lease over")
             self.safe_until = float("inf")
 
-    def look_at_holds(self):
+    def verify_holds(self):
         self.listen()
         for line, lock in self.locks:
             if line in self.holders:

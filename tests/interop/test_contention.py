@@ -143,7 +143,7 @@ class Contention(unittest.TestCase):
                     waits[peer] = peer.request("acquire", name=name)
                     grants += 1
         turns = [len(one.result()["spans"]) for one in others]
-        print(f"{grants} grants at the daemon, {turns} to those who poll, in {seconds} s")
+        print(f"{grants} grants at the daemon, {turns} to pollers, in {seconds} s")
         self.assertTrue(all(turns) and grants)
 
     def test_amqp_locks(self):

@@ -275,7 +275,7 @@ await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)
 }
 
 void
-admins_look(struct sim *sim)
+admins_read(struct sim *sim)
 {
 	struct sim_daemon *daemon = any_daemon(sim);
 	uint64_t peer = any_peer(sim, daemon), request;

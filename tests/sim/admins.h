@@ -11,7 +11,7 @@
  */
 void admins_step(struct sim *sim);
 /* One client asks for a size, a list or an explanation, or waits for a state of a slot. */
-void admins_look(struct sim *sim);
+void admins_read(struct sim *sim);
 /* False: too many requests are unanswered. */
 bool admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order);
 /* The daemon has answered an order. */

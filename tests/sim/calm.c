@@ -60,7 +60,7 @@ repair(struct sim *sim, int name)
 	struct truth_name *of = &sim->truth.names[name];
 	struct order again = sim->unfinished[name];
 	struct order repair = {.what = ASK_FSCK, .name = name, .repair = true};
-	struct order look = {.what = ASK_FSCK, .name = name};
+	struct order fsck = {.what = ASK_FSCK, .name = name};
 	struct order open = {.what = ASK_RESIZE, .name = name, .slots = 1};
 
 	again.exist_ok = again.what == ASK_CREATE;
@@ -70,7 +70,7 @@ repair(struct sim *sim, int name)
 	if (!check_is_clean(sim, name) || dice_percent(&sim->dice, 10))
 		administer(sim, &repair);
 	if (!is_over(sim) && dice_percent(&sim->dice, 5))
-		administer(sim, &look);
+		administer(sim, &fsck);
 	/* A waiter that was to create it was refused meanwhile, and left its entry. */
 	if (!is_over(sim) && sim->plan.consumers && !check_is_clean(sim, name))
 		administer(sim, &repair);

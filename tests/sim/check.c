@@ -125,7 +125,7 @@ check_claim_answered(struct sim *sim, const struct sim_daemon *daemon, const str
  * Nothing is sent while nothing is held: a daemon that checks B has claimed it, and not dropped it.
  */
 void
-check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
+check_queue_check(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
 {
 	if (deeds->claimed <= deeds->dropped && id.part == QUEUE_B)
 		check_fail(sim, 7, "checked %s, which this link has not claimed", queue_text(id));
@@ -144,9 +144,9 @@ is_ended(const struct sim *sim, const struct belief *belief)
 }
 
 /*
- * B was deleted behind its holder's back: by name, or with a connection that the broker ended
- * though it was not silent. And who does not heed its lease is not told that a silent one was given
- * up.
+ * B was deleted without its holder's knowledge: by name, or with a connection that the broker ended
+ * though it was not silent. A client that does not obey its lease is not told that the broker ended
+ * a silent connection.
  */
 bool
 check_is_excepted(const struct sim *sim, const struct belief *belief)
@@ -395,7 +395,7 @@ count_channel(void *ctx, uint64_t channel, bool silent)
 }
 
 static void
-look_at_queue(void *ctx, const char *queue, const struct broker *owner)
+check_not_left(void *ctx, const char *queue, const struct broker *owner)
 {
 	if (owner != NULL)
 		check_fail(ctx, 3, "%s is left behind", queue);
@@ -452,6 +452,6 @@ check_quiet(struct sim *sim)
 {
 	for (int i = 0; i < sim->plan.daemons; i++)
 		check_daemon_quiet(sim, &sim->daemons[i]);
-	memory_world_each(sim->world, look_at_queue, sim);
+	memory_world_each(sim->world, check_not_left, sim);
 	check_holders_quiet(sim);
 }

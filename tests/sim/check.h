@@ -13,7 +13,7 @@ void check_claim(struct sim *sim, const struct memory_performed *what, struct qu
 /* A claim was lost. */
 void check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, struct queue_id id);
 /* The daemon's present lock connection checked a queue of a slot. */
-void check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id);
+void check_queue_check(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id);
 void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon,
     const struct memory_performed *what, struct queue_id id);
 /* A daemon makes a durable B, or uses the one that exists. */
@@ -74,7 +74,7 @@ void check_claim_sent(struct sim *sim, const struct sim_daemon *daemon, struct q
 void check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int slot);
 void check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name);
 /* A daemon granted a slot that it had already: a hand-off. */
-void check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer *answer);
+void check_hand_off(struct sim *sim, int daemon, int name, const struct lock_answer *answer);
 /* Whether a grant of that slot by that daemon is a hand-off. */
 bool check_has_passed(const struct sim *sim, int daemon, int name, int slot);
 /* No waiter that came first was passed over. For grants that take a slot. */

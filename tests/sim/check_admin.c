@@ -176,7 +176,7 @@ check_destroyed(struct sim *sim, int name, const struct truth_shape *left)
 		check_fail(sim, 12, "%s was destroyed, and is in the directory", queue_lock(name));
 }
 
-/* A create that finds all there changes nothing, and so looks for nothing that does not belong. */
+/* A create that finds all slots changes nothing, so it does not look for uncounted slots. */
 static bool
 found_all_there(const struct order *order, const struct truth_shape *found)
 {

@@ -41,7 +41,7 @@ check_charged(struct sim *sim, const struct sim_daemon *daemon, const struct bel
  * is being closed.
  */
 static void
-look_at_user(struct sim *sim, const struct sim_daemon *daemon, int user)
+sample_user(struct sim *sim, const struct sim_daemon *daemon, int user)
 {
 	int64_t *since = &sim->waits.channel_since[daemon->number][user];
 	size_t others = 0, slotless = 0, taken;
@@ -75,7 +75,7 @@ check_channels(struct sim *sim)
 {
 	for (int i = 0; i < sim->plan.daemons && sim_is_short(sim); i++) {
 		for (int user = 0; user < 3; user++)
-			look_at_user(sim, &sim->daemons[i], user);
+			sample_user(sim, &sim->daemons[i], user);
 	}
 }
 

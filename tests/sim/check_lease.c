@@ -3,21 +3,18 @@
 #include "tests/sim/daemons.h"
 
 /*
- * A keepalive is on its way so long at most, and as long behind what was asked before it on its
- * channel.
+ * The longest time for which a keepalive is on its way. It can wait as long behind earlier requests
+ * on its channel.
  */
-#define LOOK_SLACK(sim) (2 * 10 * (sim)->plan.usual + 2 * NSEC_PER_MSEC)
+#define KEEPALIVE_SLACK(sim) (2 * 10 * (sim)->plan.usual + 2 * NSEC_PER_MSEC)
 
-/*
- * Channels may be silent, late, closed again and again, or too few: then nothing says when B is
- * looked at.
- */
-#define LOOKS_MAY_FAIL                                                                             \
+/* Channels may be silent, late, closed again and again, or too few: B can be checked late. */
+#define KEEPALIVE_MAY_FAIL                                                                         \
 	(1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_FEW_CHANNELS |                 \
 	    1U << TROUBLE_REFUSE | 1U << TROUBLE_HOMES)
 
-/* The troubles that do not hold up a look at B, or its answer. */
-#define LOOKS_ARE_PUNCTUAL                                                                         \
+/* The troubles that delay neither a check of B nor its answer. */
+#define KEEPALIVE_IS_PUNCTUAL                                                                      \
 	(1U << TROUBLE_BY_NAME | 1U << TROUBLE_FOREIGN | 1U << TROUBLE_CANCEL |                    \
 	    1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL | 1U << TROUBLE_NACK)
 /* Invariant 10: the last check of B after its claim, with the time that it takes. */
@@ -89,7 +86,7 @@ may_be_unanswered(const struct sim *sim, const struct sim_daemon *daemon, int na
 	return of->deeds[daemon->number].by_consumer &&
 	       (way->reach != MEMORY_REACHED || way->changed_at >= long_ago ||
 		   daemon->blocked != 0 || daemon->disturbed >= long_ago ||
-		   of->deeds[daemon->number].b_read_at <= long_ago + LOOK_SLACK(sim));
+		   of->deeds[daemon->number].b_read_at <= long_ago + KEEPALIVE_SLACK(sim));
 }
 
 bool
@@ -123,23 +120,23 @@ check_lost_in_time(struct sim *sim, const struct belief *belief)
 
 /* The keepalive asks about each B every third of a heartbeat. */
 static void
-check_looked_at(struct sim *sim, const struct belief *belief)
+check_keepalive(struct sim *sim, const struct belief *belief)
 {
 	const struct sim_daemon *daemon = &sim->daemons[belief->daemon];
 	const struct truth_deeds *deeds =
 	    truth_deeds(sim, belief->daemon, belief->name, belief->slot);
-	int64_t since = deeds->looked_at;
+	int64_t since = deeds->checked_at;
 
 	if (daemon->disturbed > since)
 		since = daemon->disturbed;
-	if (belief->granted_at > since) /* it was handed on */
+	if (belief->granted_at > since) /* it was handed off */
 		since = belief->granted_at;
-	if (sim->now - since > HEARTBEAT / 3 + LOOK_SLACK(sim))
+	if (sim->now - since > HEARTBEAT / 3 + KEEPALIVE_SLACK(sim))
 		check_fail(sim, 7, "%s was not checked for %.1f ms",
 		    queue_b(belief->name, belief->slot), (double)(sim->now - since) / 1e6);
 }
 
-/* Invariant 10: on a server that deletes by name B is looked at again just after the claim. */
+/* Invariant 10: on a server that deletes by name B is checked again just after the claim. */
 static void
 check_rechecked(struct sim *sim, const struct belief *belief)
 {
@@ -147,10 +144,10 @@ check_rechecked(struct sim *sim, const struct belief *belief)
 	int64_t since =
 	    slot->removed_at > belief->granted_at ? slot->removed_at : belief->granted_at;
 
-	if ((sim->plan.troubles & ~LOOKS_ARE_PUNCTUAL) == 0 &&
+	if ((sim->plan.troubles & ~KEEPALIVE_IS_PUNCTUAL) == 0 &&
 	    slot->by_name == belief->connection &&
 	    slot->removed > slot->deeds[belief->daemon].claimed &&
-	    sim->now - since > RECHECKED_AFTER + 2 * LOOK_SLACK(sim))
+	    sim->now - since > RECHECKED_AFTER + 2 * KEEPALIVE_SLACK(sim))
 		check_fail(sim, 10, "%s was deleted by name, and not checked",
 		    queue_b(belief->name, belief->slot));
 }
@@ -169,7 +166,7 @@ check_lease(struct sim *sim, struct belief *belief)
 		return;
 	check_rechecked(sim, belief);
 	check_lost_in_time(sim, belief);
-	if (daemon->blocked == 0 && (sim->plan.troubles & LOOKS_MAY_FAIL) == 0 &&
+	if (daemon->blocked == 0 && (sim->plan.troubles & KEEPALIVE_MAY_FAIL) == 0 &&
 	    sim->truth.forsaken[belief->daemon] != belief->connection)
-		check_looked_at(sim, belief);
+		check_keepalive(sim, belief);
 }

@@ -17,7 +17,7 @@ check_grant_was_claimed(struct sim *sim, int daemon, int name, const struct lock
 		check_fail(
 		    sim, 2, "granted %s, which this link has not claimed", queue_b(name, slot));
 	else if (check_has_passed(sim, daemon, name, slot))
-		check_handed_on(sim, daemon, name, answer);
+		check_hand_off(sim, daemon, name, answer);
 	else if (slot != 0 && deeds->a_seen_behind < deeds->claimed)
 		check_fail(sim, 2, "granted %s, and A was not seen since it was claimed",
 		    queue_b(name, slot));
@@ -217,7 +217,7 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
  * A revoked slot is never handed off.
  */
 static bool
-is_handed_on(struct sim *sim, const struct ask *ask)
+is_handed_off(struct sim *sim, const struct ask *ask)
 {
 	const struct wait_slot *slot = &sim->waits.names[ask->name].slots[ask->slot];
 	struct wait_pass *pass = &sim->waits.pass;
@@ -254,7 +254,7 @@ is_dropped(const struct sim *sim, const struct ask *ask)
 	       sim->truth.forsaken[ask->daemon] != ask->connection;
 }
 
-/* Invariant 6: "released" is never said before the delete was performed, or it was handed on. */
+/* Invariant 6: "released" is never said before the delete was performed, or the slot was handed off. */
 static void
 check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 {
@@ -268,7 +268,7 @@ check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 		else
 			right = ask->held && deeds->connection == ask->connection &&
 				(deeds->dropped > ask->since || is_freed(sim, ask) ||
-				    is_handed_on(sim, ask));
+				    is_handed_off(sim, ask));
 		break;
 	case REASON_NOT_HELD:
 		right = !ask->held;

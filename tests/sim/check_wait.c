@@ -140,7 +140,7 @@ check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name)
 		of->lapsed_at = sim->now;
 }
 
-/* ---- handed on ---- */
+/* ---- hand-off ---- */
 
 /*
  * B was not deleted since its last grant. It may have vanished and been claimed again for its
@@ -167,7 +167,7 @@ watches_are_true(const struct sim *sim)
 	return (sim->plan.troubles & WATCHES_MAY_DECEIVE) == 0;
 }
 
-/* Of what was not looked at now. */
+/* For a queue that was not checked just now. */
 static void
 check_is_fresh(
     struct sim *sim, const struct lock_answer *answer, const char *queue, bool by_consumer)
@@ -189,26 +189,26 @@ check_is_fresh(
  * seen since the last declare of B.
  */
 void
-check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer *answer)
+check_hand_off(struct sim *sim, int daemon, int name, const struct lock_answer *answer)
 {
 	const struct truth_slot *of = &sim->truth.names[name].slots[answer->slot];
 	const struct wait_slot *slot = &sim->waits.names[name].slots[answer->slot];
 	const struct wait_seen *seen = &slot->seen[daemon];
 	const struct truth_deeds *deeds = &of->deeds[daemon];
 	int64_t gone = sim->now - slot->gone_at;
-	uint64_t looked = answer->slot == 0 ? deeds->b_seen : deeds->a_seen;
+	uint64_t seen_at = answer->slot == 0 ? deeds->b_seen : deeds->a_seen;
 	const char *queue = queue_b(name, answer->slot);
 
 	if (seen->revoked > seen->granted)
 		check_fail(sim, 17, "%s was handed off, but is revoked", queue);
 	else if (answer->slot != 0 && deeds->a_seen < deeds->claimed)
 		check_fail(sim, 17, "%s was handed off, A unseen since its claim", queue);
-	else if (looked < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
+	else if (seen_at < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
 		check_is_fresh(sim, answer, queue, deeds->by_consumer);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */
 	if (answer->slot == 0 || of->a || seen->unheard != 0)
 		return;
-	/* It was told, and then looked at; or it was looked at, as nobody was to tell. */
+	/* The daemon was notified, and then checked A. Or it checked without a notification. */
 	if (seen->heard >= of->a_gone ? gone > 3 * answer_time(sim) && news_come(sim)
 				      : gone > answer_time(sim) && watches_are_true(sim))
 		check_fail(sim, 17, "%s was handed off %.1f ms after A was gone", queue,
@@ -343,7 +343,7 @@ is_fit(const struct sim *sim, const struct sim_daemon *daemon)
 }
 
 static void
-look_at_slot(struct sim *sim, int name, int slot)
+sample_slot(struct sim *sim, int name, int slot)
 {
 	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
 	struct wait_slot *wait = &sim->waits.names[name].slots[slot];
@@ -355,7 +355,7 @@ look_at_slot(struct sim *sim, int name, int slot)
 }
 
 static void
-look_at_name(struct sim *sim, int name)
+sample_name(struct sim *sim, int name)
 {
 	struct wait_name *of = &sim->waits.names[name];
 	int size = truth_size(&sim->truth, name);
@@ -366,7 +366,7 @@ look_at_name(struct sim *sim, int name)
 		of->unlimited_since = sim->now;
 	for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
 		if (slot <= size)
-			look_at_slot(sim, name, slot);
+			sample_slot(sim, name, slot);
 		else
 			of->slots[slot].free_since = INT64_MAX;
 	}
@@ -388,7 +388,7 @@ could_since(const struct sim *sim, const struct ask *ask, int64_t free_since)
 		since = later(since, sim->waits.alarm_began);
 	if (sim_is_short(sim))
 		since = later(since, check_channel_since(sim, ask));
-	/* A look in progress is made anew then. */
+	/* A scan in progress is made anew then. */
 	if ((sim->plan.troubles & PROBES_MAY_HANG) != 0)
 		since = later(since, sim->waits.names[ask->name].ordered_at[ask->daemon]);
 	return since;
@@ -494,9 +494,9 @@ keep_since(const struct sim *sim, int64_t *since, bool is_so)
 }
 
 static void
-look(struct sim *sim)
+take_samples(struct sim *sim)
 {
-	sim->waits.next_look = sim->now + 16 * NSEC_PER_MSEC;
+	sim->waits.next_sample = sim->now + 16 * NSEC_PER_MSEC;
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		const struct sim_daemon *daemon = &sim->daemons[i];
 		bool fit = is_fit(sim, daemon);
@@ -506,7 +506,7 @@ look(struct sim *sim)
 		    sim, &sim->waits.let_see_since[i], fit && !daemon->denied[BROKER_AUXILIARY]);
 	}
 	for (int name = 0; name < sim->plan.names; name++)
-		look_at_name(sim, name);
+		sample_name(sim, name);
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		const struct ask *ask = &sim->book.asks[i];
 
@@ -523,10 +523,10 @@ check_waits(struct sim *sim)
 	if (pass->owed)
 		check_fail(sim, 6, "%s was reported released, but is not, nor granted",
 		    queue_b(pass->name, pass->slot));
-	if (sim->now < sim->waits.next_look || is_few(sim) ||
+	if (sim->now < sim->waits.next_sample || is_few(sim) ||
 	    (sim->plan.troubles & WAITS_MAY_FAIL) != 0)
 		return;
-	look(sim);
+	take_samples(sim);
 }
 
 /* ---- when nothing happens ---- */

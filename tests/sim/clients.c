@@ -417,7 +417,7 @@ client_step(struct sim *sim)
 	else if (roll < 94)
 		admins_step(sim);
 	else if (roll < 98)
-		admins_look(sim);
+		admins_read(sim);
 	else if (roll < 99 || dice_percent(&sim->dice, 70))
 		reload(sim);
 	else

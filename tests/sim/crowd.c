@@ -39,13 +39,14 @@ crowd_waits(struct sim *sim)
 {
 	int64_t time = 4 * sim->plan.settings.rescan_interval;
 	uint64_t before[DAEMONS_MAX];
-	bool waits = false, looks = false;
+	bool waits = false, asks = false;
 
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		waits |= sim->book.asks[i].what == ASK_ACQUIRE;
-		looks |= sim->book.asks[i].what != ASK_ACQUIRE; /* for holders, on and on */
+		asks |=
+		    sim->book.asks[i].what != ASK_ACQUIRE; /* it probes holders again and again */
 	}
-	if (!waits || looks || !dice_percent(&sim->dice, 30))
+	if (!waits || asks || !dice_percent(&sim->dice, 30))
 		return;
 	/* Daemons scan for a slot that was just repaired. */
 	sim_pass(sim, sim->plan.settings.rescan_interval * 5 / 4);

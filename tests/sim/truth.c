@@ -208,7 +208,7 @@ slot_deed(struct sim *sim, const struct done *done)
 			if (!seen->vanished)
 				seen->granted = seen->unheard = 0;
 			seen->vanished = false;
-			deeds->looked_at = sim->now;
+			deeds->checked_at = sim->now;
 			deeds->claimed = moment;
 			deeds->claimed_channel = what->channel;
 			deeds->by_consumer = slot->by_consumer;
@@ -229,9 +229,9 @@ slot_deed(struct sim *sim, const struct done *done)
 		if (what->method == AMQP_QUEUE_DELETE_METHOD)
 			truth_find_freed(sim, true);
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
-		check_look(sim, deeds, id);
+		check_queue_check(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
-			deeds->looked_at = sim->now; /* or its channel is closed now */
+			deeds->checked_at = sim->now; /* or its channel is closed now */
 		if (id.part == QUEUE_B && done->answer == BROKER_OK &&
 		    (!deeds->by_consumer || truth_has_ended(slot, done->daemon) ||
 			truth_holder(sim, id.name, id.slot) == what->connection)) {

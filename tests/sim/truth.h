@@ -23,7 +23,7 @@ struct truth_deeds {
 	uint64_t b_seen; /* the last passive declare that was OK; by consumer: and found its hold */
 	/* By consumer: last time that the process of B answered a claim or a passive declare. */
 	int64_t b_read_at;
-	int64_t looked_at; /* last time that B was checked, or could not be */
+	int64_t checked_at; /* last time that B was checked, or could not be */
 	uint64_t a_seen;
 	uint64_t a_seen_behind; /* the last on the channel of the claim */
 	uint64_t a_absent;

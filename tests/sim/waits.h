@@ -74,7 +74,7 @@ struct wait_pass {
 struct waits {
 	struct wait_name names[NAMES];
 	struct wait_pass pass;
-	int64_t next_look;
+	int64_t next_sample;
 	int64_t fit_since[WAITS_DAEMONS]; /* the daemon can serve waiters; INT64_MAX: it cannot */
 	/* it can also probe markers on an auxiliary connection */
 	int64_t let_see_since[WAITS_DAEMONS];

@@ -50,8 +50,8 @@ class Sentences(unittest.TestCase):
     def test_planted_sentences_are_found(self):
         for rule, planted in {
                 "a clause begins with who": [
-                    "Who holds a slot is told.", "It is free, and who waits gets it.", "It is left to who asks.",
-                    "A holder, who may be gone, is told.", "Those who wait are told.", "It goes to whoever asks."],
+                    "Who holds a slot is told.", "And who waits is told.", "It is free, and who waits gets it.",
+                    "It is left to who asks.", "A holder, who may be gone, is told.", "Those who wait are told.", "It goes to whoever asks."],
                 "a clause begins with what": [
                     "What is cut is completed.", "It ends: what it held is free.", "If what it has is gone, end."],
                 "he": ["A waiter ends when he is told.", "It is his.", "It ends him."],
@@ -81,6 +81,11 @@ class Sentences(unittest.TestCase):
                          (1, "Who holds it goes"), (2, "% is not many"))
         self.assert_read(plain.python, '"""One\nends."""\n# Two\n# ends\nx = 1  # three\ndef test_who_is(): pass\n',
                          (3, "Two ends"), (5, "three"), (1, "One ends."), (6, "who is"))
+        self.assert_read(plain.shell_strings, "# echo 'no'\nx && echo \"It is $x, ${y}.\" >&2\ncat <<-END\n"
+                         "\tTwo\n\tlines\n\t    code\n\tEND\nrun 'none'\nfail 'Why'\n",
+                         (2, "It is %, %."), (9, "Why"), (4, "Two lines"))
+        self.assert_read(plain.python_strings, "print(f'One {x}', y)\nraise E('two\\nthree')\nx.fail('four')\nz('no')",
+                         (2, "two"), (2, "three"), (1, "One %"), (3, "four"))
         self.assert_read(plain.openrpc, '{"description": "One. Two"}', (1, "One."), (1, "Two"))
 
 

@@ -14,7 +14,7 @@ import sys
 
 WORDS_MAX = 25
 # Words after which a clause begins, and prepositions.
-CLAUSE = (r"(?:^|[,;:(] (?:(?:and|or|but|so|then) )?"
+CLAUSE = (r"(?:(?:^|[,;:(] )(?:(?:and|or|but|so|then) )?"
           r"|\b(?:that|if|when|while|because|as|unless|until|though|where) )")
 AFTER = (r"\b(?:to|of|for|from|by|with|in|on|at|than|but|behind|before|after"
          r"|those|all|any|one|some|others|\w+body|anyone) ")
@@ -162,6 +162,45 @@ def hash_comments(source):
             yield number, comment[1]
 
 
+SHELL_MESSAGE = re.compile(r"""^[ \t]*(?:[^#\n]*[ \t;&|({])?(?:echo|printf|fail|until_true)[ \t]+("(?:\\.|[^"\\])*"|'[^']*')""",
+                           re.MULTILINE)
+SHELL_HERE = re.compile(r"<<-?(\w+)\n(.*?)\n\s*\1$", re.MULTILINE | re.DOTALL)
+
+
+def shell_strings(source):
+    """Messages of a shell script: quoted words after the commands that say them, and here-documents."""
+    for match in SHELL_MESSAGE.finditer(source):
+        number = source.count("\n", 0, match.start(1)) + 1
+        yield from [(number, re.sub(r"\$(?:\([^)]*\)|\{[^}]*\}|\w+)|\\.", "%", match[1][1:-1])), (number, None)]
+    for match in SHELL_HERE.finditer(source):
+        for i, line in enumerate(match[2].split("\n"), source.count("\n", 0, match.start(2)) + 1):
+            words = line.lstrip("\t")
+            yield i, None if words.startswith("    ") else words
+        yield i, None
+
+
+def python_text(node):
+    """The text of an expression, with % for what is filled in; "": it is no text."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(python_text(value) or "%" for value in node.values)
+    return ""
+
+
+def python_strings(source):
+    """Messages: the texts that a program prints, raises, waits for or fails with."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Raise):
+            node = node.exc
+        elif not (isinstance(node, ast.Call) and re.search(
+                r"(?:^|\.)(?:print|exit|fail|skipTest|wait_until)$", ast.unparse(node.func))):
+            continue
+        for argument in getattr(node, "args", []):
+            for line in python_text(argument).split("\n"):
+                yield from [(node.lineno, line), (node.lineno, None)]
+
+
 def python(source):
     """Comments, documentation, and the names of tests."""
     yield from [*hash_comments(source), (0, None)]
@@ -182,13 +221,15 @@ def openrpc(source):
 
 
 def findings(path, source):
-    """(line, rule, sentence). The strings of a test are no messages."""
+    """(line, rule, sentence). The strings of a test in C are no messages."""
     ending = os.path.splitext(path)[1]
-    known = {".md": markdown, ".in": mdoc, ".json": openrpc, ".py": python}
-    if ending in (".c", ".h"):
-        readers = [c_comments] if path.startswith("tests/") else [c_comments, c_strings]
-    else:
-        readers = [hash_comments if path.startswith("systemd/") else known.get(ending, hash_comments)]
+    known = {".md": [markdown], ".in": [mdoc], ".json": [openrpc], ".py": [python, python_strings],
+             ".c": [c_comments, c_strings], ".h": [c_comments, c_strings]}
+    readers = known.get(ending, [hash_comments, shell_strings])
+    if path.startswith("tests/") and ending in (".c", ".h"):
+        readers = [c_comments]
+    elif path.startswith("systemd/"):
+        readers = [hash_comments]
     return [(number, rule, sentence) for reader in readers
             for number, sentence in sentences(reader(source)) for rule in broken(sentence)]
 

@@ -19,27 +19,27 @@ has(const struct lock_world *world, struct queue_name queue)
 	return memory_world_has(world->memory, queue.text, NULL);
 }
 
-struct looked_for {
+struct search {
 	const char *name;
 	int times;
 };
 
 static void
-look(void *ctx, const char *body)
+count_entry(void *ctx, const char *body)
 {
-	struct looked_for *looked_for = ctx;
+	struct search *search = ctx;
 
-	looked_for->times += strcmp(body, looked_for->name) == 0;
+	search->times += strcmp(body, search->name) == 0;
 }
 
 static int
 times_listed(const struct lock_world *world, const char *name)
 {
-	struct looked_for looked_for = {name, 0};
+	struct search search = {name, 0};
 	struct queue_name directory = queue_name_directory(world_settings.naming);
 
-	memory_world_each_message(world->memory, directory.text, look, &looked_for);
-	return looked_for.times;
+	memory_world_each_message(world->memory, directory.text, count_entry, &search);
+	return search.times;
 }
 
 const char *

@@ -19,10 +19,10 @@ static bool
 line_came(void *ctx, struct conn *conn, const char *line, size_t len)
 {
 	struct message_id id = {.kind = MESSAGE_ID_INTEGER, .integer = rig.lines + 1};
-	bool looks = rig.looks && strncmp(line, "ping", len) != 0;
+	bool scans = rig.scans && strncmp(line, "ping", len) != 0;
 
 	(void)ctx;
-	if (looks && !account_has_room(conn->account, ACCOUNT_SCANS))
+	if (scans && !account_has_room(conn->account, ACCOUNT_SCANS))
 		return false;
 	rig.last_peer = conn->id;
 	rig.order[++rig.lines % CONN_RIG_ORDER] = conn->id;
@@ -30,7 +30,7 @@ line_came(void *ctx, struct conn *conn, const char *line, size_t len)
 	if (rig.keeps)
 		requests_add(
 		    conn->requests, &id, NULL, rig.keeps_waiting ? REQUEST_WAITS : REQUEST_QUICK);
-	if (looks)
+	if (scans)
 		requests_add(conn->requests, &id, NULL, REQUEST_SCANS);
 	for (int64_t end = clock_now(&clock_boottime) + rig.slow; clock_now(&clock_boottime) < end;)
 		;
@@ -104,7 +104,7 @@ peer_new(void)
 }
 
 void
-rig_look(void)
+rig_loop(void)
 {
 	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 }
@@ -112,8 +112,9 @@ rig_look(void)
 bool
 pass(void)
 {
-	rig_look();
-	return peers_visit(rig.peers);
+	rig_loop();
+	peers_visit(rig.peers);
+	return peers_are_due(rig.peers);
 }
 
 void

@@ -19,7 +19,7 @@ struct conn_rig {
 	uint64_t order[CONN_RIG_ORDER]; /* the clients of all lines, in order */
 	char last_line[64];
 	bool keeps, keeps_waiting; /* each line becomes a request that stays unanswered */
-	bool looks;                /* each line but "ping" becomes a scan that stays unanswered */
+	bool scans;                /* each line but "ping" becomes a scan that stays unanswered */
 	bool kills;                /* each line ends its client */
 	int64_t slow;              /* ns that the handler needs for a line */
 	char logged[512];
@@ -37,7 +37,7 @@ int peer_new(void);
 /* One pass of the loop. True: clients are still due. */
 bool pass(void);
 /* The first half of a pass: the events of the sockets. */
-void rig_look(void);
+void rig_loop(void);
 void passes(void);
 void say(int fd, const char *text);
 /* The output that the client got; "": none. *ret_end: end of file follows. Static. */

@@ -49,12 +49,12 @@ struct rig {
 	bool silences[RIG_PLAN], nacks[RIG_PLAN], deafnesses[RIG_PLAN];
 	size_t delays_used, silences_used, nacks_used, deafnesses_used;
 	bool holds_acks; /* publishes read together are confirmed together */
-	/* Called from inside each piece of news of a watch. */
+	/* Called inside the callback for each event of a watch. */
 	void (*heard)(const char *queue, enum broker_news news);
-	/* Called from inside each piece of news of a wait queue. */
+	/* Called inside the callback for each event of a wait queue. */
 	void (*wait_queue_heard)(const struct broker_wait_queue_event *event);
 	uint64_t from; /* of the last question: "asked:TEXT" */
-	/* Called from inside each daemon message: "replied:NUMBER=TEXT". */
+	/* Called inside the callback for each daemon message. */
 	void (*message_heard)(const struct broker_message *message);
 };
 

@@ -213,6 +213,10 @@ START_TEST(words)
 	ck_assert_str_eq(lb_kind_word(LB_PERSISTENT_MUTEX), "persistent-mutex");
 	ck_assert_ptr_null(lb_kind_word(3));
 	ck_assert_ptr_null(lb_kind_word(-1));
+	ck_assert_str_eq(lb_claim_word(LB_CLAIM_EXCLUSIVE_QUEUE), "exclusive-queue");
+	ck_assert_str_eq(lb_claim_word(LB_CLAIM_CONSUMER), "consumer");
+	ck_assert_ptr_null(lb_claim_word(LB_CLAIM_DEFAULT));
+	ck_assert_ptr_null(lb_claim_word(3));
 	ck_assert_ptr_null(lb_name_error("db/x.y:z_-1"));
 	ck_assert_ptr_nonnull(lb_name_error(NULL));
 	ck_assert_ptr_nonnull(lb_name_error(""));

@@ -248,10 +248,10 @@ START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
 	int code = LB_OK;
 
 	options.timeout_ms = 0;
-	for (int look = 1; code == LB_OK; look++) {
+	for (int reads = 1; code == LB_OK; reads++) {
 		client_rig_down();
 		up();
-		reads_to_stop = look;
+		reads_to_stop = reads;
 		late = GRANT("1", "a-9");
 		lock = NULL;
 		code = lb_acquire(lb, "db", &options, &lock);
@@ -366,7 +366,7 @@ START_TEST(an_unread_renewal_that_is_too_old_renews_nothing)
 END_TEST
 
 /* Wherever in the call this process is stopped. */
-START_TEST(an_answer_that_was_slept_over_is_not_fresh)
+START_TEST(an_answer_from_before_a_suspend_is_not_fresh)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
 	int read_count;
@@ -571,7 +571,7 @@ lease_suite(void)
 	tcase_add_test(tcase, a_release_after_the_lease_is_sent_but_not_awaited);
 	tcase_add_loop_test(tcase, an_unread_renewal_keeps_the_hold, 0, DOORS);
 	tcase_add_loop_test(tcase, an_unread_renewal_that_is_too_old_renews_nothing, 0, DOORS);
-	tcase_add_loop_test(tcase, an_answer_that_was_slept_over_is_not_fresh, 2, 5);
+	tcase_add_loop_test(tcase, an_answer_from_before_a_suspend_is_not_fresh, 2, 5);
 	tcase_add_test(tcase, a_grant_that_was_slept_over_is_a_loss);
 	tcase_add_test(tcase, a_loss_behind_the_grant_is_a_loss);
 	tcase_add_test(tcase, a_grant_that_crosses_the_deadline_is_given_back);

@@ -240,7 +240,7 @@ START_TEST(a_scan_above_the_limit_waits_for_its_turn)
 	int one = peer_new(), other = peer_new();
 
 	set_limit(ACCOUNT_SCANS, 2, 10);
-	rig.looks = true;
+	rig.scans = true;
 	say(one, "a\r\nb\nc\nd\n");
 	passes();
 	say(other, "e\n");
@@ -270,7 +270,7 @@ START_TEST(other_requests_are_taken_while_one_scan_waits_and_not_behind_two)
 	int one = peer_new(), other = peer_new();
 
 	set_limit(ACCOUNT_SCANS, 1, 10);
-	rig.looks = true;
+	rig.scans = true;
 	say(one, "a\n");
 	passes();
 	say(other, "b\nping\n");
@@ -300,7 +300,7 @@ START_TEST(a_scan_that_waits_is_answered_after_a_half_close)
 	bool end;
 
 	set_limit(ACCOUNT_SCANS, 1, 10);
-	rig.looks = true;
+	rig.scans = true;
 	say(one, "a\n");
 	passes();
 	say(other, "b\nc\n");
@@ -328,7 +328,7 @@ START_TEST(a_scan_counts_until_the_broker_has_answered_though_its_client_hung_up
 	int one = peer_new(), other = peer_new();
 
 	set_limit(ACCOUNT_SCANS, 1, 10);
-	rig.looks = true;
+	rig.scans = true;
 	say(one, "a\n");
 	passes();
 	say(other, "b\n");
@@ -393,7 +393,7 @@ START_TEST(a_half_closed_client_that_does_not_read_costs_nothing)
 	shutdown(fd, SHUT_WR);
 	passes();
 	for (int i = 0; i < 10; i++) {
-		rig_look();
+		rig_loop();
 		ck_assert(!peers_find(rig.peers, rig.last_peer)->is_due);
 		pass();
 	}

@@ -309,7 +309,7 @@ START_TEST(members_of_a_newer_daemon_are_left_out)
 }
 END_TEST
 
-START_TEST(words_of_more_than_may_be_are_not_sane)
+START_TEST(a_row_with_words_above_the_limit_is_invalid)
 {
 	char words[258];
 	struct lock_row source = row_of(LOCK_ROW_BUSY);
@@ -328,7 +328,7 @@ START_TEST(words_of_more_than_may_be_are_not_sane)
 }
 END_TEST
 
-START_TEST(a_value_that_is_no_row_is_not_sane)
+START_TEST(a_value_that_is_no_row_is_invalid)
 {
 	struct cJSON *array = json_new_array(), *object = json_new_object();
 
@@ -359,8 +359,8 @@ suite_daemon_messages(void)
 	tcase_add_loop_test(tcase, a_row_with_an_invalid_member_is_not_sane, 0,
 	    (int)(sizeof(insane) / sizeof(insane[0])));
 	tcase_add_test(tcase, members_of_a_newer_daemon_are_left_out);
-	tcase_add_test(tcase, words_of_more_than_may_be_are_not_sane);
-	tcase_add_test(tcase, a_value_that_is_no_row_is_not_sane);
+	tcase_add_test(tcase, a_row_with_words_above_the_limit_is_invalid);
+	tcase_add_test(tcase, a_value_that_is_no_row_is_invalid);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -330,7 +330,7 @@ START_TEST(a_starving_waiter_sees_that_the_limit_is_gone)
 }
 END_TEST
 
-START_TEST(a_slot_that_is_handed_on_is_counted_for_its_new_holder)
+START_TEST(a_slot_that_is_handed_off_is_counted_for_its_new_holder)
 {
 	uint64_t lock = try_as(0, ALICE, 1, 999, "db")->lock;
 
@@ -363,7 +363,7 @@ START_TEST(a_slot_that_is_handed_on_is_counted_for_its_new_holder)
 }
 END_TEST
 
-START_TEST(handing_on_needs_no_channel)
+START_TEST(a_hand_off_needs_no_channel)
 {
 	uint64_t lock = acquire(0, 1, 999, "db", TRY)->lock;
 
@@ -472,7 +472,7 @@ pass_by(uint64_t starving)
 	world_pass(world, SECOND);
 	began = cpu();
 	for (uint64_t i = 0; i < 300; i++) {
-		/* Handed on here; then by the broker; and a channel comes and goes. */
+		/* Handed off here; then freed at the broker; and a channel comes and goes. */
 		lock = try_as(0, BOB, 2, 3 * i + 1, "db")->lock;
 		ck_assert_uint_ne(lock, 0);
 		send_as(0, BOB, 3, 2 * i + 1, "db", DURATION_FOREVER);
@@ -549,8 +549,8 @@ suite_lock_channels(void)
 	tcase_add_test(tc, a_waiter_that_gets_a_channel_is_told_of_the_slot);
 	tcase_add_test(tc, a_hint_for_which_no_channel_is_free_comes_once);
 	tcase_add_test(tc, a_starving_waiter_sees_that_the_limit_is_gone);
-	tcase_add_test(tc, a_slot_that_is_handed_on_is_counted_for_its_new_holder);
-	tcase_add_test(tc, handing_on_needs_no_channel);
+	tcase_add_test(tc, a_slot_that_is_handed_off_is_counted_for_its_new_holder);
+	tcase_add_test(tc, a_hand_off_needs_no_channel);
 	tcase_add_test(tc, a_hold_counts_until_its_channel_is_free);
 	tcase_add_test(tc, a_starving_waiter_ends_in_every_way);
 	tcase_add_test(tc, a_waiter_starving_in_an_alarm_is_served_in_it);

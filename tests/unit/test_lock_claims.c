@@ -261,6 +261,94 @@ START_TEST(a_deletion_that_is_not_answered_ends_with_its_link)
 }
 END_TEST
 
+/* Another administrator has the mutex for a moment. The deadline of requests is short. */
+START_TEST(a_deletion_tries_its_mutex_again)
+{
+	struct lock_settings settings = world_settings;
+	const struct said *hold;
+
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	hold = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	settings.request_timeout = 40 * MS;
+	lock_engine_set(engine(1), &settings);
+	ck_assert(memory_world_put(world->memory, "db", true));
+	lock_release(engine(1), 2, 2, hold->lock);
+	world_pass(world, 20 * MS);
+	ck_assert(memory_world_remove(world->memory, "db"));
+	world_pass(world, SECOND);
+	ck_assert(!has('B', 1));
+}
+END_TEST
+
+START_TEST(a_left_holder_queue_decides_how_its_slot_is_held)
+{
+	ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	if (_i == 1) {
+		lock_fsck(engine(0), 1, ++last_request,
+		    &(struct lock_check){.name = "db", .repair = true});
+		ck_assert_str_eq(world_await(world, 0, 1, last_request)->detail, "leftover:1!");
+	}
+	ck_assert_int_eq(create(1, LOCK_CLAIM_BY_QUEUE)->reason, REASON_NONE);
+	ck_assert_int_eq(acquire(1, 2, 1, "db", TRY)->slot, 1);
+	ck_assert_int_eq(memory_world_durable(world->memory, "db-1-B"), _i == 0);
+}
+END_TEST
+
+START_TEST(a_stop_waits_for_the_deletion)
+{
+	const struct said *hold;
+
+	create(1, LOCK_CLAIM_BY_CONSUMER);
+	hold = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(destroy()->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	lock_drain(engine(1));
+	lock_release(engine(1), 2, 2, hold->lock);
+	while (!lock_quiet(engine(1)))
+		ck_assert(world_step(world, SECOND));
+	ck_assert(!has('B', 1));
+}
+END_TEST
+
+/* An alarm holds up the first deletion for longer than the deadline. */
+START_TEST(a_late_deletion_does_not_end_the_link_of_the_next)
+{
+	uint64_t connection, locks[4];
+	unsigned asked;
+
+	create(3, LOCK_CLAIM_BY_CONSUMER);
+	for (int slot = 1; slot <= 3; slot++)
+		locks[slot] = acquire(1, 2, (uint64_t)slot, "db", TRY)->lock;
+	ck_assert_int_eq(resize(1, LOCK_CLAIM_UNKNOWN)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	connection = memory_broker_connection(world->daemon[1].broker, BROKER_AUXILIARY);
+	ck_assert_uint_ne(connection, 0);
+	for (int slot = 2; slot <= 3; slot++)
+		lock_release(engine(1), 2, 10 + (uint64_t)slot, locks[slot]);
+	/* The mutex is held, and the probe before the first deletion is sent. */
+	while (engine(1)->mutexes == NULL)
+		ck_assert(world_step(world, SECOND));
+	world->delay = 2 * SECOND;
+	asked = world->asked;
+	while (world->asked < asked + 2)
+		ck_assert(world_step(world, 10 * SECOND));
+	memory_world_block(world->memory, true);
+	memory_broker_block(world->daemon[1].broker, BROKER_AUXILIARY, MEMORY_OUT);
+	world_pass(world, 27 * SECOND);
+	world->delay = 0;
+	memory_world_block(world->memory, false);
+	world_pass(world, MS);
+	world->delay = 2 * SECOND;
+	memory_broker_block(world->daemon[1].broker, BROKER_AUXILIARY, 0);
+	world_pass(world, 30 * SECOND);
+	ck_assert_uint_eq(
+	    memory_broker_connection(world->daemon[1].broker, BROKER_AUXILIARY), connection);
+	ck_assert(!has('B', 2) && !has('B', 3));
+}
+END_TEST
+
 /* The slot comes back while its last holder deletes its holder queue. */
 START_TEST(a_slot_that_comes_back_at_any_time_has_its_holder_queue)
 {
@@ -304,7 +392,7 @@ START_TEST(a_mutex_that_another_program_keeps_is_given_up)
 	ck_assert(memory_world_put(
 	    world->memory, queue_name_admin(world_settings.naming, "db").text, true));
 	lock_release(engine(1), 2, 2, hold->lock);
-	world_pass(world, world_settings.request_timeout + SECOND);
+	world_pass(world, 31 * SECOND);
 	ck_assert(has('B', 2));
 	lock_drain(engine(1));
 	world_pass(world, SECOND);
@@ -434,6 +522,46 @@ START_TEST(a_semaphore_whose_node_is_down_is_not_missing)
 }
 END_TEST
 
+/* A gate, or an unlimited semaphore. Its marker is there, but hidden. */
+START_TEST(a_marker_whose_node_is_down_is_not_missing)
+{
+	const char *marker = _i == 0 ? "db-G" : "db-U";
+
+	create(_i == 0 ? 0 : LOCK_UNLIMITED, LOCK_CLAIM_UNKNOWN);
+	memory_world_set_hides_queues(world->memory, true);
+	ck_assert(memory_world_set_home(world->memory, marker, 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	world_acquire(world, 1, 2, 1, "db", 40 * SECOND);
+	world_pass(world, 2 * SECOND);
+	ck_assert(!asked(2));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	if (_i == 0)
+		lock_peer_gone(engine(1), 2);
+	else
+		ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+}
+END_TEST
+
+/* The first slot is missing, and need not be asked for again. */
+START_TEST(a_marker_that_is_there_costs_no_more)
+{
+	unsigned costs[3];
+
+	create(_i == 0 ? 0 : LOCK_UNLIMITED, LOCK_CLAIM_UNKNOWN);
+	for (int i = 0; i < 3; i++) {
+		memory_world_set_hides_queues(world->memory, i == 2);
+		costs[i] = world->asked;
+		ck_assert_int_eq(acquire(1, 3, 1 + (uint64_t)i, "db", TRY)->reason,
+		    _i == 0 ? REASON_WOULD_BLOCK : REASON_NONE);
+		costs[i] = world->asked - costs[i];
+		lock_peer_gone(engine(1), 3);
+		world_pass(world, 10 * SECOND);
+	}
+	ck_assert_uint_eq(costs[2], costs[1]);
+}
+END_TEST
+
 /* Only the holder queue is at that node. */
 START_TEST(a_hidden_holder_queue_stays_and_is_named)
 {
@@ -535,7 +663,7 @@ check_list(const char *what)
 	ck_assert_str_eq(world_await(world, 1, 1, last_request)->detail, what);
 }
 
-START_TEST(looks_say_how_slots_are_held)
+START_TEST(explain_list_and_busy_say_how_slots_are_held)
 {
 	create(2, LOCK_CLAIM_BY_CONSUMER);
 	ck_assert(memory_world_hold(world->memory, "db-1-B"));
@@ -586,18 +714,24 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_slot_that_is_back_keeps_its_holder_queue);
 	tcase_add_test(tc, a_holder_deletes_the_queue_of_its_removed_slot);
 	tcase_add_test(tc, a_deletion_that_is_not_answered_ends_with_its_link);
+	tcase_add_test(tc, a_deletion_tries_its_mutex_again);
+	tcase_add_loop_test(tc, a_left_holder_queue_decides_how_its_slot_is_held, 0, 2);
+	tcase_add_test(tc, a_stop_waits_for_the_deletion);
+	tcase_add_test(tc, a_late_deletion_does_not_end_the_link_of_the_next);
 	tcase_add_test(tc, a_slot_that_comes_back_at_any_time_has_its_holder_queue);
 	tcase_add_test(tc, a_mutex_that_another_program_keeps_is_given_up);
 	tcase_add_loop_test(tc, few_holder_queues_are_deleted_at_once, 0, 2);
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_stays_and_is_named);
 	tcase_add_test(tc, a_holder_queue_without_an_answer_stays_and_is_named);
 	tcase_add_loop_test(tc, a_semaphore_whose_node_is_down_is_not_missing, 0, 2);
+	tcase_add_loop_test(tc, a_marker_whose_node_is_down_is_not_missing, 0, 2);
+	tcase_add_loop_test(tc, a_marker_that_is_there_costs_no_more, 0, 2);
 	tcase_add_test(tc, a_hidden_holder_queue_stays_and_is_named);
 	tcase_add_loop_test(tc, a_refused_create_leaves_no_entry, 0, 2);
 	tcase_add_test(tc, a_create_names_the_slot_that_an_exclusive_queue_still_holds);
 	tcase_add_test(tc, a_short_exclusive_queue_does_not_end_a_growth);
 	tcase_add_test(tc, a_wait_says_that_a_node_cannot_be_reached);
-	tcase_add_test(tc, looks_say_how_slots_are_held);
+	tcase_add_test(tc, explain_list_and_busy_say_how_slots_are_held);
 	tcase_add_test(tc, a_missing_permission_is_said_in_the_brokers_words);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -273,6 +273,31 @@ START_TEST(a_conversion_waits_for_busy_slots)
 }
 END_TEST
 
+/* A probe alone cannot tell it from an exclusive queue. */
+START_TEST(a_wait_knows_a_holder_queue_that_was_declared_otherwise)
+{
+	make("qqq");
+	ck_assert(memory_world_put_otherwise(world->memory, "db-2-B"));
+	ck_assert(memory_world_hold(world->memory, "db-2-B"));
+	ck_assert(memory_world_put(world->memory, "db-3-B", true));
+	ask(CONSUMER, DURATION_FOREVER);
+	world_pass(world, 20 * SECOND);
+	ck_assert(memory_world_remove(world->memory, "db-3-B"));
+	ck_assert_int_eq(answered()->reason, REASON_NONE);
+	ck_assert_int_eq(answered()->converted, 2);
+	ck_assert_str_eq(answered()->detail, "arguments:2");
+	ck_assert_str_eq(ways(), "ccc");
+	ask(QUEUE, DURATION_FOREVER);
+	world_pass(world, 20 * SECOND);
+	ck_assert_str_eq(ways(), "qcq");
+	ck_assert_ptr_null(world_answer(world, 0, 1, last_request));
+	ck_assert(memory_world_let_go(world->memory, "db-2-B"));
+	ck_assert_int_eq(answered()->reason, REASON_NONE);
+	ck_assert_int_eq(answered()->converted, 3);
+	ck_assert_str_eq(ways(), "qqq");
+}
+END_TEST
+
 START_TEST(an_unknown_answer_does_not_end_a_wait)
 {
 	make("qq");
@@ -512,6 +537,7 @@ suite_lock_convert(void)
 	tcase_add_test(tc, all_free_slots_are_converted);
 	tcase_add_test(tc, busy_slots_stay_as_they_are);
 	tcase_add_test(tc, a_conversion_waits_for_busy_slots);
+	tcase_add_test(tc, a_wait_knows_a_holder_queue_that_was_declared_otherwise);
 	tcase_add_loop_test(tc, an_unknown_answer_does_not_end_a_wait, 0, 2);
 	tcase_add_test(tc, freed_slots_do_not_make_a_wait_busy);
 	tcase_add_test(tc, a_long_wait_tries_few_busy_slots);

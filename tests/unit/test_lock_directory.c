@@ -203,7 +203,7 @@ START_TEST(an_alarm_is_said_so)
 }
 END_TEST
 
-START_TEST(a_refusal_is_said_so)
+START_TEST(a_refusal_is_reported_as_a_refusal)
 {
 	world->refuses = true;
 	directory_read(engine(0), on_done, 1);
@@ -379,7 +379,7 @@ START_TEST(an_fsck_that_lost_its_mutex_takes_nothing_out)
 {
 	struct lock_settings settings = world_settings;
 
-	settings.slots_most = 40; /* all of them are looked at again and again */
+	settings.slots_most = 40; /* as the test scans all of them many times */
 	lock_engine_set(engine(0), &settings);
 	for (int steps = 0; steps < 200; steps++) {
 		memory_world_publish(world->memory, directory().text, "db");
@@ -416,7 +416,7 @@ suite_lock_directory(void)
 	tcase_add_test(tc, a_busy_directory_fails_a_create);
 	tcase_add_test(tc, silence_has_an_end);
 	tcase_add_test(tc, an_alarm_is_said_so);
-	tcase_add_test(tc, a_refusal_is_said_so);
+	tcase_add_test(tc, a_refusal_is_reported_as_a_refusal);
 	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);
 	tcase_add_test(tc, a_name_that_is_not_left_in_time_is_not_left_later);
 	tcase_add_test(tc, a_read_that_is_never_answered_leaves_the_directory_to_others);

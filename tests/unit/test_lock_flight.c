@@ -120,6 +120,48 @@ START_TEST(by_consumer_they_are_many_more)
 }
 END_TEST
 
+static int
+mutexes_held(int count)
+{
+	int held = 0;
+
+	for (int i = 1; i <= count; i++) {
+		char queue[32];
+
+		snprintf(queue, sizeof(queue), "mx%d-M", i);
+		held += memory_world_members(world->memory, queue) > 0;
+	}
+	return held;
+}
+
+/* Its claim is not: it declares the queue. */
+START_TEST(a_cancel_of_a_mutex_is_cheap)
+{
+	const int count = 3 * FLIGHTS_MOST;
+	struct lock_settings settings = world_settings;
+	char name[32];
+
+	settings.claim = BROKER_BY_CONSUMER;
+	lock_engine_set(engine(0), &settings);
+	for (int i = 1; i <= count; i++) {
+		const struct lock_acquire acquire = {
+		    .name = name, .kind = LOCK_KIND_MUTEX, .timeout = 60 * SECOND, .uid = ALICE};
+
+		snprintf(name, sizeof(name), "mx%d", i);
+		lock_acquire(engine(0), 1, (uint64_t)i, &acquire);
+	}
+	while (mutexes_held(count) == 0)
+		ck_assert(world_step(world, SECOND));
+	world_pass(world, 0);
+	ck_assert_int_eq(mutexes_held(count), FLIGHTS_MOST);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(mutexes_held(count), count);
+	lock_peer_gone(engine(0), 1);
+	world_pass(world, TAKES);
+	ck_assert_int_eq(mutexes_held(count), 0);
+}
+END_TEST
+
 START_TEST(cheap_claims_do_not_overtake_a_delete)
 {
 	const int most = FLIGHTS_MOST * FLIGHT_BY_QUEUE, first = most - FLIGHT_BY_QUEUE + 2;
@@ -338,6 +380,7 @@ suite_lock_flight(void)
 	tcase_add_test(tc, one_user_has_few_claims_at_the_broker);
 	tcase_add_test(tc, one_user_has_few_deletes_at_the_broker);
 	tcase_add_test(tc, by_consumer_they_are_many_more);
+	tcase_add_test(tc, a_cancel_of_a_mutex_is_cheap);
 	tcase_add_test(tc, cheap_claims_do_not_overtake_a_delete);
 	tcase_add_test(tc, administrators_have_many);
 	tcase_add_test(tc, another_user_does_not_wait_for_them);

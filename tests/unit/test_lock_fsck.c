@@ -1,6 +1,7 @@
 /*
  * The problems of a semaphore and their repair, over the server in memory.
  */
+#include "daemon/lock/admin/fsck_state.h"
 #include "daemon/lock/core/engine.h"
 #include "protocol/methods.h"
 #include "tests/unit/lock_fixture.h"
@@ -12,7 +13,7 @@
 
 static uint64_t last_request;
 
-/* Few slots that there may be: the whole of them is looked at again and again. */
+/* A small maximum of slots, as the tests scan all of them many times. */
 static void
 setup(void)
 {
@@ -439,6 +440,22 @@ START_TEST(an_unknown_answer_changes_nothing)
 }
 END_TEST
 
+/* The lock connection may come back to a node of another version. */
+START_TEST(the_server_may_change_during_a_scan)
+{
+	make(2);
+	memory_world_set_hides_queues(world->memory, true);
+	world->delay = SECOND / 10;
+	ask(++last_request, false);
+	while (engine(0)->fscks->state != FSCK_DECLARING)
+		ck_assert(world_step(world, SECOND));
+	world_pass(world, 0);
+	memory_world_set_hides_queues(world->memory, false);
+	ck_assert_str_eq(world_await(world, 0, 1, last_request)->text, "");
+	ck_assert_str_eq(now(0, 1, last_request)->detail, "");
+}
+END_TEST
+
 START_TEST(a_refusal_of_the_broker_is_reported)
 {
 	make(2);
@@ -502,7 +519,7 @@ START_TEST(every_slot_may_be_a_finding)
 }
 END_TEST
 
-START_TEST(its_peer_may_go)
+START_TEST(the_repair_is_completed_though_its_client_disconnects)
 {
 	wreck();
 	ask(1, true);
@@ -535,10 +552,11 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
 	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
+	tcase_add_test(tc, the_server_may_change_during_a_scan);
 	tcase_add_test(tc, a_refusal_of_the_broker_is_reported);
 	tcase_add_test(tc, it_stops_after_a_late_answer);
 	tcase_add_test(tc, an_alarm_is_answered_at_once);
-	tcase_add_test(tc, its_peer_may_go);
+	tcase_add_test(tc, the_repair_is_completed_though_its_client_disconnects);
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(whole, setup_whole, teardown);
 	tcase_add_test(whole, gaps_and_uncounted_slots);

@@ -304,6 +304,23 @@ START_TEST(a_release_that_the_link_s_death_overtakes_is_lost)
 }
 END_TEST
 
+/* It still holds the slot for this connection. */
+START_TEST(a_b_that_does_not_answer_is_dropped_later)
+{
+	uint64_t lock = held();
+
+	ck_assert(memory_world_hang(world->memory, "db-1-B", true));
+	lock_release(engine(0), 1, 2, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_REFUSED);
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 2)->text, "due to timeout"));
+	world_pass(world, SECOND / 2);
+	ck_assert(memory_world_hang(world->memory, "db-1-B", false));
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_b_count(world), 0);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
 START_TEST(our_own_old_b_is_waited_for)
 {
 	held();
@@ -394,6 +411,7 @@ suite_lock_lifecycle(void)
 	tcase_add_test(tc, the_link_dies_and_every_hold_is_lost_once);
 	tcase_add_test(tc, the_link_dies_at_every_step_and_nothing_is_left);
 	tcase_add_test(tc, a_release_that_the_link_s_death_overtakes_is_lost);
+	tcase_add_test(tc, a_b_that_does_not_answer_is_dropped_later);
 	tcase_add_test(tc, our_own_old_b_is_waited_for);
 	tcase_add_test(tc, a_broker_that_denies_is_quoted_at_once);
 	tcase_add_test(tc, without_probes_slots_are_claimed_unseen);

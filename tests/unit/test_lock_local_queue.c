@@ -183,7 +183,7 @@ END_TEST
 Suite *
 suite_lock_local_queue(void)
 {
-	Suite *suite = suite_create("lock: line");
+	Suite *suite = suite_create("lock: local queue");
 	TCase *tc = tcase_create("line");
 
 	tcase_add_loop_test(tc, the_local_queue_orders_waiters_as_a_plain_list_does, 0, 4);

@@ -152,7 +152,7 @@ ask_its_size(void)
 }
 
 /* Asks while one change is made, after each number of probes in turn. */
-static void check_never_missing(enum reason (*look)(void))
+static void check_never_missing(enum reason (*request)(void))
 {
 	bool changed = true;
 
@@ -165,7 +165,7 @@ static void check_never_missing(enum reason (*look)(void))
 			put(change->before[i]);
 		probes = after;
 		world->on_probe = change_between;
-		reason = look();
+		reason = request();
 		ck_assert_msg(reason == REASON_NONE || reason == REASON_WOULD_BLOCK,
 		    "%d after %d probes: %s", (int)(change - changes), after, reason_word(reason));
 		changed = probes < 0;

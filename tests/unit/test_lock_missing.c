@@ -187,6 +187,8 @@ START_TEST(a_semaphore_that_cannot_be_made_is_tried_rarely)
 	ck_assert_uint_ge(world->asked, before + 6 * 8);
 	ck_assert_uint_le(world->asked, before + 18 * 16);
 	ck_assert_int_eq(reason_of(0, 11, 1), REASON_TIMEOUT);
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 11, 1)->text, "could not be created"));
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 11, 1)->text, "is down"));
 	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
 	world_pass(world, 2 * SECOND);
 	ck_assert_int_eq(now(0, 1, 1)->reason, REASON_NONE);

@@ -187,7 +187,7 @@ START_TEST(a_waiter_elsewhere_gets_a_hint_at_once)
 END_TEST
 
 /* No slot is withheld. */
-START_TEST(not_without_a_grace)
+START_TEST(without_a_grace_no_slot_is_withheld)
 {
 	struct lock_settings settings = world_settings;
 
@@ -213,7 +213,7 @@ suite_lock_pollers(void)
 	tcase_add_loop_test(tc, so_does_a_poller_at_another_daemon, 0, KINDS);
 	tcase_add_loop_test(tc, a_poller_here_comes_after_the_waiters, 0, KINDS);
 	tcase_add_loop_test(tc, a_waiter_elsewhere_gets_a_hint_at_once, 0, KINDS);
-	tcase_add_loop_test(tc, not_without_a_grace, 0, KINDS);
+	tcase_add_loop_test(tc, without_a_grace_no_slot_is_withheld, 0, KINDS);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

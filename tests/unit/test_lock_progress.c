@@ -150,7 +150,7 @@ END_TEST
 Suite *
 suite_lock_progress(void)
 {
-	Suite *suite = suite_create("lock standing");
+	Suite *suite = suite_create("lock: progress");
 	TCase *tcase = tcase_create("standing");
 
 	tcase_add_checked_fixture(tcase, setup, world_end);

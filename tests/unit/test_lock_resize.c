@@ -235,7 +235,7 @@ START_TEST(a_refusal_says_how_far_it_came)
 }
 END_TEST
 
-START_TEST(silence_says_how_far_it_came)
+START_TEST(a_change_without_an_answer_says_how_far_it_came)
 {
 	const struct said *said;
 
@@ -289,7 +289,7 @@ START_TEST(work_that_is_never_answered_ends_with_its_link)
 END_TEST
 
 /* Each answer is progress. */
-START_TEST(a_long_work_is_not_too_late)
+START_TEST(a_change_may_take_longer_than_a_request)
 {
 	int64_t began;
 
@@ -497,10 +497,10 @@ suite_lock_resize(void)
 	tcase_add_test(tc, uncounted_slots_go_as_far_as_the_scan);
 	tcase_add_test(tc, an_unknown_answer_about_uncounted_slots_changes_nothing);
 	tcase_add_test(tc, a_refusal_says_how_far_it_came);
-	tcase_add_test(tc, silence_says_how_far_it_came);
+	tcase_add_test(tc, a_change_without_an_answer_says_how_far_it_came);
 	tcase_add_test(tc, answered_too_late_it_stops);
 	tcase_add_test(tc, work_that_is_never_answered_ends_with_its_link);
-	tcase_add_test(tc, a_long_work_is_not_too_late);
+	tcase_add_test(tc, a_change_may_take_longer_than_a_request);
 	tcase_add_test(tc, a_channel_dies_at_every_step);
 	tcase_add_test(tc, channels_that_never_stay_open_end_it);
 	tcase_add_test(tc, slots_declared_otherwise_are_used_as_they_are);

@@ -464,7 +464,7 @@ END_TEST
 Suite *
 suite_lock_rows(void)
 {
-	Suite *suite = suite_create("lock rows");
+	Suite *suite = suite_create("lock: rows");
 	TCase *tcase = tcase_create("rows");
 
 	tcase_add_checked_fixture(tcase, world_begin, world_end);

@@ -200,6 +200,60 @@ START_TEST(the_lock_connection_has_channels_max)
 }
 END_TEST
 
+/* Administration needs a channel, and then a probe does. */
+START_TEST(idle_channels_are_used_for_probes)
+{
+	static const char *const queues[] = {"a"};
+	uint64_t channels[3];
+
+	for (int i = 0; i < 3; i++) {
+		channels[i] = take(one, BROKER_AUXILIARY);
+		declare_slot(one, channels[i], "a", (uint64_t)i + 1);
+	}
+	run();
+	ck_saw("auxiliary:up 1=ok 2=ok 3=ok");
+	for (int i = 0; i < 3; i++)
+		broker_channel_put(one, channels[i]);
+	probe(one, queues, 1, 4);
+	run();
+	ck_saw("p4=ok");
+	/* The others are still idle. */
+	channels[0] = take(one, BROKER_AUXILIARY);
+	delete_slot(one, channels[0], "a", 5);
+	run();
+	ck_saw("5=ok");
+}
+END_TEST
+
+START_TEST(idle_channels_do_not_keep_waiters_from_hints)
+{
+	uint64_t channel = take(one, BROKER_AUXILIARY);
+
+	declare_slot(one, channel, "a", 1);
+	run();
+	broker_channel_put(one, channel);
+	join(one, "w", 0, 1);
+	run();
+	ck_saw("auxiliary:up 1=ok joined:w/0");
+}
+END_TEST
+
+START_TEST(a_channel_that_waits_gets_the_number_of_one_that_is_put_back)
+{
+	uint64_t channels[4];
+
+	for (int i = 0; i < 4; i++) {
+		channels[i] = take(one, BROKER_AUXILIARY);
+		declare_slot(one, channels[i], "a", (uint64_t)i + 1);
+	}
+	run();
+	ck_saw("auxiliary:up 1=ok 2=ok 3=ok");
+	broker_channel_put(one, channels[1]);
+	run();
+	ck_saw("4=ok");
+}
+END_TEST
+
 START_TEST(the_broker_closes_a_channel)
 {
 	uint64_t channel = take(one, BROKER_LOCKS);
@@ -553,6 +607,29 @@ START_TEST(info_has_the_states_and_the_server)
 }
 END_TEST
 
+/* An administrator's work goes on without the lock connection. */
+START_TEST(info_remembers_the_server)
+{
+	struct broker_info info;
+	struct broker *other = rig_broker_new(3);
+
+	broker_get_info(other, &info);
+	ck_assert(info.hides_queues);
+	broker_free(other);
+	memory_world_set_hides_queues(world, true);
+	for (int i = 0; i < 2; i++) {
+		memory_broker_cut(one, BROKER_LOCKS, 0, -1, "test");
+		run();
+		broker_get_info(one, &info);
+		ck_assert_int_eq(info.locks, BROKER_DOWN);
+		ck_assert_int_eq(info.hides_queues, i > 0);
+		memory_broker_restore(one, BROKER_LOCKS);
+		run();
+	}
+	ck_saw("locks:down:test locks:up locks:down:test locks:up");
+}
+END_TEST
+
 static void
 count_queue(void *ctx, const char *queue, const struct broker *owner)
 {
@@ -591,6 +668,9 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, no_event_for_a_channel_that_was_put_back);
 	tcase_add_test(tcase, an_answer_can_ask_again);
 	tcase_add_test(tcase, the_lock_connection_has_channels_max);
+	tcase_add_test(tcase, idle_channels_are_used_for_probes);
+	tcase_add_test(tcase, idle_channels_do_not_keep_waiters_from_hints);
+	tcase_add_test(tcase, a_channel_that_waits_gets_the_number_of_one_that_is_put_back);
 	tcase_add_test(tcase, the_broker_closes_a_channel);
 	tcase_add_test(tcase, a_slot_declared_otherwise_is_used_at_the_price_of_the_channel);
 	tcase = rig_tcase(suite, "time");
@@ -608,6 +688,7 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, a_probe_during_an_alarm_is_not_published_after_a_confirm);
 	tcase_add_test(tcase, nothing_lasts_in_memory_before_the_link_is_up_either);
 	tcase_add_test(tcase, info_has_the_states_and_the_server);
+	tcase_add_test(tcase, info_remembers_the_server);
 	tcase_add_test(tcase, every_queue_is_listed);
 	tcase = tcase_create("seed");
 	tcase_add_test(tcase, a_seed_replays);

@@ -288,7 +288,7 @@ END_TEST
 Suite *
 suite_memory_ends(void)
 {
-	Suite *suite = suite_create("memory_ends");
+	Suite *suite = suite_create("memory ends of connections and channels");
 	TCase *tcase = tcase_create("ends");
 
 	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);

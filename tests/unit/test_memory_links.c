@@ -180,7 +180,7 @@ stop_one(void)
 	broker_stop(one);
 }
 
-START_TEST(stop_is_the_end_of_all_answers)
+START_TEST(no_answer_comes_after_stop)
 {
 	uint64_t channel = take(one, BROKER_LOCKS), side = take(one, BROKER_AUXILIARY);
 	static const char *const queues[] = {"q"};
@@ -475,7 +475,7 @@ suite_memory_links(void)
 	tcase_add_test(tcase, requests_sent_before_the_cut_may_still_be_performed);
 	tcase_add_test(tcase, a_killed_daemon_leaves_its_queues_until_noticed);
 	tcase_add_test(tcase, a_cut_link_stays_down_until_restored);
-	tcase_add_test(tcase, stop_is_the_end_of_all_answers);
+	tcase_add_test(tcase, no_answer_comes_after_stop);
 	tcase_add_test(tcase, stop_from_inside_an_answer);
 	tcase_add_test(tcase, stop_from_inside_an_answer_of_a_dying_link);
 	tcase_add_test(tcase, cut_from_inside_an_answer);

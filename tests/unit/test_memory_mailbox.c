@@ -89,7 +89,7 @@ START_TEST(a_broker_that_asks_opens_an_inbox)
 }
 END_TEST
 
-START_TEST(a_reply_goes_nowhere_after_a_while)
+START_TEST(a_late_reply_is_dropped)
 {
 	ask(one, "who?");
 	pass(0);
@@ -339,7 +339,7 @@ suite_memory_mailbox(void)
 	tcase_add_test(tc, asked_of_all_others_and_answered);
 	tcase_add_test(tc, only_while_the_inbox_is_open);
 	tcase_add_test(tc, a_broker_that_asks_opens_an_inbox);
-	tcase_add_test(tc, a_reply_goes_nowhere_after_a_while);
+	tcase_add_test(tc, a_late_reply_is_dropped);
 	tcase_add_test(tc, a_question_waits_for_its_inbox_so_long_at_most);
 	tcase_add_test(tc, nobody_asks_in_an_alarm);
 	tcase_add_test(tc, the_longest_message);

@@ -183,7 +183,7 @@ START_TEST(memory_goes_with_the_lines_that_took_it)
 }
 END_TEST
 
-START_TEST(nothing_fed_is_nothing)
+START_TEST(an_empty_feed_has_no_effect)
 {
 	ck_assert_int_eq(line_reader_feed(reader, NULL, 0), LINE_NONE);
 	expect(LINE_NONE);
@@ -206,7 +206,7 @@ line_suite(void)
 	tcase_add_test(tcase, lines_may_hold_nul_bytes);
 	tcase_add_test(tcase, large_feeds_come_out_whole);
 	tcase_add_test(tcase, memory_goes_with_the_lines_that_took_it);
-	tcase_add_test(tcase, nothing_fed_is_nothing);
+	tcase_add_test(tcase, an_empty_feed_has_no_effect);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

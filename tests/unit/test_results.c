@@ -251,7 +251,7 @@ START_TEST(explanations_are_sentences)
 				       .unreachable = 1,
 				       .claim = LOCK_CLAIM_BY_CONSUMER},
 			     LOCK_KIND_SEMAPHORE, NULL),
-	    "all of its slots (2) are busy, 0 of them by clients of this daemon: an acquire waits "
+	    "2 of 2 slots are busy, none held by clients of this daemon: an acquire waits "
 	    "until one is released; the holder queues of 1 cannot be reached, so these slots count "
 	    "as busy; its slots are held by consumers");
 	ck_assert_str_eq(
@@ -268,9 +268,18 @@ START_TEST(explanations_are_sentences)
 			     (struct lock_explanation){
 				 .verdict = LOCK_VERDICT_FULL, .slots = 3, .busy = 3, .here = -1},
 			     LOCK_KIND_SEMAPHORE, NULL),
-	    "all of its slots (3) are busy, an unknown number of them by clients of this daemon: "
-	    "an "
-	    "acquire waits until one is released");
+	    "3 of 3 slots are busy, an unknown number held by clients of this daemon: an acquire "
+	    "waits until one is released");
+	for (int here = 1; here <= 2; here++)
+		ck_assert_str_eq(
+		    explained(
+			(struct lock_explanation){
+			    .verdict = LOCK_VERDICT_FULL, .slots = 2, .busy = 2, .here = here},
+			LOCK_KIND_SEMAPHORE, NULL),
+		    here == 1 ? "2 of 2 slots are busy, 1 held by clients of this daemon: an "
+				"acquire waits until one is released"
+			      : "2 of 2 slots are busy, all held by clients of this daemon: an "
+				"acquire waits until one is released");
 	for (enum lock_verdict verdict = LOCK_VERDICT_FREE; verdict <= LOCK_VERDICT_UNKNOWN;
 	     verdict++)
 		for (int kind = LOCK_KIND_SEMAPHORE; kind <= LOCK_KIND_PERSISTENT_MUTEX; kind++)

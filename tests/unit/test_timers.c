@@ -198,7 +198,7 @@ note_and_set_itself(void *ctx, uint64_t id)
 	timers_set(timers, &spare, fake_time);
 }
 
-START_TEST(timers_that_set_themselves_do_not_hold_the_run)
+START_TEST(timers_that_set_themselves_again_do_not_block_the_run)
 {
 	timer_init(&spare, note_and_set_itself, NULL, 1);
 	timers_set(timers, &spare, 1000);
@@ -353,7 +353,7 @@ timers_suite(void)
 	tcase_add_test(tcase, timers_move_both_ways);
 	tcase_add_test(tcase, timers_cancelled_do_not_fire);
 	tcase_add_test(tcase, timers_set_while_firing_wait_for_the_next_run);
-	tcase_add_test(tcase, timers_that_set_themselves_do_not_hold_the_run);
+	tcase_add_test(tcase, timers_that_set_themselves_again_do_not_block_the_run);
 	tcase_add_test(tcase, timers_due_can_be_cancelled_and_moved_by_one_that_fires);
 	tcase_add_test(tcase, clock_boottime_goes_forward);
 	suite_add_tcase(suite, tcase);

@@ -92,7 +92,7 @@ START_TEST(a_daemon_that_came_unheard_is_waited_for)
 }
 END_TEST
 
-START_TEST(a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown)
+START_TEST(a_silent_host_is_named_for_a_minute_and_its_slot_has_an_unknown_holder)
 {
 	rig_acquire(rig, 1, 1);
 	rig_acquire(rig, 0, 2);
@@ -111,7 +111,7 @@ START_TEST(a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown
 }
 END_TEST
 
-START_TEST(a_daemon_that_leaves_says_so_and_is_not_missed)
+START_TEST(a_daemon_without_rows_says_so_and_is_not_waited_for)
 {
 	rig_acquire(rig, 1, 1);
 	rig_acquire(rig, 0, 2);
@@ -372,9 +372,9 @@ START_TEST(the_broker_is_done_before_the_others_have_answered)
 	view_show(rig->daemon[0].view, 100, 1, "db");
 	world_pass(rig->world, RIG_TIMEOUT / 2);
 	ck_assert_ptr_null(rig_answered(rig, 0, 1));
-	ck_assert_uint_eq(rig->daemon[0].looked, 1);
+	ck_assert_uint_eq(rig->daemon[0].scanned, 1);
 	rig_await(rig, 0, 1);
-	ck_assert_uint_eq(rig->daemon[0].looked, 1);
+	ck_assert_uint_eq(rig->daemon[0].scanned, 1);
 }
 END_TEST
 
@@ -560,8 +560,8 @@ suite_view_show(void)
 	tcase_add_test(tcase, a_daemon_that_comes_says_so_and_is_waited_for);
 	tcase_add_test(tcase, a_daemon_that_came_unheard_is_waited_for);
 	tcase_add_test(
-	    tcase, a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown);
-	tcase_add_test(tcase, a_daemon_that_leaves_says_so_and_is_not_missed);
+	    tcase, a_silent_host_is_named_for_a_minute_and_its_slot_has_an_unknown_holder);
+	tcase_add_test(tcase, a_daemon_without_rows_says_so_and_is_not_waited_for);
 	tcase_add_test(tcase, a_newcomer_while_another_goes_is_seen);
 	tcase_add_test(tcase, a_daemon_that_dies_in_order_says_so);
 	tcase_add_test(tcase, a_slot_released_during_a_show_has_no_unknown_holder);

@@ -118,11 +118,11 @@ on_peer(void *ctx, uint64_t peer)
 }
 
 static void
-on_looked(void *ctx, uint64_t peer, uint64_t request)
+on_scanned(void *ctx, uint64_t peer, uint64_t request)
 {
 	(void)peer;
 	(void)request;
-	((struct rig_daemon *)ctx)->looked++;
+	((struct rig_daemon *)ctx)->scanned++;
 }
 
 static void
@@ -218,7 +218,7 @@ rig_new(void)
 		    .sees = on_sees,
 		    .tell = on_tell,
 		    .peer = on_peer,
-		    .scanned = on_looked,
+		    .scanned = on_scanned,
 		    .keep = on_keep,
 		    .ctx = daemon};
 

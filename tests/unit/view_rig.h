@@ -32,7 +32,7 @@ struct rig_daemon {
 	size_t unread;     /* of every client */
 	bool full;         /* no client has room for more */
 	size_t kept;       /* bytes kept for answers */
-	unsigned looked;   /* number of requests whose scan is over */
+	unsigned scanned;  /* number of requests whose scan is over */
 	unsigned messages; /* number of questions of other daemons, also while deaf */
 };
 

@@ -271,7 +271,7 @@ on_expired(struct lock_engine *engine, uint64_t op)
 	struct admin *admin = admin_find(engine, op);
 
 	if (admin->state == ADMIN_WORKING)
-		mutex_overdue(engine, op);
+		mutex_drop_by(engine, op, engine_now(engine));
 	if (admin->state == ADMIN_LOCKING)
 		mutex_leave(engine, op);
 	if (admin->state == ADMIN_QUEUED || admin->state == ADMIN_LOCKING)

@@ -94,8 +94,8 @@ plan_warning(
 
 	/* seeds/000, "Swiss Cheese Semaphores" */
 	if (order->ascending && order->overshoot == 0)
-		return "slots were removed in ascending order; if that had failed halfway, the "
-		       "upper slots would have stayed with their holders (see overshoot)";
+		return "slots were removed in ascending order; an interruption would have left "
+		       "uncounted slots (see overshoot)";
 	if (order->work == PLAN_RESIZE && all && found->slots > 0 && found->claim != setting)
 		return "a gate does not remember how its slots were held; give claim when you add "
 		       "slots again";

@@ -119,12 +119,10 @@ is_holder(int item)
 
 /* The first item from `item` that exists; behind the last one: one that cannot exist. */
 static int
-next_there(const struct lock_engine *engine, const struct fsck *fsck, int item)
+next_there(const struct fsck *fsck, int item)
 {
 	const struct fsck_seen *seen = &fsck->seen;
-	struct broker_info info;
 
-	broker_get_info(engine->broker, &info);
 	for (; slot_of(item) <= seen->full_scan.seen; item++) {
 		enum broker_answer b = seen->b[slot_of(item) - 1];
 
@@ -132,7 +130,7 @@ next_there(const struct lock_engine *engine, const struct fsck *fsck, int item)
 			continue;
 		if (!is_holder(item) || b == BROKER_OK ||
 		    (b == BROKER_ABSENT &&
-			(info.hides_queues || seen->ways[slot_of(item) - 1] != BROKER_BY_QUEUE)))
+			(fsck->hides_queues || seen->ways[slot_of(item) - 1] != BROKER_BY_QUEUE)))
 			break;
 	}
 	return item;
@@ -175,7 +173,7 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (!fsck_take_reply(engine, fsck, FSCK_DECLARING, reply))
 		return;
 	/* In the order of sending: after one that closes the channel, none is performed. */
-	item = next_there(engine, fsck, fsck->item);
+	item = next_there(fsck, fsck->item);
 	switch (reply->answer) {
 	case BROKER_ABSENT:
 	case BROKER_UNREACHABLE:
@@ -229,14 +227,14 @@ declare(struct lock_engine *engine, struct fsck *fsck, int item)
 static void
 declare_more(struct lock_engine *engine, struct fsck *fsck)
 {
-	int item = next_there(engine, fsck, fsck->item);
+	int item = next_there(fsck, fsck->item);
 
 	if (fsck->channel_gone)
 		return; /* requests on it are answered first */
 	for (int skip = fsck->unanswered; skip > 0; skip--)
-		item = next_there(engine, fsck, item + 1);
+		item = next_there(fsck, item + 1);
 	for (; fsck->unanswered < fsck->window && slot_of(item) <= fsck->seen.full_scan.seen;
-	     item = next_there(engine, fsck, item + 1))
+	     item = next_there(fsck, item + 1))
 		declare(engine, fsck, item);
 	if (fsck->unanswered == 0)
 		scanned(engine, fsck);
@@ -249,6 +247,7 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
     const char *const *names, size_t count)
 {
 	struct fsck *fsck = fsck_find(engine, id);
+	struct broker_info info;
 
 	if (fsck == NULL || fsck->state != FSCK_READING)
 		return;
@@ -260,6 +259,8 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
 	fsck_set_state(fsck, FSCK_DECLARING);
+	broker_get_info(engine->broker, &info);
+	fsck->hides_queues = info.hides_queues;
 	fsck->item = 2; /* A[1] */
 	fsck->window = MUTEX_DECLARES_MOST;
 	declare_more(engine, fsck);
@@ -286,7 +287,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		unlock_unknown(engine, fsck, "its markers exist");
 		return;
 	}
-	fsck_seen_take(&fsck->seen, found);
+	fsck_seen_take(&fsck->seen, found, fsck->waiting);
 	if (fsck->waiting) {
 		fsck_convert_start(engine, fsck, report);
 		return;

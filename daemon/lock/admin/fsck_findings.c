@@ -7,13 +7,27 @@
 
 /* ---- the scan's results ---- */
 
-void
-fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found)
+/*
+ * A busy B with other arguments does not refuse probes, as an exclusive queue. Only the pass that
+ * declared the queues can tell the two apart.
+ */
+static void
+keep_odd(struct fsck_seen *seen, const struct fsck_seen *before)
 {
+	for (int i = 0; i < seen->full_scan.seen && i < before->full_scan.seen; i++) {
+		seen->odd[i] = before->odd[i] && seen->b[i] == BROKER_OK;
+		if (seen->odd[i])
+			seen->ways[i] = BROKER_BY_CONSUMER;
+	}
+}
+
+void
+fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found, bool keeps_odd)
+{
+	struct fsck_seen before = *seen;
 	size_t slots = (size_t)found->seen, bytes = slots * sizeof(*found->a);
 	enum broker_answer *a = mem_alloc(bytes + 1);
 
-	fsck_seen_done(seen);
 	seen->b = mem_alloc(bytes + 1);
 	seen->ways = mem_alloc((slots + 1) * sizeof(*seen->ways));
 	if (slots > 0) {
@@ -28,6 +42,9 @@ fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found)
 	seen->make = mem_alloc((slots + 1) * sizeof(*seen->make));
 	seen->odd = mem_alloc((slots + 1) * sizeof(*seen->odd));
 	seen->listed = false;
+	if (keeps_odd)
+		keep_odd(seen, &before);
+	fsck_seen_done(&before);
 }
 
 void

@@ -28,8 +28,11 @@ struct fsck_seen {
 	bool listed;                /* in the directory */
 };
 
-/* Begins with a copy of a full scan of all slots. The rest is not known yet. */
-void fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found);
+/*
+ * Begins with a copy of a full scan of all slots. The rest is not known yet. keeps_odd: Bs that are
+ * still busy stay `odd`, as no queue will be declared.
+ */
+void fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found, bool keeps_odd);
 void fsck_seen_done(struct fsck_seen *seen);
 /* The highest slot that exists; 0: none does. */
 int fsck_seen_highest(const struct fsck_seen *seen);

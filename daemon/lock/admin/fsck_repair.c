@@ -354,6 +354,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_ABSENT:
 		fsck->converted++;
 		fsck->rest = 0;
+		fsck->seen.odd[fsck->slot - 1] = false;
 		fsck->seen.ways[fsck->slot - 1] =
 		    to_consumer ? BROKER_BY_CONSUMER : BROKER_BY_QUEUE;
 		semaphore = engine_semaphore_find(engine, fsck->name, false);

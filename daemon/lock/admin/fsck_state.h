@@ -42,6 +42,7 @@ struct fsck {
 	int item; /* DECLARING: 2 * slot is its A, and the number after that its B */
 	int unanswered;
 	int window;         /* DECLARING: maximum of `unanswered` */
+	bool hides_queues;  /* DECLARING: as broker_info had it at the beginning */
 	bool deleted;       /* CLEARING, RENEWING: the queue is gone, and its declare is owed */
 	bool channel_gone;  /* an answer said so */
 	fsck_next_fn *next; /* continues after a repair or a conversion */

@@ -62,7 +62,10 @@ TAILQ_HEAD(slot_questions, slot_question);
 /* Of slot_check.c. */
 struct slot_checks {
 	uint64_t channel;                /* of the lock connection, for new questions; 0: none */
+	unsigned unanswered;             /* on that channel */
+	unsigned window;                 /* the maximum of `unanswered` */
 	unsigned others;                 /* further channels, which take no new questions */
+	struct slot_questions waiting;   /* owned; unsent, in order */
 	struct slot_questions questions; /* owned; unanswered, in order of sending */
 };
 

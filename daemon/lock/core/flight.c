@@ -10,12 +10,19 @@ unsent_of(const struct hold *hold)
 	return hold->state == HOLD_DROPPING ? &hold->share->drops : &hold->share->claims;
 }
 
+/* The claim of a mutex declares B, which may be new. Its drop is a cancel. */
+static bool
+is_cheap(const struct hold *hold)
+{
+	return hold->way == BROKER_BY_CONSUMER ||
+	       (hold->way == BROKER_BY_MUTEX_CONSUMER && hold->state == HOLD_DROPPING);
+}
+
 /* The hold's part of flights_most, which is at most all of it. */
 static size_t
 cost_of(const struct lock_engine *engine, const struct hold *hold)
 {
-	size_t most = engine->settings.flights_most,
-	       cost = hold->way == BROKER_BY_CONSUMER ? 1 : FLIGHT_BY_QUEUE;
+	size_t most = engine->settings.flights_most, cost = is_cheap(hold) ? 1 : FLIGHT_BY_QUEUE;
 
 	return cost < most ? cost : most;
 }

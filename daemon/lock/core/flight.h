@@ -16,7 +16,7 @@
 
 /* Enough to keep RabbitMQ busy, with one on its way there and one on its way back. */
 #define FLIGHTS_MOST 4
-/* One by queue counts as much as so many by consumer. */
+/* One by queue, or the claim of a mutex, counts as much as so many others by consumer. */
 #define FLIGHT_BY_QUEUE 16
 
 /*

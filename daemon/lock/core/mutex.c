@@ -36,7 +36,7 @@ struct mutex {
 	struct mutex_taker *owner; /* OWNED, DROPPING: the owner; NULL: it left, or there is none */
 	TAILQ_HEAD(, mutex_taker) takers;
 	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
-	struct timer late;  /* CLAIMING, DROPPING: no answer in time; OWNED: its owner got none */
+	struct timer late;  /* CLAIMING, DROPPING: no answer in time; OWNED: mutex_drop_by() */
 	UT_hash_handle by_queue, by_id;
 };
 
@@ -323,6 +323,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct mutex *mutex = mutex_find(engine, id);
 	struct mutex_taker *owner = mutex->owner;
+	bool stays = reply->answer == BROKER_REFUSED || reply->answer == BROKER_UNREACHABLE;
 
 	assert(mutex->state == MUTEX_DROPPING);
 	timers_cancel(engine->timers, &mutex->late);
@@ -332,10 +333,10 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	 * After a refusal the mutex would last as long as the connection, which other work may keep
 	 * up.
 	 */
-	if (reply->answer == BROKER_REFUSED)
+	if (stays)
 		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "an administration mutex could not be released");
-	if (reply->answer == BROKER_REFUSED || channel_alone_died(engine, reply->answer)) {
+	if (stays || channel_alone_died(engine, reply->answer)) {
 		set_again(engine, mutex); /* unless the connection's end is reported before */
 		return;
 	}
@@ -421,12 +422,12 @@ mutex_leave(struct lock_engine *engine, uint64_t id)
 }
 
 void
-mutex_overdue(struct lock_engine *engine, uint64_t id)
+mutex_drop_by(struct lock_engine *engine, uint64_t id, int64_t time)
 {
 	const struct mutex_taker *taker = taker_find(engine, id);
 
 	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
-	timers_set(engine->timers, &taker->mutex->late, engine_now(engine));
+	timers_set(engine->timers, &taker->mutex->late, time);
 }
 
 bool

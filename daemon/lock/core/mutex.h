@@ -61,11 +61,11 @@ void mutex_drop(struct lock_engine *engine, uint64_t id);
 /* Ends the taker in any state, without further news. A mutex that it owned is dropped. */
 void mutex_leave(struct lock_engine *engine, uint64_t id);
 /*
- * HELD: a request on its channel was not answered in time. The auxiliary connection is reset, as
- * after a claim or a drop without an answer. Else no client of this daemon could have the mutex as
- * long as that connection lives.
+ * HELD: resets the auxiliary connection if the mutex is not dropped by that clock time, as after a
+ * claim or a drop without an answer. Else no client of this daemon could have the mutex as long as
+ * that connection lives. A later call replaces an earlier one.
  */
-void mutex_overdue(struct lock_engine *engine, uint64_t id);
+void mutex_drop_by(struct lock_engine *engine, uint64_t id, int64_t time);
 /*
  * HELD: its channel of the auxiliary connection, for the guarded work; replaced if it was closed.
  * The mutex owns it.

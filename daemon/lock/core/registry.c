@@ -282,9 +282,14 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 	theirs = semaphore->creating == admin;
 	if (theirs)
 		semaphore->creating = 0;
+	free(semaphore->not_created);
+	semaphore->not_created = NULL;
 	/* The node of a B may be down for long, and each attempt takes the mutex of the directory. */
-	if (theirs && (reason == REASON_BROKER_UNAVAILABLE || reason == REASON_BROKER_BLOCKED))
+	if (theirs && (reason == REASON_BROKER_UNAVAILABLE || reason == REASON_BROKER_BLOCKED)) {
 		rest = CREATE_AGAIN / 2 + jitter_below(&engine->jitter, CREATE_AGAIN);
+		semaphore->not_created = mem_printf(
+		    "it could not be created: %s", text != NULL ? text : reason_message(reason));
+	}
 	for (waiter = local_queue_first(&semaphore->local_queue, BEHIND); waiter != NULL;
 	     waiter = next) {
 		next = local_queue_next(&semaphore->local_queue, waiter, BEHIND);

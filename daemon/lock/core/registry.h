@@ -60,7 +60,7 @@ void registry_hold_watch(struct lock_engine *engine, struct hold *hold, enum hol
 void registry_hold_unwatch(struct lock_engine *engine, struct hold *hold);
 /*
  * The hold's B is known to be gone: ends the reservation, frees the hold and marks its semaphore
- * dirty. free_now: B was deleted, so the slot is free as far as the daemon knows. Else another
+ * dirty. free_now: B was dropped, so the slot is free as far as the daemon knows. Else another
  * holder has it, or nothing is known.
  */
 void registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now);

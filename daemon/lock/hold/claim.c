@@ -91,7 +91,7 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 		scan->direct = engine->settings.slots_most + 1;
 }
 
-/* The same slot once more, the other way. That is no race: learn_way() lets it happen rarely. */
+/* The same slot once more, the other way. That is no race. TURNS_MOST bounds it. */
 static void
 claim_otherwise(struct lock_engine *engine, struct waiter *waiter, int slot)
 {
@@ -213,16 +213,17 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX, by_queue = hold->way == BROKER_BY_QUEUE;
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
-	const struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
 	int slot = mutex ? 1 : hold->slot;
 	enum broker_way known;
-	/* The slot may be converted. No scan follows the claim for a hint, which would see that. */
-	bool by_hint = waiter != NULL && waiter->member != NULL && waiter->direct == 0;
 
 	if (semaphore == NULL || (mutex && queue_naming_mutex_is_admin(engine->settings.naming)))
 		return false;
+	/*
+	 * The slot may be converted since its way was seen. The next scan would see that, but too
+	 * late for a hint.
+	 */
 	if (by_queue && reply->answer == BROKER_LOCKED &&
-	    (by_hint || !semaphore_way(semaphore, slot, &known))) {
+	    (hold->by_hint || !semaphore_way(semaphore, slot, &known))) {
 		/* An exclusive queue, or a durable one that may be free: a claim by consumer tells. */
 		semaphore_saw_way(semaphore, slot, BROKER_BY_CONSUMER);
 		return true;

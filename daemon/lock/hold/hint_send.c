@@ -187,6 +187,16 @@ hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker
 	    on_a_probed, question->id);
 }
 
+bool
+hint_asks_about_removed(const struct lock_engine *engine)
+{
+	const struct hint_question *question = engine->hint_questions;
+
+	while (question != NULL && !question->by_consumer)
+		question = question->by_id.next;
+	return question != NULL;
+}
+
 void
 hint_freed(struct lock_engine *engine, const struct hold *hold)
 {

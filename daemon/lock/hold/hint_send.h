@@ -26,6 +26,8 @@ void hint_freed(struct lock_engine *engine, const struct hold *hold);
  * its durable B is deleted (removed.h).
  */
 void hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker_way way);
+/* Whether such a B may be deleted, as the broker has not said yet that the slot is gone. */
+bool hint_asks_about_removed(const struct lock_engine *engine);
 /* Whether a hint that is sent now is delivered now. */
 bool hint_can_be_heard(const struct lock_engine *engine);
 /*

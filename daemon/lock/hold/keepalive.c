@@ -177,7 +177,7 @@ watch_holds(struct lock_engine *engine, int64_t now)
 		}
 		FAULT(HOLD_LEASE_END_NOT_TOLD, continue);
 		snprintf(why, sizeof(why),
-		    "the lease ran out: no answer about the slot's queue for %.1f s",
+		    "the lease ran out: no answer about the holder queue for %.1f s",
 		    duration_to_seconds(now - hold->from));
 		lifecycle_lose(engine, hold, why);
 	}

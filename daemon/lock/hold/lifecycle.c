@@ -19,7 +19,7 @@
 static const int64_t recheck_after[] = {5 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC};
 #define RECHECKS (sizeof(recheck_after) / sizeof(recheck_after[0]))
 
-/* The wait before a delete is sent again that could not be sent, or was refused. */
+/* The wait before a drop is sent again that could not be sent, or was refused. */
 #define DROP_AGAIN (1 * NSEC_PER_SEC)
 
 static void send_recheck(struct lock_engine *engine, struct hold *hold);
@@ -125,7 +125,7 @@ lifecycle_b_answered(
 		break;
 	case BROKER_LOCKED:
 		FAULT(RECHECK_405_IGNORED, break);
-		lose(engine, hold, "the slot's queue belongs to another connection");
+		lose(engine, hold, "the holder queue belongs to another connection");
 		break;
 	case BROKER_OK:
 	case BROKER_UNREACHABLE: /* by consumer: its channel was closed, and frees the slot */
@@ -272,7 +272,7 @@ lifecycle_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasi
 	engine_op_end(engine, releasing, &answer);
 }
 
-/* The delete is answered, or will not be answered: ends the wait for it. */
+/* The drop is answered, or will not be answered: ends the wait for it. */
 static void
 end_drop(struct lock_engine *engine, struct hold *hold)
 {
@@ -322,7 +322,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		freed(engine, hold);
 		break;
 	case BROKER_LOCKED:
-		lose(engine, hold, "the slot's queue belongs to another connection");
+		lose(engine, hold, "the holder queue belongs to another connection");
 		break;
 	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
@@ -361,7 +361,7 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 
-/* Sends the delete now, or when flight.h allows it. */
+/* Sends the drop now, or when flight.h allows it. */
 static void
 start_drop(struct lock_engine *engine, struct hold *hold)
 {
@@ -373,7 +373,7 @@ static void
 drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 {
 	switch (hold->flight) {
-	case FLIGHT_SENT: /* its channel may be stuck; the user's other deletes go on */
+	case FLIGHT_SENT: /* its channel may be stuck; the user's other drops go on */
 		flight_end(engine, hold);
 		break;
 	case FLIGHT_DUE:
@@ -399,7 +399,7 @@ lifecycle_drop(struct lock_engine *engine, struct hold *hold)
 		    engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
 		return;
 	}
-	/* There is no queue to delete. */
+	/* There is no queue to drop. */
 	engine->total.released++;
 	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 	registry_hold_end(engine, hold, false);
@@ -446,8 +446,8 @@ tell_lost(struct lock_engine *engine, const struct hold *hold, const char *why)
 }
 
 /*
- * Ends the hold without a delete of B, because B belongs to another connection or is gone with its
- * connection. Tells the client, or answers the release that waited for delete-ok.
+ * Ends the hold without a drop of B, because B belongs to another connection or is gone with its
+ * connection. Tells the client, or answers the release that waited for the drop.
  */
 static void
 lose(struct lock_engine *engine, struct hold *hold, const char *why)

@@ -14,6 +14,8 @@
 #define SLOTS_MOST 64
 /* A daemon watches the A of a hold after a tenth of a second (watch.c), and then knows. */
 #define IN_USE_REST (300 * NSEC_PER_MSEC)
+/* The maximum wait for the mutex. Another daemon has it for many requests, one for each slot. */
+#define MUTEX_WAIT (30 * NSEC_PER_SEC)
 
 struct removed_slot {
 	uint64_t id; /* of its mutex order, too */
@@ -26,7 +28,7 @@ struct removed_slot {
 		REMOVED_WORKS   /* holds the mutex, or drops it */
 	} state;
 	int done;           /* WORKS: slots before this one */
-	struct timer timer; /* the end of WAITS or CLAIMS; WORKS: the broker does not answer */
+	struct timer timer; /* the end of WAITS or CLAIMS */
 	UT_hash_handle by_id;
 };
 
@@ -56,7 +58,6 @@ slot_done(struct lock_engine *engine, struct removed_slot *removed)
 {
 	struct removed_slot *other, *next;
 
-	timers_cancel(engine->timers, &removed->timer);
 	HASH_ITER (by_id, engine->removed_slots, other, next) {
 		if (removed->done >= SLOTS_MOST - 1)
 			break;
@@ -68,7 +69,6 @@ slot_done(struct lock_engine *engine, struct removed_slot *removed)
 		work(engine, removed);
 		return;
 	}
-	/* From here on, the mutex waits for the answer by itself. */
 	mutex_drop(engine, removed->id);
 }
 
@@ -104,8 +104,7 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 static void
 work(struct lock_engine *engine, struct removed_slot *removed)
 {
-	timers_set(
-	    engine->timers, &removed->timer, engine_now(engine) + engine->settings.request_timeout);
+	mutex_drop_by(engine, removed->id, engine_now(engine) + engine->settings.request_timeout);
 	probe_one(engine, queue_name_a(engine->settings.naming, removed->name, removed->slot),
 	    BROKER_ASK_SLOT, on_a_probed, removed->id);
 }
@@ -125,6 +124,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		begin_next(engine);
 		return;
 	}
+	timers_cancel(engine->timers, &removed->timer);
 	removed->state = REMOVED_WORKS;
 	work(engine, removed);
 }
@@ -136,8 +136,7 @@ begin(struct lock_engine *engine, struct removed_slot *removed)
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, removed->name);
 
 	removed->state = REMOVED_CLAIMS;
-	timers_set(
-	    engine->timers, &removed->timer, engine_now(engine) + engine->settings.request_timeout);
+	timers_set(engine->timers, &removed->timer, engine_now(engine) + MUTEX_WAIT);
 	FAULT(REMOVED_UNGUARDED, mutex = queue_name_directory_mutex(engine->settings.naming));
 	mutex_take(engine, mutex.text,
 	    &(struct mutex_order){removed->id, "the end of a removed slot", on_mutex});
@@ -178,10 +177,6 @@ on_time(void *ctx, uint64_t id)
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
 
-	if (removed->state == REMOVED_WORKS) {
-		mutex_overdue(engine, id);
-		return;
-	}
 	if (removed->state == REMOVED_CLAIMS) {
 		mutex_leave(engine, id);
 		removed_free(engine, removed);

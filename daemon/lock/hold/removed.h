@@ -11,8 +11,9 @@
 /* Deletes the B, unless A is there again, or B is held. fsck finds a B that stays. */
 void removed_delete_holder(struct lock_engine *engine, const char *name, int slot);
 /*
- * An administrator of this daemon removed the slot while B was in use. Its holder deletes B if it
- * hears of that before its release. If not, it has released B soon, and B is deleted here.
+ * An administrator of this daemon removed the slot while B was in use. A holder that hears of that
+ * before its release deletes B. B is also deleted here, after a moment, unless it is still held
+ * then. A holder whose auxiliary connection is down hears of it late: fsck finds a B that it leaves.
  */
 void removed_holder_in_use(struct lock_engine *engine, const char *name, int slot);
 /* Frees all at the engine's end. */

@@ -14,6 +14,7 @@
  * channel is free now.
  */
 bool slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done done);
+void slot_check_init(struct slot_checks *checks);
 /* Frees all at the engine's end. */
 void slot_check_free_all(struct lock_engine *engine);
 

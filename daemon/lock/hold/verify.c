@@ -118,34 +118,6 @@ follow(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	}
 }
 
-/* Answers the requests. reply: the broker's last one, or NULL. */
-static void
-finish(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply,
-    enum reason reason, const char *text)
-{
-	struct hold *hold = hold_find(&engine->holds, verify->hold);
-	struct lock_answer answer = engine_refusal(reason, text);
-	struct verify *next = verify_find(engine, verify->next);
-
-	answer.lock = verify->lock;
-	answer.safe_until = lease_until(engine, hold);
-	if (hold != NULL) {
-		answer.name = hold->name;
-		answer.kind = hold->kind;
-		answer.slot = hold->slot;
-		if (hold->verify == verify->id)
-			hold->verify = 0;
-	}
-	for (size_t i = 0; i < verify->count; i++)
-		engine_op_end(engine, verify->ops[i], &answer);
-	if (verify->b_asked)
-		verify_set_state(verify, VERIFY_OVER);
-	else
-		verify_free(engine, verify);
-	if (next != NULL && next->state == VERIFY_NEXT)
-		follow(engine, next, reply);
-}
-
 /* It stays revoked, even if A comes back (invariant 5). */
 static bool
 is_revoked(const struct hold *hold)
@@ -159,6 +131,46 @@ static bool
 is_over(const struct hold *hold)
 {
 	return hold == NULL || hold->lost;
+}
+
+/* The flight that follows begins. reply: the broker's last one, or NULL. */
+static void
+let_next_go(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+{
+	struct hold *hold = hold_find(&engine->holds, verify->hold);
+	struct verify *next = verify_find(engine, verify->next);
+
+	if (hold != NULL && hold->verify == verify->id)
+		hold->verify = 0;
+	verify->next = 0;
+	if (!verify->b_asked)
+		verify_free(engine, verify);
+	if (next != NULL && next->state == VERIFY_NEXT)
+		follow(engine, next, reply);
+}
+
+/* Answers the requests. reply: the broker's last one, or NULL. */
+static void
+finish(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply,
+    enum reason reason, const char *text)
+{
+	struct hold *hold = hold_find(&engine->holds, verify->hold);
+	struct lock_answer answer = engine_refusal(reason, text);
+
+	answer.lock = verify->lock;
+	answer.safe_until = lease_until(engine, hold);
+	if (hold != NULL) {
+		answer.name = hold->name;
+		answer.kind = hold->kind;
+		answer.slot = hold->slot;
+	}
+	for (size_t i = 0; i < verify->count; i++)
+		engine_op_end(engine, verify->ops[i], &answer);
+	if (verify->b_asked)
+		verify_set_state(verify, VERIFY_OVER);
+	/* B may be silent. The next flight asks about it again, and waits for this answer. */
+	if (!verify->b_asked || is_over(hold) || is_revoked(hold))
+		let_next_go(engine, verify, reply);
 }
 
 static void
@@ -243,7 +255,7 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	verify->b_asked = false;
 	if (verify->state == VERIFY_OVER) {
-		verify_free(engine, verify);
+		let_next_go(engine, verify, reply);
 		return;
 	}
 	hold = hold_find(&engine->holds, verify->hold);

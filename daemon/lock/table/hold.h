@@ -72,7 +72,7 @@ enum hold_watch {
 	HOLD_WATCH_ON      /* the broker tells if A is deleted */
 };
 
-/* The flight of its claim or its delete; see flight.h. */
+/* The flight of its claim or its drop; see flight.h. */
 enum hold_flight {
 	FLIGHT_NONE,   /* there is none, or it is answered, or its answer is overdue */
 	FLIGHT_UNSENT, /* it is in the share's queue of unsent flights */
@@ -93,6 +93,7 @@ struct hold {
 	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: none */
 	uint64_t peer;       /* 0: none */
 	uint64_t acquire;    /* CLAIMING, CHECKING: the waiter; 0 = it is gone */
+	bool by_hint;        /* CLAIMING: a hint led to the claim, and no scan */
 	bool hinted; /* CLAIMING: a hint of the slot came meanwhile: its holder may be gone */
 	enum hold_flight flight; /* CLAIMING, DROPPING */
 	TAILQ_ENTRY(hold) of_unsent;
@@ -110,7 +111,7 @@ struct hold {
 	/* clock time of sending of the newest answered question about B; 0: not claimed yet */
 	int64_t from;
 	bool aged;     /* it is in hold_table.ages */
-	int64_t asked; /* clock time of an unanswered claim, keepalive or delete; 0: none */
+	int64_t asked; /* clock time of an unanswered claim, keepalive or drop; 0: none */
 	bool stuck;    /* LOCK_NOTICE_STUCK was sent */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; not of a true mutex */
@@ -120,7 +121,7 @@ struct hold {
 	unsigned rechecks;        /* checks of B since it was declared (invariant 10) */
 	/*
 	 * CLAIMING, CHECKING: the answer is late. HELD: the next check of B. COUNTING: no answer
-	 * will come. DROPPING: the answer is late, or the delete is sent again. CLAIMING, DROPPING,
+	 * will come. DROPPING: the answer is late, or the drop is sent again. CLAIMING, DROPPING,
 	 * unsent: it may be sent, or its waiter is gone.
 	 */
 	struct timer timer;

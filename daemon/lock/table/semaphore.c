@@ -32,6 +32,7 @@ semaphore_free(struct semaphore *semaphore)
 	free(semaphore->busy);
 	free(semaphore->ways);
 	free(semaphore->hinted);
+	free(semaphore->not_created);
 	free(semaphore);
 }
 

@@ -92,6 +92,7 @@ struct semaphore {
 	bool told_old;           /* of progress.c: a fact has changed since the round began */
 	struct timer progress;   /* set while waiters behind the first ones are not told yet */
 	uint64_t creating;       /* the create in progress for acquires that want one; 0: none */
+	char *not_created;       /* owned; why the last one failed, in words; NULL: it did not */
 	struct starved starved;  /* of channels.c: the place in the queue for any channel */
 	bool out; /* of wait_queue.c: its consumers have left, as no channel can be had */
 	struct timer rescan; /* not set: a scan is due, as soon as a waiter wants one */

@@ -18,7 +18,7 @@
 struct semaphore;
 struct hold;
 
-/* Holds whose claim or delete is not sent yet (flight.h). */
+/* Holds whose claim or drop is not sent yet (flight.h). */
 TAILQ_HEAD(unsent_list, hold);
 
 /* The place of a name in a queue of names that lack a channel. */

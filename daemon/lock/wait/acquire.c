@@ -72,6 +72,9 @@ deadline_passed(void *ctx, uint64_t id)
 		if (channels_is_starving(waiter) &&
 		    channels_lacking(engine, waiter->share, text) != NULL)
 			answer.text = text;
+		else if (waiter->create != 0 && waiter->member == NULL &&
+			 waiter->semaphore->not_created != NULL)
+			answer.text = waiter->semaphore->not_created;
 		registry_waiter_end(engine, waiter, &answer);
 	}
 }

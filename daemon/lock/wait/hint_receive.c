@@ -88,7 +88,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		return;
 	}
 	/* A waiter whose peer may have no more holds is refused. The next one is tried. */
-	while (!registry_is_reserved(engine, semaphore->name, kind, slot)) {
+	while ((hold = hold_find_queue(&engine->holds, b.text)) == NULL) {
 		waiter = who_claims(engine, semaphore, slot);
 		if (waiter == NULL) {
 			turn_down(engine, semaphore, slot);
@@ -97,6 +97,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		registry_waiter_wake(engine, waiter);
 		claim_start(engine, waiter, slot);
 	}
+	hold->by_hint = true;
 }
 
 void

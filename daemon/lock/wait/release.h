@@ -7,8 +7,8 @@
  * passes to the waiter inside the daemon. B, its channel and the watch on A stay; the hold gets a
  * new number. The release is answered at once, as there is no delete to wait for.
  *
- *	row at its end?			-> count consumers of other daemons. Any: delete B, with a
- *					   hint. None: begin a new row; sometimes delete B all the
+ *	series at its end?		-> count consumers of other daemons. Any: delete B, with a
+ *					   hint. None: begin a new series; sometimes delete B all the
  *					   same, for clients that only poll
  *	A exists and B is ours?		-> certain if A is watched, the lock connection has answered
  *					   within a second, and more than half a heartbeat of the
@@ -17,8 +17,8 @@
  *	then				-> pass the hold to the first waiter that can use it, by a
  *					   fresh clock
  *
- * A row is max_local_handoffs hand-offs of a slot. The count is requested ahead, when the last
- * client of the row gets the slot. A hold is never handed off while it is revoked, verified or
+ * A series is max_local_handoffs hand-offs of a slot. The count is requested ahead, when the last
+ * client of the series gets the slot. A hold is never handed off while it is revoked, verified or
  * claimed again, or while the daemon stops.
  */
 #ifndef LOCK_RELEASE_H

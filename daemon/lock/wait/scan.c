@@ -112,8 +112,8 @@ list_queues(
 	bool markers = asks_for_markers(engine, semaphore);
 
 	if (markers) {
-		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_EXISTENCE);
-		probe_add(probe, queue_name_unlimited(naming, name), BROKER_ASK_EXISTENCE);
+		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_MARKER);
+		probe_add(probe, queue_name_unlimited(naming, name), BROKER_ASK_MARKER);
 	}
 	for (int slot = scan->first; !semaphore->mutex && slot < scan->first + scan->count;
 	     slot++) {
@@ -127,7 +127,7 @@ list_queues(
 	if (semaphore->mutex)
 		add_b(engine, semaphore, probe, 1);
 	if (markers)
-		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_EXISTENCE);
+		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_MARKER);
 }
 
 /* The slot whose B is the i-th that a rescan asks for. */

@@ -1,5 +1,5 @@
 /*
- * The subcommands that read or check semaphores: sizes, problems and holders.
+ * The subcommands that read or check semaphores: size, await, list, show, explain and fsck.
  */
 #include "client/commands.h"
 
@@ -17,8 +17,8 @@
 #include "client/tool/table.h"
 #include "client/tool/terminal_line.h"
 
-/* So many semaphores, or slots to repair, are looked at one after another. */
-#define LOOK_ANSWER_MS 600000
+/* The limit for an answer: the daemon can scan many semaphores, or repair many slots. */
+#define SCAN_ANSWER_MS 600000
 
 /* ---- size ---- */
 
@@ -137,7 +137,7 @@ print_rows(struct asking *asking, const char *const *arrays, const struct table_
 static int
 ask_list(struct asking *asking)
 {
-	int code = lb_call(asking->lb, "list", NULL, asking_patience(asking, LOOK_ANSWER_MS), NULL);
+	int code = lb_call(asking->lb, "list", NULL, asking_patience(asking, SCAN_ANSWER_MS), NULL);
 
 	if (code == LB_OK && !asking_printed_json(asking))
 		print_rows(asking, list_arrays, list_columns, COLUMNS(list_columns),
@@ -201,7 +201,7 @@ fsck_params(char *buf, size_t size, const struct options *options)
 
 	if (options->convert != LB_CLAIM_DEFAULT)
 		used += snprintf(buf + used, size - (size_t)used, ",\"convert\":\"%s\"",
-		    option_claim_word(options->convert));
+		    lb_claim_word(options->convert));
 	if (options->holder_wait_ms == LB_FOREVER)
 		used += snprintf(buf + used, size - (size_t)used, ",\"wait\":null");
 	else if (options->holder_wait_ms > 0)
@@ -224,7 +224,7 @@ ask_fsck(struct asking *asking)
 	fsck_params(params, sizeof(params), asking->options);
 	progress_begin(asking->lb, name);
 	code = asking_call(asking, "fsck", "name", name, params,
-	    wait == LB_FOREVER ? LB_FOREVER : LOOK_ANSWER_MS + wait);
+	    wait == LB_FOREVER ? LB_FOREVER : SCAN_ANSWER_MS + wait);
 	progress_end(asking->lb);
 	if (code != LB_OK)
 		return code;
