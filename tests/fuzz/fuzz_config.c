@@ -18,15 +18,6 @@
 #include "tests/fuzz/fuzz.h"
 
 static void
-must(bool fine, const char *what)
-{
-	if (fine)
-		return;
-	fprintf(stderr, "fuzz_config: %s\n", what);
-	abort();
-}
-
-static void
 swallow(void *ctx, enum log_level level, const char *line)
 {
 	(void)ctx;

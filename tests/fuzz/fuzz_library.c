@@ -47,15 +47,6 @@ static struct {
 } known[LOCKS_MOST];
 static size_t known_count;
 
-static void
-must(bool fine, const char *what)
-{
-	if (fine)
-		return;
-	fprintf(stderr, "fuzz_library: %s\n", what);
-	abort();
-}
-
 /* ---- the linker replaces the clock and the socket's ends (Makefile.am) ---- */
 
 int64_t __wrap_client_clock_now(void);
@@ -267,12 +258,14 @@ say(const char *text, size_t len)
 		return;
 }
 
-/* One line of the script: text[len] is a NUL. */
+/* One line of the script. */
 static void
-act(char *text, size_t len)
+act(char *text, size_t len, bool whole)
 {
 	char op = len > 0 ? text[0] : ' ';
 
+	(void)whole;
+	text[len] = '\0';
 	if (op == '>' || op == '<') {
 		say(text + 1, len - 1);
 		if (op == '>')
@@ -312,13 +305,6 @@ act(char *text, size_t len)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *script = malloc(size + 1);
-	size_t at = 0;
-
-	must(script != NULL, "memory");
-	if (size > 0)
-		memcpy(script, data, size);
-	script[size] = '\0';
 	now = 1000000;
 	request = 0;
 	known_count = 0;
@@ -326,17 +312,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	lb = lb_new();
 	must(lb != NULL, "memory");
 	must(lb_connect(lb, "/", 1000) == LB_OK, "no connection");
-	while (at < size) {
-		char *lf = memchr(script + at, '\n', size - at);
-		size_t len = lf == NULL ? size - at : (size_t)(lf - script) - at;
-
-		script[at + len] = '\0';
-		act(script + at, len);
-		at += len + 1;
-	}
+	fuzz_each_line(data, size, act);
 	take_events();
 	lb_free(lb);
 	hang_up();
-	free(script);
 	return 0;
 }

@@ -66,15 +66,6 @@ static struct {
 	struct amqp_link *link; /* NULL: it died */
 } ends[LINKS];
 
-static void
-must(bool fine, const char *what)
-{
-	if (fine)
-		return;
-	fprintf(stderr, "fuzz_memory: %s\n", what);
-	abort();
-}
-
 static int64_t
 read_now(void *ctx)
 {

@@ -16,15 +16,6 @@
 #include "tests/fuzz/fuzz.h"
 
 static void
-must(bool fine, const char *what)
-{
-	if (fine)
-		return;
-	fprintf(stderr, "fuzz_messages: %s\n", what);
-	abort();
-}
-
-static void
 check_row(const struct cJSON *row, const struct daemon_message *message)
 {
 	struct cJSON *copy;

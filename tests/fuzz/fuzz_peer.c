@@ -56,15 +56,6 @@ static struct {
 	struct line_reader *reader;
 } ends[PEERS];
 
-static void
-must(bool fine, const char *what)
-{
-	if (fine)
-		return;
-	fprintf(stderr, "fuzz_peer: %s\n", what);
-	abort();
-}
-
 static int64_t
 read_now(void *ctx)
 {
@@ -263,9 +254,9 @@ publish_to_all(const char *text, size_t len)
 	free(body);
 }
 
-/* One line of the script; text[len] is there, and an LF when `whole`. */
+/* One line of the script. */
 static void
-act(const char *text, size_t len, bool whole)
+act(char *text, size_t len, bool whole)
 {
 	int which = len > 1 && text[1] >= 'A' && text[1] < 'A' + PEERS ? text[1] - 'A' : 0;
 	char op = len > 0 ? text[0] : ' ';
@@ -343,25 +334,11 @@ load_config(void)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *script = malloc(size + 1);
-	size_t at = 0;
-
-	must(script != NULL, "memory");
-	if (size > 0)
-		memcpy(script, data, size);
-	script[size] = '\0';
 	if (config == NULL)
 		load_config();
 	begin();
 	settle();
-	while (at < size) {
-		char *lf = memchr(script + at, '\n', size - at);
-		size_t len = lf == NULL ? size - at : (size_t)(lf - script) - at;
-
-		act(script + at, len, lf != NULL);
-		at += len + 1;
-	}
+	fuzz_each_line(data, size, act);
 	end();
-	free(script);
 	return 0;
 }

@@ -16,15 +16,6 @@
 
 #define LINE_MAX_HERE 2048
 
-static void
-must(bool fine, const char *what)
-{
-	if (fine)
-		return;
-	fprintf(stderr, "fuzz_protocol: %s\n", what);
-	abort();
-}
-
 /* Parses and prints again; takes text. */
 static char *
 reprint(char *text)
