@@ -1,5 +1,6 @@
 #!/bin/bash
-# Fuzzes each target, built by clang with libFuzzer, AddressSanitizer and UBSan. Prints a TAP point for each.
+# Fuzzes each target, built by clang with libFuzzer, AddressSanitizer and UBSan. There are as many at once as
+# processors. Prints a TAP point for each.
 #
 #	fuzz.sh SECONDS [TARGET...]		TARGET: "amqp" for tests/fuzz/fuzz_amqp.c
 #
@@ -36,19 +37,19 @@ make -s -j"$(nproc)" "${targets[@]/#/tests/fuzz/fuzz_}" >make.log 2>&1 || {
 	exit 1
 }
 
-status=0
-echo "1..${#targets[@]}"
-for target in "${targets[@]}"; do
-	mkdir -p "corpus/$target"
-	if "tests/fuzz/fuzz_$target" -seed="${SEED:-1}" -max_total_time="$seconds" -timeout=60 -print_final_stats=1 \
-		-artifact_prefix="$folder/$target-" "corpus/$target" "$source_dir/tests/fuzz/seeds/$target" \
-		>"$target.log" 2>&1; then
-		result=ok
-	else
-		result='not ok'
-		status=1
+fuzz() {
+	local result=ok
+	mkdir -p "corpus/$1"
+	"tests/fuzz/fuzz_$1" -seed="${SEED:-1}" -max_total_time="$seconds" -timeout=60 -print_final_stats=1 \
+		-artifact_prefix="$folder/$1-" "corpus/$1" "$source_dir/tests/fuzz/seeds/$1" >"$1.log" 2>&1 || result='not ok'
+	echo "$result - $1: $(sed -n 's/^stat::number_of_executed_units: *//p' "$1.log") inputs"
+	if [ "$result" != ok ]; then
+		grep -v '^#[0-9]' "$1.log" | tail -n 60
+		return 1
 	fi
-	echo "$result - $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$target.log") inputs"
-	[ "$result" = ok ] || grep -v '^#[0-9]' "$target.log" | tail -n 60
-done
-exit $status
+}
+
+echo "1..${#targets[@]}"
+export folder seconds source_dir
+export -f fuzz
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I TARGET bash -c 'fuzz TARGET'

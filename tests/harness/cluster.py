@@ -105,6 +105,7 @@ def enter_machine():
     _mount("none", "/", "none", MS_REC | MS_PRIVATE)
     _mount("proc", "/proc", "proc")
     _mount("tmpfs", "/run", "tmpfs")
+    _mount("tmpfs", "/dev/shm", "tmpfs")  # libfaketime names its files by process ids
     os.makedirs("/run/tmp")
     os.makedirs("/run/uts")
     tempfile.tempdir = os.environ["TMPDIR"] = "/run/tmp"

@@ -165,6 +165,10 @@ class Daemon:
     def reload(self):
         self.signal(signal.SIGHUP)
 
+    def listens(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            return client.connect_ex(self.socket) == 0
+
     def wait_broker(self, within=20.0):
         """Waits until the broker answers through it."""
         def answers():

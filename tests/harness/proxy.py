@@ -1,16 +1,24 @@
-"""A TCP proxy between a daemon and its broker. Its network can fall silent while the connections stay open.
+"""A TCP proxy between a daemon and its broker. Its network can fail while the connections stay open.
 
 	proxy = Proxy(self, rabbit.port)
 	daemon = Daemon(self, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
 
-	proxy.cut()		# freezes all connections, and new ones too
-	proxy.mend()		# delivers the bytes sent meanwhile
+	proxy.cut()		# Freezes all connections, and new ones too.
+	proxy.mute("client")	# Nothing arrives at this end.
+	proxy.slow(0.1)		# All bytes arrive so much later.
+	proxy.trickle()		# They arrive one by one.
+	proxy.mend()		# Ends all this, and delivers the bytes sent meanwhile.
+
+	proxy.spoil("client", noise)	# noise arrives in the middle of the next bytes for this end
+	proxy.end("server")	# closes all connections at this end. The other end hears of it at mend()
+
 	proxy.strand()		# cuts the present connections, but not new ones, for good;
 				# the broker still gets heartbeats on them
 	proxy.abandon()		# ends those heartbeats
 	proxy.end_but_first()	# ends all connections but the oldest, a daemon's lock connection
 """
 
+import collections
 import os
 import select
 import socket
@@ -20,16 +28,20 @@ import time
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 # Of frames in the name of a stranded client, seconds.
 HEARTBEAT_EVERY = 0.2
+ENDS = ("client", "server")
 
 
 class Pair:
-    """Two sockets that hear each other through the proxy."""
+    """Two sockets that hear each other through the proxy. The client is the daemon, the server is the broker."""
 
     def __init__(self, client, server):
         self.client = client
         self.server = server
         self.stranded = False
+        self.is_read = True
         self.ended = False
+        self.left = None  # the end that is still open, and hears nothing
+        self.late = {end: collections.deque() for end in ENDS}  # (due, bytes) on their way there; b"" is the end
 
     def close(self):
         self.ended = True
@@ -38,18 +50,23 @@ class Pair:
 
 
 class Proxy:
-    def __init__(self, test, port):
-        """port: of the broker, on 127.0.0.1. Ends with the test."""
-        self.broker_port = port
+    def __init__(self, test, port, host="127.0.0.1"):
+        """host, port: of the broker. Ends with the test."""
+        self.broker = host, port
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.woken, self.waker = os.pipe()
         self.lock = threading.Lock()
         self.pairs = []
-        self.is_cut = False
+        self.muted = set()
+        self.delay = 0
+        self.one_by_one = False
+        self.noise = {}  # end: bytes
+        self.closing = set()  # ends
         self.beating = False
         self.stopped = False
         self.last_from_broker = 0.0  # CLOCK_BOOTTIME at which its last bytes were forwarded
+        self.heard = None  # called with a pair, the end to which bytes have gone, and the bytes
         self.failure = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -58,12 +75,37 @@ class Proxy:
     # ---- what tests ask for ----
 
     def cut(self):
+        self.mute(*ENDS)
+
+    def mute(self, *ends):
         with self.lock:
-            self.is_cut = True
+            self.muted.update(ends)
+
+    def slow(self, seconds):
+        with self.lock:
+            self.delay = seconds
+
+    def trickle(self):
+        with self.lock:
+            self.one_by_one = True
+
+    def spoil(self, end, noise):
+        with self.lock:
+            self.noise[end] = noise
+
+    def end(self, *ends):
+        with self.lock:
+            self.closing.update(ends)
+        self._wake()
 
     def mend(self):
         with self.lock:
-            self.is_cut = False
+            self.muted.clear()
+            self.noise.clear()
+            self.delay, self.one_by_one = 0, False
+            for pair in self.pairs:
+                if pair.left:
+                    pair.late[pair.left].append((0, b""))
         self._wake()
 
     def strand(self):
@@ -97,31 +139,38 @@ class Proxy:
 
     def _pass(self):
         with self.lock:
-            readers = {} if self.is_cut else self._readers()
+            readers = self._readers()
+            is_cut = self.muted == set(ENDS)
+            until = min((queue[0][0] for pair in self.pairs for end, queue in pair.late.items()
+                         if queue and end not in self.muted), default=None)
             beating = self.beating
-        wanted = [self.woken, *readers, *([] if self.is_cut else [self.listener])]
-        ready = select.select(wanted, [], [], HEARTBEAT_EVERY if beating else None)[0]
+        wanted = [self.woken, *readers, *([] if is_cut else [self.listener])]
+        timeout = HEARTBEAT_EVERY if beating else None if until is None else max(0, until - time.monotonic())
+        ready = select.select(wanted, [], [], timeout)[0]
         with self.lock:
             if self.woken in ready:
                 os.read(self.woken, 64)
             if self.beating:
                 self._beat()
-            if self.is_cut:
-                return  # cut() has returned: nothing passes any more
-            if self.listener in ready:
+            self._end_some()
+            if self.listener in ready and self.muted != set(ENDS):
                 self._accept()
+            still = self._readers()  # mute() has returned: nothing passes any more
             for reader in ready:
-                if reader in readers:
-                    self._forward(reader, readers[reader])
+                if reader in still:
+                    self._receive(reader, still[reader])
+            for pair in list(self.pairs):
+                self._deliver(pair)
 
     def _readers(self):
-        return {end: pair for pair in self.pairs if not pair.stranded
-                for end in (pair.client, pair.server)}
+        """The sockets to read, each with its pair and the end to which its bytes go."""
+        return {getattr(pair, one): (pair, other) for pair in self.pairs if pair.is_read and not pair.stranded
+                for one, other in (ENDS, ENDS[::-1]) if other not in self.muted}
 
     def _accept(self):
         client, _ = self.listener.accept()
         try:
-            server = socket.create_connection(("127.0.0.1", self.broker_port), 5)
+            server = socket.create_connection(self.broker, 5)
         except OSError:
             client.close()
             return
@@ -129,20 +178,49 @@ class Proxy:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pairs.append(Pair(client, server))
 
-    def _forward(self, reader, pair):
-        if pair.ended:
-            return
-        to = pair.server if reader is pair.client else pair.client
+    def _receive(self, reader, where):
+        pair, end = where
         try:
             data = reader.recv(65536)
-            to.sendall(data)
         except OSError:
             data = b""
+        if data and end in self.noise:
+            data = data[:len(data) // 2] + self.noise.pop(end) + data[len(data) // 2:]
+        pair.late[end].append((time.monotonic() + self.delay, data))
+        pair.is_read = bool(data)
+
+    def _deliver(self, pair):
+        for end in ENDS:
+            queue = pair.late[end]
+            while queue and not pair.ended and end not in self.muted and (
+                    queue[0][0] <= time.monotonic() or not self.delay):
+                self._pass_on(pair, end, queue.popleft()[1])
+
+    def _pass_on(self, pair, end, data):
+        step = 1 if self.one_by_one else max(1, len(data))
+        try:
+            for start in range(0, len(data), step):
+                getattr(pair, end).sendall(data[start:start + step])
+        except OSError:
+            data = b""
+        if data and self.heard:
+            self.heard(pair, end, data)
         if not data:
             pair.close()
             self.pairs.remove(pair)
-        elif reader is pair.server:
+        elif end == "client":
             self.last_from_broker = time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def _end_some(self):
+        for pair in list(self.pairs) if self.closing else ():
+            left = {pair.left} if pair.left else set(ENDS)
+            if left <= self.closing:
+                pair.close()
+                self.pairs.remove(pair)
+            elif left & self.closing:
+                pair.left, pair.is_read = (left - self.closing).pop(), False
+                getattr(pair, *self.closing).close()
+        self.closing.clear()
 
     def _beat(self):
         for pair in self.pairs:

@@ -1,12 +1,16 @@
 """Tests of the harness: it must refuse wrong values, messages and logs."""
 
+import socket
+import time
 import unittest
 
 import openrpc
 import tap
 from daemon import FATAL, TROUBLE
+from proxy import Proxy
 from schema import Mismatch, Schema
 
+SOON = 0.3  # seconds
 DOCUMENT = {"parts": {"count": {"type": "integer", "minimum": 0, "maximum": 9}}}
 
 
@@ -114,6 +118,92 @@ class Logs(unittest.TestCase):
                      "==1==ERROR: LeakSanitizer: detected memory leaks",
                      "a.c:3:1: runtime error: signed integer overflow"):
             self.assertRegex(line, FATAL)
+
+
+class Network(unittest.TestCase):
+    """A client and a server with a proxy between them."""
+
+    def setUp(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        self.proxy = Proxy(self, listener.getsockname()[1])
+        self.client = socket.create_connection(("127.0.0.1", self.proxy.port))
+        self.server = listener.accept()[0]
+        for one in self.client, self.server:
+            self.addCleanup(one.close)
+            one.settimeout(SOON)
+        self.passes(self.client, self.server)
+
+    def passes(self, sender, receiver, message=b"hello"):
+        sender.sendall(message)
+        self.arrives(receiver, message)
+
+    def arrives(self, receiver, message):
+        got = b""
+        while len(got) < len(message):
+            got += receiver.recv(len(message) - len(got))
+        self.assertEqual(got, message)
+
+    def hears_nothing(self, receiver):
+        with self.assertRaises(TimeoutError):
+            receiver.recv(1)
+
+    def test_one_direction_is_mute(self):
+        for end, sender, receiver in ("client", self.server, self.client), ("server", self.client, self.server):
+            self.proxy.mute(end)
+            sender.sendall(b"late")
+            self.passes(receiver, sender)
+            self.hears_nothing(receiver)
+            self.proxy.mend()
+            self.arrives(receiver, b"late")
+
+    def test_cut(self):
+        self.proxy.cut()
+        for one in self.client, self.server:
+            one.sendall(b"late")
+        for one in self.client, self.server:
+            self.hears_nothing(one)
+        self.proxy.mend()
+        for one in self.client, self.server:
+            self.arrives(one, b"late")
+
+    def test_slow(self):
+        self.proxy.slow(SOON / 2)
+        began = time.monotonic()
+        self.passes(self.client, self.server)
+        self.assertGreaterEqual(time.monotonic() - began, SOON / 2)
+        self.client.sendall(b"x")
+        self.proxy.mend()
+        self.arrives(self.server, b"x")
+
+    def test_one_by_one(self):
+        self.proxy.trickle()
+        self.passes(self.client, self.server, bytes(range(256)) * 8)
+
+    def test_noise(self):
+        self.proxy.spoil("server", b"--")
+        self.passes(self.server, self.client)
+        self.client.sendall(b"hello!")
+        self.arrives(self.server, b"hel--lo!")
+        self.passes(self.client, self.server)
+
+    def one_end_hears_it(self, end, told, other):
+        self.proxy.end(end)
+        self.assertEqual(told.recv(1), b"")
+        self.hears_nothing(other)
+        self.proxy.mend()
+        self.assertEqual(other.recv(1), b"")
+
+    def test_the_client_hears_the_end(self):
+        self.one_end_hears_it("client", self.client, self.server)
+
+    def test_the_server_hears_the_end(self):
+        self.one_end_hears_it("server", self.server, self.client)
+
+    def test_both_ends_hear_it(self):
+        self.proxy.end("client", "server")
+        for one in self.client, self.server:
+            self.assertEqual(one.recv(1), b"")
 
 
 if __name__ == "__main__":

@@ -40,15 +40,14 @@ class Naming:
 
 
 class Client:
-    def __init__(self, url, naming):
+    def __init__(self, url, naming, heartbeat=600):
+        """Its locks must not outlive it, nor may a busy machine end it: heartbeats are long."""
         self.naming = Naming(naming)
-        self.url = url
+        self.url = f"{url}?heartbeat={heartbeat}"
         self.connect()
 
     def connect(self):
-        # Its locks must not outlive it, nor may a busy machine end it: heartbeats are long.
-        parameters = pika.URLParameters(self.url + "?heartbeat=600")
-        self.connection = pika.BlockingConnection(parameters)
+        self.connection = pika.BlockingConnection(pika.URLParameters(self.url))
         self.open_channel()
 
     def open_channel(self):

@@ -13,6 +13,8 @@ from tree import ROOT, sources, text
 
 # The one program that is there for its library.
 ELSEWHERE = {"tests/interop/pika_client.py": ("pika",),
+             "tests/prove/adapters/pika_service.py": ("pika",),
+             "tests/prove/adapters/seeds002.py": ("pika",),
              "tests/cli/screen.py": ("pyte",)}
 SCRIPTS = ("quickstart", "check", ".ci/run", "build-aux/packages.sh")
 

@@ -1,0 +1,300 @@
+"""The faults of a run. docs/SAFETY.md says which of them may cause an overlap, and for how long.
+
+The nemesis has several hands, which work at the same time. Each deals its faults in a random order, and then again. A
+fault of the case "+" causes no overlap, but makes those of other faults at the same daemon as long as the lease.
+"""
+
+import contextlib
+import itertools
+import os
+import random
+import signal
+import threading
+
+from world import CLUSTER, DAEMONS, FAKETIME, HEARTBEAT, KEEPALIVE, LATE, LEASE, NET_TICKTIME, WAYS
+
+DELAYED = LEASE + LATE
+NODE_PAUSES = 2 if CLUSTER else 7  # a pause after a fault of the node is so much longer: nothing happens without it
+NOISE = 64  # bytes
+DAY = 86400
+
+
+class Nemesis:
+    """loads: of clients.py. pause: at most, between two faults of one hand, seconds. rounds: 1: each fault once. None:
+    until it is told to stop."""
+
+    def __init__(self, world, loads, seed, pause, rounds=None):
+        self.world, self.loads, self.seed, self.pause, self.rounds = world, loads, seed, pause, rounds
+        self.record = world.record
+        self.numbers = itertools.count(1)
+        self.stopping, self.over = threading.Event(), threading.Event()
+        faults = {"node": [self.kill_node, self.stop_node, self.restart_node, self.memory_alarm, self.disk_alarm],
+                  "daemon": [self.kill_daemon, self.stop_daemon, self.restart_daemon, self.close_connection, self.cut,
+                             self.blackhole, self.mute_to_daemon, self.mute_to_broker, self.end_at_daemon,
+                             self.end_at_broker, self.delay, self.trickle, self.noise_to_daemon, self.noise_to_broker],
+                  "client": [self.kill_client, self.stop_client] + [self.step_clock] * bool(FAKETIME),
+                  "queue": [self.delete_holder_queue]}
+        if CLUSTER:
+            faults["node"] += [self.reboot_node, self.lose_disk, self.partition, self.hears_nothing, self.is_not_heard,
+                               self.one_link, self.reset, self.reset_one_side]
+        self.hands = [threading.Thread(target=self.work, args=item, daemon=True) for item in faults.items()]
+        self.idle = threading.Semaphore(0)
+
+    def start(self):
+        for hand in self.hands:
+            hand.start()
+
+    def wait(self, seconds=None):
+        """Until each hand has ended its last fault. False: not within seconds."""
+        return all(self.idle.acquire(timeout=seconds) for _ in self.hands)
+
+    def work(self, name, faults):
+        dice = random.Random(f"{self.seed} {name}")
+        for fault in self.deck(dice, faults, self.stopping):
+            try:
+                fault(dice)
+            except Exception as error:  # pylint: disable=broad-except
+                self.world.wrong(fault.__name__, repr(error))
+            self.stopping.wait(dice.uniform(0, self.pause * (NODE_PAUSES if name == "node" else 1)))
+        self.idle.release()
+        self.over.wait()  # a node ends with the thread that started it
+
+    def deck(self, dice, cards, stopping):
+        """Each of them in a random order, and again."""
+        for _ in itertools.count() if self.rounds is None else range(self.rounds):
+            for card in dice.sample(cards, len(cards)):
+                if stopping.is_set():
+                    return
+                yield card
+
+    @contextlib.contextmanager
+    def fault(self, kind, case, longest, *targets, after=None):
+        """longest: of its overlaps, seconds. after: from its end until they have all ended; by default the same."""
+        number = next(self.numbers)
+        self.record.note("nemesis", "begin", number, kind, case, longest, after or longest, *targets)
+        try:
+            yield
+        finally:
+            self.record.note("nemesis", "end", number)
+
+    def last(self, dice, least, most):
+        """The fault is in effect for so many seconds; in a short run for less."""
+        self.over.wait(dice.uniform(least, most) * (0.5 if self.rounds else 1))
+
+    # ---- nodes ----
+
+    def everybody(self):
+        return [f"daemon={number}" for number in DAEMONS]
+
+    def node(self, dice, but=""):
+        """(name, Rabbit) of one."""
+        return dice.choice([item for item in self.world.nodes.items() if item[0] != but])
+
+    def come_back(self, name):
+        if self.world.nodes[name].pid is None:
+            self.world.nodes[name].start()
+        if CLUSTER:
+            self.world.make_whole(name, lambda: self.fault("operator-restarts-node", "d", LATE, *self.everybody()))
+        self.world.wait_brokers()
+
+    def kill_node(self, dice, kind="kill-node", most=2 * HEARTBEAT):
+        name, node = self.node(dice)
+        with self.world.whole, self.fault(kind, "d", LATE, *self.everybody()):
+            node.kill()
+            self.last(dice, 0, most)
+            self.come_back(name)
+
+    def restart_node(self, dice):
+        name, node = self.node(dice)
+        with self.world.whole, self.fault("restart-node", "d", LATE, *self.everybody()):
+            node.stop()
+            self.come_back(name)
+
+    def stop_node(self, dice):
+        name, node = self.node(dice)
+        with self.world.whole, self.fault("stop-node", "+", DELAYED, *self.everybody()):
+            node.freeze()
+            self.last(dice, 0, 2 * LEASE)
+            node.thaw()
+            self.come_back(name)
+
+    def alarm(self, dice, kind, how, back):
+        with self.fault(kind, "-", 0, *self.everybody()):
+            self.world.ctl(*how)
+            self.last(dice, 0, 2 * HEARTBEAT)
+            self.world.ctl(*back)
+
+    def memory_alarm(self, dice):
+        self.alarm(dice, "memory-alarm", ("set_vm_memory_high_watermark", "0.0000001"),
+                   ("set_vm_memory_high_watermark", "0.4"))
+
+    def disk_alarm(self, dice):
+        self.alarm(dice, "disk-alarm", ("set_disk_free_limit", "1000000GB"), ("set_disk_free_limit", "1MB"))
+
+    # ---- a cluster ----
+
+    def reboot_node(self, dice):
+        """It is back before the others count it as dead."""
+        self.kill_node(dice, "reboot-node", 0)
+
+    def lose_disk(self, dice):
+        name, _ = self.node(dice, "n1")
+        with self.world.whole, self.fault("lose-disk", "d", LATE, *self.everybody()):
+            for act in lambda: self.world.lose_disk(name), lambda: self.come_back(name), lambda: None:
+                # An administrator's success can be older than the loss.
+                for lock in self.world.semaphores:
+                    self.record.note("nemesis", "sizing", lock.name, "missing")
+                act()
+
+    def between_nodes(self, dice, kind, longest, harm):
+        """longest: of an overlap by consumer. By queue it has no limit."""
+        name, _ = self.node(dice)
+        by = {way: [f"name={lock.name}" for lock in self.world.locks if lock.way == way] for way in WAYS}
+        with self.world.whole, self.fault(kind, "g" if longest else "-", longest, *by.get("consumer", ())), \
+                self.fault(f"{kind}-by-queue", "g", "-", *by.get("exclusive-queue", ())):
+            harm(self.world.hosts, name, [other for other in self.world.nodes if other != name])
+            self.last(dice, NET_TICKTIME / 2, 2 * NET_TICKTIME)
+            self.come_back(name)
+
+    def partition(self, dice):
+        self.between_nodes(dice, "partition", 0, lambda hosts, name, others: hosts.split([name], others))
+
+    def hears_nothing(self, dice):
+        self.between_nodes(dice, "hears-nothing", 0, lambda hosts, name, others: [
+            hosts.cut(other, name) for other in others])
+
+    def is_not_heard(self, dice):
+        self.between_nodes(dice, "is-not-heard", 0, lambda hosts, name, others: [
+            hosts.cut(name, other) for other in others])
+
+    def one_link(self, dice):
+        self.between_nodes(dice, "one-link", DELAYED, lambda hosts, name, others: hosts.split([name], others[:1]))
+
+    def reset(self, dice):
+        self.between_nodes(dice, "reset", DELAYED, lambda hosts, name, others: hosts.break_off([name], others))
+
+    def reset_one_side(self, dice):
+        """One side hears it, and the other one hears nothing."""
+        def harm(hosts, name, others):
+            for other in others:
+                hosts.reject(name, other)
+                hosts.cut(other, name)
+        self.between_nodes(dice, "reset-one-side", DELAYED, harm)
+
+    # ---- daemons ----
+
+    def daemon(self, dice):
+        """(Daemon, the target of its clients)."""
+        number = dice.choice(DAEMONS)
+        return self.world.daemons[number], f"daemon={number}"
+
+    def kill_daemon(self, dice):
+        daemon, target = self.daemon(dice)
+        with self.fault("kill-daemon", "e", LATE, target):
+            self.world.kill(daemon)
+            self.last(dice, 0, 1)
+            daemon.start()
+
+    def restart_daemon(self, dice):
+        daemon, target = self.daemon(dice)
+        with self.fault("restart-daemon", "-", 0, target):
+            daemon.stop()
+            daemon.start()
+
+    def stop_daemon(self, dice):
+        daemon, target = self.daemon(dice)
+        with self.fault("stop-daemon", "+", DELAYED, target):
+            daemon.freeze()
+            self.last(dice, 0, 2 * LEASE)
+            daemon.thaw()
+
+    def close_connection(self, dice):
+        number = dice.choice(DAEMONS)
+        while not (pids := self.world.connections(number)):
+            self.last(dice, 0, 1)
+        with self.fault("close-connection", "d", LATE, f"daemon={number}"):
+            self.world.ctl("close_connection", dice.choice(pids), "prover", check=False)  # it may be gone
+
+    # ---- the network between a daemon and the broker ----
+
+    def network(self, dice, kind, case, longest, harm, least=0.0, most=2 * LEASE):
+        number = dice.choice(DAEMONS)
+        with self.fault(kind, case, longest, f"daemon={number}"):
+            for proxy in self.world.proxies[number]:
+                harm(proxy)
+            self.last(dice, least, most)
+            for proxy in self.world.proxies[number]:
+                proxy.mend()
+
+    def cut(self, dice):
+        self.network(dice, "cut", "d", LATE, lambda proxy: proxy.end("client", "server"), 0, 0)
+
+    def blackhole(self, dice):
+        self.network(dice, "blackhole", "+", DELAYED, lambda proxy: proxy.cut())
+
+    def mute_to_daemon(self, dice):
+        self.network(dice, "mute-to-daemon", "+", DELAYED, lambda proxy: proxy.mute("client"))
+
+    def mute_to_broker(self, dice):
+        self.network(dice, "mute-to-broker", "+", DELAYED, lambda proxy: proxy.mute("server"))
+
+    def end_at_daemon(self, dice):
+        self.network(dice, "end-at-daemon", "-", 0, lambda proxy: proxy.end("client"))
+
+    def end_at_broker(self, dice):
+        self.network(dice, "end-at-broker", "d", DELAYED, lambda proxy: proxy.end("server"), LEASE)
+
+    def delay(self, dice):
+        seconds = dice.uniform(0.02, 0.5)
+        self.network(dice, "delay", "+", DELAYED, lambda proxy: proxy.slow(seconds), 1)
+
+    def trickle(self, dice):
+        self.network(dice, "one-byte-writes", "+", DELAYED, lambda proxy: proxy.trickle(), 1)
+
+    def noise(self, dice, kind, end):
+        # The byte that ends each frame, 206, is not among them. The reader therefore finds that the frame is broken.
+        noise = bytes(dice.randrange(206) for _ in range(NOISE))
+        # It comes with the next answer to a keepalive at the latest.
+        self.network(dice, kind, "d", LATE, lambda proxy: proxy.spoil(end, noise), KEEPALIVE + 1, KEEPALIVE + 1)
+
+    def noise_to_daemon(self, dice):
+        self.noise(dice, "noise-to-daemon", "client")
+
+    def noise_to_broker(self, dice):
+        self.noise(dice, "noise-to-broker", "server")
+
+    # ---- clients ----
+
+    def kill_client(self, dice):
+        client = dice.choice(self.loads).client
+        with self.fault("kill-client", "-", 0, f"client={client.actor}"):
+            if not client.over:
+                self.world.kill(client)
+
+    def stop_client(self, dice):
+        client = dice.choice(self.loads).client
+        with self.fault("stop-client", "a", "-", f"client={client.actor}", after=LATE):
+            if not client.over:
+                os.kill(client.pid, signal.SIGSTOP)
+                self.last(dice, 0, 2 * LEASE)
+                os.kill(client.pid, signal.SIGCONT)
+
+    def step_clock(self, dice):
+        daemon, target = self.daemon(dice)
+        with self.fault("step-clock", "-", 0, target):
+            self.world.step_clock(daemon, dice.randrange(-DAY, DAY))
+
+    # ---- queues ----
+
+    def delete_holder_queue(self, dice):
+        """By hand, of a long hold. B can be made durable before the daemon asks for it. Then the hold goes on until a
+        rival has B."""
+        while not (held := [load.long for load in self.loads if load.long]):
+            if self.over.wait(0.05):
+                return
+        lock, slot = dice.choice(held)
+        # Otherwise administrators can have changed the way.
+        by_consumer = lock.way == "consumer" and (CLUSTER or len(WAYS) == 1)
+        longest = LATE if by_consumer else KEEPALIVE + LATE
+        with self.fault("delete-holder-queue", "c", longest, f"slot={lock.name}/{slot}", after="-"):
+            self.world.delete_queue(lock.holder_queue(slot))

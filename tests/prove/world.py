@@ -1,0 +1,313 @@
+"""The servers of a run of the prover, and its locks: RabbitMQ, and three daemons, each behind proxies.
+
+	with World(record) as world:
+		daemon = world.daemons[1]	# Daemon number 1
+		for proxy in world.proxies[1]:	# to each node that it can use
+
+CLUSTER=1 in the environment: three nodes with PARTITIONS=ignore, pause_minority or autoheal. Each daemon prefers a node
+of its own. Run it from cluster.enter_machine(). Otherwise there is one node.
+"""
+
+import contextlib
+import glob
+import os
+import random
+import re
+import shutil
+import threading
+import time
+from typing import NamedTuple
+
+from cluster import Cluster, Network
+from daemon import WAYS, Daemon
+from proxy import Proxy
+from rabbit import Rabbit, RabbitError
+from wait import wait_until
+from wire import Closed, Wire, WireError
+
+CLUSTER = bool(os.environ.get("CLUSTER"))
+PARTITIONS = os.environ.get("PARTITIONS", "pause_minority")
+KHEPRI = os.environ.get("RABBITMQ_KHEPRI", "0") != "0"
+DAEMONS = (1, 2, 3)
+HEARTBEAT = 3 if CLUSTER else 2
+# A node counts as dead after this silence, a quarter more or less. Leases end before that (docs/SAFETY.md).
+NET_TICKTIME = 3 * HEARTBEAT
+# Nodes that do not meet so soon need an operator. Under `ignore` they always do, unless their metadata are in Khepri.
+MEET = NET_TICKTIME if PARTITIONS == "ignore" and not KHEPRI else 4 * NET_TICKTIME
+RESCAN = 0.5
+# Of docs/SAFETY.md, with this heartbeat: the default margin, and "Takeover time".
+LEASE = 2 * HEARTBEAT - HEARTBEAT / 5
+TAKEOVER = 3 * HEARTBEAT + RESCAN
+KEEPALIVE = HEARTBEAT / 3
+REQUEST_TIMEOUT = 2 * HEARTBEAT
+# How much later than published a client may hear of something, because the machine is busy.
+LATE = float(os.environ.get("PROVE_LATE", "1"))
+OPTIONS = ("--heartbeat", str(HEARTBEAT), "--rescan-interval", str(RESCAN), "--request-timeout", str(REQUEST_TIMEOUT),
+           "--probe-timeout", "1", "--connect-timeout", "3", "--stop-timeout", "1")
+# A command of an administrator is answered by then, also if its daemon or the broker is harmed meanwhile.
+ANSWERED = 120 if CLUSTER else 60
+UP = 90
+# None: it is not installed (Debian: libfaketime), and wall clocks do not step.
+FAKETIME = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
+# The directory, the inboxes of daemons that run, and holder queues of mutexes, which go after a minute.
+LEFT_ALONE = re.compile(r"lockbroker=|.*-M$")
+
+
+class Lock(NamedTuple):
+    """way: how its slots are held. size: outside of changes."""
+    name: str
+    kind: str
+    size: int
+    way: str
+
+    @property
+    def slots(self):
+        return range(1, self.size + 1)
+
+    def holder_queue(self, slot):
+        return f"{self.name}-M" if self.kind == "mutex" else f"{self.name}-{slot}-B"
+
+
+def locks():
+    """Of all kinds, and of both ways, unless CLAIM chooses one. If the daemons' settings differ, mutexes change their
+    way."""
+    made = [Lock("mutex-1", "mutex", 1, WAYS[0]), Lock("mutex-2", "mutex", 1, WAYS[0])]
+    for way in WAYS:
+        made += [Lock(f"three-{way}", "semaphore", 3, way), Lock(f"two-{way}", "semaphore", 2, way),
+                 Lock(f"persistent-{way}", "persistent-mutex", 1, way)]
+    return made
+
+
+class World:
+    def __init__(self, record):
+        self.record = record
+        self.locks = locks()
+        self.semaphores = [lock for lock in self.locks if lock.kind != "mutex"]
+        self.cleanups = []
+        self.whole = threading.Lock()  # all nodes run, hear each other, and are let alone
+        self.hosts, self.nodes, self.proxies, self.daemons = None, {}, {}, {}
+
+    def start(self):
+        if CLUSTER:
+            self.hosts = Network()
+            self.addCleanup(self.hosts.close)
+            made = Cluster(self.hosts, partition_handling=PARTITIONS, khepri=KHEPRI, net_ticktime=NET_TICKTIME)
+            self.nodes = made.nodes
+        else:
+            made = Rabbit()
+            self.nodes = {"n1": made}
+            made.start()
+        self.addCleanup(made.close)
+        for number in DAEMONS:
+            self.proxies[number] = [Proxy(self, node.port, node.host.address) for node in self.preferred(number)]
+            self.daemons[number] = self.make_daemon(number)
+        self.wait_brokers()
+        for lock in self.semaphores:
+            # Each daemon makes some of them, so that the holder queues are not all on one node.
+            self.ask("create", name=lock.name, kind=lock.kind, slots=lock.size, claim=lock.way)
+        self.record.note("world", "prompt", REQUEST_TIMEOUT + LATE)
+        for lock in self.locks:
+            self.record.note("world", "size", lock.name, lock.size)
+
+    def preferred(self, number):
+        """The nodes, in the order in which this daemon tries them."""
+        nodes = list(self.nodes.values())
+        first = (number - 1) % len(nodes)
+        return nodes[first:] + nodes[:first]
+
+    def make_daemon(self, number):
+        daemon = Daemon(self, *OPTIONS, "--claim", WAYS[number % len(WAYS)], start=False, expect=[".*"],
+                        broker=[f"amqp://guest:guest@127.0.0.1:{proxy.port}" for proxy in self.proxies[number]])
+        daemon.clock = os.path.join(daemon.dir, "clock")
+        daemon.env.update(self.clock(daemon))
+        self.step_clock(daemon, 0)
+        daemon.start()
+        return daemon
+
+    # ---- the wall clock of a daemon and its clients ----
+
+    def clock(self, daemon):
+        """The environment of a process whose wall clock can step. Its other clocks are the kernel's."""
+        return {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": daemon.clock, "FAKETIME_NO_CACHE": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"} if FAKETIME else {}
+
+    @staticmethod
+    def step_clock(daemon, seconds):
+        with open(daemon.clock + ".new", "w", encoding="ascii") as file:
+            file.write(f"{seconds:+}s\n")
+        os.rename(daemon.clock + ".new", daemon.clock)
+
+    @staticmethod
+    def kill(process):
+        """Kills a Daemon or a Client. libfaketime would have deleted its files at an orderly end."""
+        pid = process.pid
+        process.kill()
+        for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"/dev/shm/{name}")
+
+    # ---- requests, as an administrator ----
+
+    def ask(self, method, dice=random, **params):
+        """The result, from any daemon that answers. WireError."""
+        while True:
+            try:
+                peer = Wire(dice.choice(list(self.daemons.values())).socket)
+            except OSError:
+                time.sleep(0.05)  # it is down
+                continue
+            try:
+                return peer.call(method, within=ANSWERED, **params)
+            except Closed:
+                pass
+            finally:
+                peer.hang_up()
+
+    def wait_brokers(self):
+        """Until each daemon has its broker again. Another fault can end the daemon meanwhile."""
+        def is_up(daemon):
+            try:
+                daemon.wait_broker(1)
+            except (OSError, Closed, AssertionError):
+                return False
+            return True
+        for number, daemon in self.daemons.items():
+            wait_until(lambda one=daemon: is_up(one), UP, f"daemon {number} has its broker")
+
+    # ---- the broker ----
+
+    def ctl(self, *words, check=True):
+        with self.whole:
+            return self.nodes["n1"].ctl(*words, check=check)
+
+    def delete_queue(self, queue):
+        """By hand, even if it is in use. It may be missing, or go at this moment."""
+        self.ctl("eval", f"""{{ok, Queue}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>)),
+                 rabbit_amqqueue:delete(Queue, false, false, <<"prover">>).""", check=False)
+
+    def connections(self, number):
+        """The broker's connections of a daemon."""
+        ports = {str(pair.server.getsockname()[1]) for proxy in self.proxies[number] for pair in list(proxy.pairs)
+                 if pair.server.fileno() >= 0}
+        rows = [row.split("\t") for row in self.ctl("list_connections", "--no-table-headers", "pid", "peer_port").splitlines()]
+        return [row[0] for row in rows if row[-1] in ports]
+
+    # ---- the cluster ----
+
+    def make_whole(self, suspect, fault=contextlib.nullcontext):
+        """Ends partitions, as an operator does. Returns when all nodes are members again. suspect: the node to restart
+        if RabbitMQ does not end the partition by itself. fault: makes the context of a restart."""
+        self.hosts.heal()
+        for name in (suspect, *self.nodes):
+            try:
+                return wait_until(self.is_whole, MEET, "the nodes meet")
+            except AssertionError:
+                with fault():
+                    self.nodes[name].stop()
+                    self.nodes[name].start()
+        return wait_until(self.is_whole, UP, "the nodes meet")
+
+    def is_whole(self):
+        for name, node in self.nodes.items():
+            if node.pid is None:
+                node.start()
+            others = [f"'{other.node}'" for other in self.nodes.values() if other is not node]
+            if "whole" not in node.ctl("eval", f"""
+                    case {{[net_adm:ping(N) || N <- [{",".join(others)}]], rabbit:is_running(),
+                          rabbit_node_monitor:partitions()}} of
+                        {{[pong, pong], true, []}} -> whole; Else -> Else end.""", check=False):
+                return False
+        return True
+
+    def lose_disk(self, name):
+        """Kills the node. The others forget it, and it joins anew. It is not n1, which has nothing to join."""
+        node = self.nodes[name]
+        node.kill()
+        shutil.rmtree(os.path.join(node.directory, "mnesia"))
+        os.makedirs(os.path.join(node.directory, "mnesia"))
+        self.nodes["n1"].ctl("forget_cluster_node", node.node)
+
+    # ---- the end ----
+
+    def heal(self):
+        """Ends what is left of the faults."""
+        for proxies in self.proxies.values():
+            for proxy in proxies:
+                proxy.mend()
+        for node in self.nodes.values():
+            if node.pid is None:
+                node.start()
+            node.thaw()
+        if CLUSTER:
+            self.make_whole("n1")
+        self.ctl("set_vm_memory_high_watermark", "0.4")
+        self.ctl("set_disk_free_limit", "1MB")
+        for daemon in self.daemons.values():
+            if daemon.process is None:
+                daemon.start()
+            daemon.thaw()
+        self.wait_brokers()
+
+    def wrong(self, *words):
+        self.record.note("world", "wrong", " ".join(map(str, words)).replace("\n", " | "))
+
+    def repair(self, lock):
+        """After the last fault: the semaphore has its size again."""
+        self.record.note("world", "sizing", lock.name, lock.size)
+        wait_until(lambda: self.try_to_repair(lock), UP, f"{lock.name} is repaired")
+        self.record.note("world", "size", lock.name, lock.size)
+
+    def try_to_repair(self, lock):
+        try:
+            self.ask("fsck", name=lock.name, repair=True)
+            return self.ask("resize", name=lock.name, slots=lock.size)
+        except WireError as error:
+            missing = error.reason == "no-such-lock"
+        try:
+            return missing and self.ask("create", name=lock.name, kind=lock.kind, slots=lock.size, claim=lock.way)
+        except WireError:
+            return False
+
+    def look_for_leftovers(self):
+        """After all clients have left."""
+        for number, daemon in self.daemons.items():
+            def busy(peer=Wire(daemon.socket)):
+                counts = peer.call("info")["counts"]
+                return {word: counts[word] for word in ("holds", "waiting", "in_flight") if counts[word]}
+            try:
+                wait_until(lambda: not busy(), TAKEOVER)
+            except AssertionError:
+                self.wrong(f"daemon {number} has {busy()}")
+        for lock in self.semaphores:
+            self.ask("fsck", name=lock.name, repair=True)
+            self.ask("destroy", name=lock.name, wait=TAKEOVER)
+
+        def left():
+            names = self.ctl("list_queues", "--no-table-headers", "name").splitlines()
+            return [name for name in names if not LEFT_ALONE.match(name)]
+        try:
+            wait_until(lambda: not left(), TAKEOVER)
+            held = self.nodes["n1"].holders()
+            if [queue for queue in held if queue.endswith(("-B", "-M"))]:
+                self.wrong("still held:", held)
+        except AssertionError:
+            self.wrong("queues are left:", left())
+
+    def addCleanup(self, function, *args):
+        self.cleanups.append((function, args))
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        for function, args in reversed(self.cleanups):
+            try:
+                function(*args)
+            except (AssertionError, RabbitError, OSError) as error:
+                self.wrong(error)
