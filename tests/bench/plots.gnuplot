@@ -1,4 +1,4 @@
-# Draws `folder`/performance-*.svg from bench-table.tsv. Its columns are group, size, side, round, samples, p50 and p99
+# Draws `folder`/performance-*.svg from the file `table` of bench_table.py. Its columns are group, size, side, round, samples, p50 and p99
 # in microseconds, and seconds in all.
 
 set terminal svg size 800,500 font "sans-serif,13" background "white"
@@ -7,7 +7,7 @@ set grid
 set logscale xy
 
 data(group, side) = \
-    sprintf("< awk -F'\t' '$1==\"%s\" && $3==\"%s\" && $4==\"all\"' bench-table.tsv; echo NaN", group, side)
+    sprintf("< awk -F'\t' '$1==\"%s\" && $3==\"%s\" && $4==\"all\"' %s; echo NaN", group, side, table)
 sides = "daemon:consumer daemon:queue raw:consumer raw:queue redis etcd:disk etcd:tmpfs"
 
 set xlabel "clients, each with a lock of its own"

@@ -1,9 +1,12 @@
-"""The tables of docs/PERFORMANCE.md, from the file that bench_table.py writes.
+"""The tables of docs/PERFORMANCE.md, from files that bench_table.py wrote.
 
-    tables.py bench-table.tsv                   prints them
-    tables.py bench-table.tsv DOCUMENT          puts them between the two marks of the document
+    tables.py FILE.tsv...                       prints them
+    tables.py FILE.tsv... DOCUMENT              puts them between the two marks of the document
 
-Its lines are of four kinds, with tabs between the columns:
+Each file is one run. Rows are of all runs: the medians, each ratio, and what most runs say of the limit. The settings
+and the other figures are those of the first file.
+
+The lines of a file are of four kinds, with tabs between the columns:
 
     setting     a text
     left out    a text
@@ -11,6 +14,7 @@ Its lines are of four kinds, with tabs between the columns:
     any other   group, size, side, round, samples, p50 and p99 in microseconds, seconds in all
 """
 
+import statistics
 import sys
 
 BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->\n"
@@ -24,24 +28,45 @@ def table(head, rows):
         yield f"| {' | '.join(row)} |"
 
 
-def markdown(path):
+def read(path):
     with open(path, encoding="utf-8") as file:
-        lines = [line.rstrip("\n").split("\t") for line in file]
-    kinds = {"setting": [], "left out": [], "row": []}
-    figures = []
-    for kind, *rest in lines:
+        return [line.rstrip("\n").split("\t") for line in file]
+
+
+def middle(texts):
+    """The median. The first, if they are not numbers."""
+    try:
+        return sorted(texts, key=float)[len(texts) // 2]
+    except ValueError:
+        return texts[0]
+
+
+def of_all(runs):
+    """The rows of several runs, each as one row."""
+    for rows in zip(*([rest for kind, *rest in run if kind == "row"] for run in runs), strict=True):
+        columns = list(zip(*rows))
+        what, against, ours, theirs, ratios, limit, verdicts = columns
+        yield [what[0], against[0], middle(ours), middle(theirs), middle(ratios),
+               " ".join(ratios) if ratios[0] != "-" else "", limit[0], statistics.mode(verdicts)]
+
+
+def markdown(paths):
+    runs = [read(path) for path in paths]
+    kinds = {"setting": [], "left out": []}
+    figures, rows = [], list(of_all(runs))
+    for kind, *rest in runs[0]:
         if kind in kinds:
             kinds[kind].append(rest)
-        elif rest[2] == "all" and not rest[1].endswith(" cpu"):
+        elif kind != "row" and rest[2] == "all" and not rest[1].endswith(" cpu"):
             size, side, _, count, p50, p99, seconds = rest
             figures.append((kind, size, side, count, f"{float(p50):.0f}", f"{float(p99):.0f}",
                             f"{int(count) / float(seconds):.0f}"))
-    missed = sum(row[-1] == "missed" for row in kinds["row"])
-    met = sum(row[-1] == "met" for row in kinds["row"])
+    missed = sum(row[-1] == "missed" for row in rows)
+    met = sum(row[-1] == "met" for row in rows)
     out = [f"- {text}" for text, in kinds["setting"]]
     out += [f"- Left out: {text}." for text, in kinds["left out"]]
     out += ["", f"{met} limits were met, and {missed} were missed.", ""]
-    out += table(("row", "against", "ours, us", "theirs, us", "ratio", "limit", "verdict"), kinds["row"])
+    out += table(("row", "against", "ours, us", "theirs, us", "ratio", "of each run", "limit", "verdict"), rows)
     out += ["", "### p50, p99 and throughput", "",
             "A service is the kind and the name that `load` prints. `daemon:memory-queue` is a daemon with the broker in "
             "memory.", ""]
@@ -49,8 +74,9 @@ def markdown(path):
     return "\n".join(out) + "\n"
 
 
-def main(path, document=None):
-    text = markdown(path)
+def main(paths):
+    document = None if paths[-1].endswith(".tsv") else paths.pop()
+    text = markdown(paths)
     if document is None:
         print(text, end="")
         return
@@ -64,4 +90,4 @@ def main(path, document=None):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])
