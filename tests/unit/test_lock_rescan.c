@@ -100,6 +100,28 @@ START_TEST(a_large_semaphore_is_scanned_in_parts)
 }
 END_TEST
 
+START_TEST(a_try_of_a_large_full_semaphore_asks_for_each_slot_once)
+{
+	char b[32];
+
+	world_make(world, "db", 1000);
+	for (int slot = 1; slot <= 1000; slot++) {
+		snprintf(b, sizeof(b), "db-%d-B", slot);
+		memory_world_put(world->memory, b, true);
+	}
+	ck_assert_int_eq(acquire(0, 1, 1, "db", TRY)->reason, REASON_WOULD_BLOCK);
+	world->on_probe = count_probe;
+	probed = 0;
+	ck_assert_int_eq(acquire(0, 1, 2, "db", TRY)->reason, REASON_WOULD_BLOCK);
+	ck_assert_uint_le(probed, 1000 + 3);
+	/* The last slot and the next one are among what it sees. */
+	memory_world_remove(world->memory, "db-1000-B");
+	ck_assert_int_eq(acquire(0, 1, 3, "db", TRY)->slot, 1000);
+	memory_world_put(world->memory, "db-1001-A", false);
+	ck_assert_int_eq(acquire(0, 2, 1, "db", TRY)->slot, 1001);
+}
+END_TEST
+
 START_TEST(a_change_without_a_hint_is_found)
 {
 	static const char *const there[] = {"db-2-A", "db-U"};
@@ -241,6 +263,7 @@ suite_lock_rescan(void)
 	tcase_add_test(tc, a_holder_that_is_killed_is_found);
 	tcase_add_loop_test(tc, a_thousand_waiters_cost_less_than_a_message_a_second, 0, 3);
 	tcase_add_test(tc, a_large_semaphore_is_scanned_in_parts);
+	tcase_add_test(tc, a_try_of_a_large_full_semaphore_asks_for_each_slot_once);
 	tcase_add_loop_test(tc, a_change_without_a_hint_is_found, 0, 2);
 	tcase_add_loop_test(tc, a_gate_that_opened_without_a_hint_is_found, 0, 3);
 	tcase_add_loop_test(tc, while_nothing_can_be_seen_the_first_alone_claims, 0, 10);

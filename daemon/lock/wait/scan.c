@@ -13,6 +13,8 @@
  */
 #define WINDOW_FIRST 8
 #define WINDOW_MOST 256
+/* The most slots that one flush of a rescan has room for, beside three other questions. */
+#define FLUSH_MOST (BROKER_PROBE_MAX - 3)
 
 static void
 scan_set_state(struct semaphore *semaphore, enum scan_state state)
@@ -376,8 +378,11 @@ scan_start(struct lock_engine *engine, struct semaphore *semaphore)
 bool
 rescan_sees_all(const struct semaphore *semaphore)
 {
+	/* If many slots are free, the first window of a scan finds one at less cost. */
+	int most = semaphore_has_free(semaphore) ? WINDOW_MOST : FLUSH_MOST;
+
 	return rescan_will_do(semaphore) && semaphore->mode == SEMAPHORE_PLAIN &&
-	       !semaphore->mutex && semaphore->size <= WINDOW_MOST;
+	       !semaphore->mutex && semaphore->size <= most;
 }
 
 bool
@@ -396,7 +401,7 @@ rescan_start(struct lock_engine *engine, struct semaphore *semaphore, bool for_n
 	assert(for_new ? rescan_sees_all(semaphore) : rescan_will_do(semaphore));
 	begin(engine, semaphore, true);
 	semaphore->scan.for_new = for_new;
-	if (count > WINDOW_MOST) {
+	if (!for_new && count > WINDOW_MOST) {
 		first += (int)jitter_below(&engine->jitter, count);
 		count = WINDOW_MOST;
 	}
