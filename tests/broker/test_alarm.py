@@ -32,9 +32,10 @@ def timed(test, peer, method, **params):
 class Alarm(unittest.TestCase):
     deadline = 90
 
-    def setUp(self):
-        self.daemon = Daemon(self, "--rescan-interval", "2", "--probe-timeout", "1", broker=RABBIT.url,
-                             expect=["the broker accepts no messages"])
+    def start(self, rescan_interval):
+        """rescan_interval: in s. For so long the daemon trusts what it knows of a name."""
+        self.daemon = Daemon(self, "--rescan-interval", str(rescan_interval), "--probe-timeout", "1",
+                             broker=RABBIT.url, expect=["the broker accepts no messages"])
         self.daemon.wait_broker()
         self.peer = Wire(self.daemon)
         self.name = self.id().rpartition(".")[2]
@@ -57,6 +58,7 @@ class Alarm(unittest.TestCase):
 
     def goes_on_under(self, claim, how, back):
         """Requests that need no message succeed while nothing can be published."""
+        self.start(rescan_interval=60)
         self.create(claim)
         other = Daemon(self, broker=RABBIT.url)
         other.wait_broker()
@@ -118,6 +120,7 @@ class Alarm(unittest.TestCase):
         return (hold, read.pop(hold)), sorted(read.items())
 
     def test_a_waiter_for_a_missing_lock_causes_few_claims(self):
+        self.start(rescan_interval=2)
         self.create(WAYS[0])
         self.peer.call("acquire", name=self.name, timeout=0)
         self.addCleanup(RABBIT.ctl, "set_vm_memory_high_watermark", "0.4")
