@@ -274,6 +274,8 @@ class Bookkeeping(unittest.TestCase):
         self.assertIsInstance(self.core.closed, lockbroker.BadAnswer)
         room = _core.LINE_MAX_OUT - len(Request("ping", {"x": ""}, None).line) - 8
         self.assertLessEqual(len(Request("ping", {"x": "y" * room}, None).line), _core.LINE_MAX_OUT)
+        with self.assertRaises(ValueError):
+            Request("acquire", MUTEX, None)
         for params in ({"x": "y" * _core.LINE_MAX_OUT}, {"x": "\0"}, {"x": float("inf")}):
             with self.assertRaises(ValueError):
                 Request("ping", params, None)

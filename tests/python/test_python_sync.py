@@ -175,6 +175,12 @@ class Threads(unittest.TestCase):
             self.wait_counts(waiting=0)
         self.wait_counts(holds=0)
 
+    def test_an_acquire_that_is_interrupted_behind_the_grant_leaves_no_lock(self):
+        with unittest.mock.patch.object(lockbroker.Lock, "check", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                self.client.acquire("db")
+        self.wait_counts(granted=1, holds=0)
+
     def test_an_acquire_that_is_not_answered_is_given_up_and_its_grant_released(self):
         daemon = fake.Fake(self, acquire=None, cancel={"cancelled": False}, release={"lock": "f-1"})
         with lockbroker.Client(daemon.socket) as client:

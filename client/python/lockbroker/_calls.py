@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 from ._core import GRACE, PATIENCE, Hold
-from .errors import Lost
 
 T = TypeVar("T")
 
@@ -145,12 +144,12 @@ def acquire(name: str, timeout: float | None, kind: Kind, priority: int, create:
 
 
 def check_grant(lock: Hold, give_back: Callable[[], object]) -> None:
-    """The hold may have ended in the same moment as the grant came, or its lease by the time at which it is used."""
+    """The hold may have ended together with the grant, or its lease may be over by now. If acquire() does not return a
+    lock, none stays: the daemon may still have the hold."""
     try:
         lock.check()
-    except Lost as error:
-        if error.cause == "lease":
-            give_back()
+    except BaseException:
+        give_back()
         raise
 
 

@@ -142,7 +142,10 @@ class Request:
     abandoned: bool = False
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a request that the daemon would answer by closing the connection."""
+        """Raises ValueError for a request that the daemon would answer by closing the connection, and for a lock that
+        nobody would look after."""
+        if self.method == "acquire" and self.make is None:
+            raise ValueError("locks are acquired by acquire()")
         self.id = next(ids)
         message = {"jsonrpc": "2.0", "id": self.id, "method": self.method, "params": self.params}
         text = json.dumps(message, allow_nan=False, ensure_ascii=False, separators=(",", ":"))

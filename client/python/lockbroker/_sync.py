@@ -189,7 +189,8 @@ class Client:
     def __init__(self, path: str | os.PathLike[str] | None = None, *,
                  on_notification: Callable[[str, dict[str, Any]], object] | None = None) -> None:
         """Connects to the socket at path; None: $LOCKBROKER_SOCKET, else /run/lockbroker/lockbroker.sock.
-        on_notification(method, params) is called for each notification of the daemon ("Notifications").
+        on_notification(method, params) is called for each notification of the daemon ("Notifications"). With
+        "draining", for example, the daemon says that it stops in params["grace"] seconds.
 
         Raises NoDaemon, NoAccess, NoAnswer; OSError if another system call fails.
         """
@@ -237,8 +238,8 @@ class Client:
         return lock
 
     def call(self, method: str, /, *, patience: float | None = PATIENCE, **params: Any) -> Any:
-        """Any method of the protocol, and its result. NoAnswer after `patience` seconds. A lock that is acquired in
-        this way has no Lock, and nothing watches its lease."""
+        """Any method of the protocol, and its result. NoAnswer after `patience` seconds; None: no limit. For
+        locks there is acquire()."""
         return self._ask(Request(method, params, concurrent.futures.Future()), patience)
 
     def _ask(self, request: Request, patience: float | None) -> Any:
