@@ -232,6 +232,18 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         self.daemon.thaw()
         await self.wait_counts(holds=0)
 
+    async def test_a_lock_that_only_this_side_lost_is_given_back(self):
+        daemon = fake.Fake(self, acquire=GRANT | {"safe_until": _core.now() + 0.2}, release={"lock": "f-1"})
+        async with lockbroker.AsyncClient(daemon.socket) as client:
+            with self.assertRaises(lockbroker.Lost):
+                async with client.acquire("db"):
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        # The holder may still work under it.
+                        self.assertEqual(daemon.asked("release"), [])
+            await until(lambda: daemon.asked("release"))
+
     async def test_a_loop_that_does_not_run_sees_the_end_by_check(self):
         self.start("--heartbeat", "1", "--margin", "0.1")
         client = await self.connect()
@@ -258,6 +270,17 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         task.cancel()
         with self.assertRaises(asyncio.CancelledError):
             await task
+
+    async def test_an_exception_of_the_block_matters_more_than_the_loss(self):
+        with self.assertRaises(ZeroDivisionError) as caught:
+            async with self.client.acquire("db"):
+                self.daemon.kill()
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    raise ZeroDivisionError from None
+        self.assertEqual(caught.exception.__notes__, ["lockbroker: db: the daemon closed the connection"])
+        self.assertEqual(asyncio.current_task().cancelling(), 0)
 
     async def test_close_releases_and_ends_waits(self):
         await self.full()

@@ -363,6 +363,18 @@ class Package(unittest.TestCase):
         self.assertEqual(lockbroker.DEFAULT_SOCKET,
                          said("client", "lockbroker.h", pattern=r'LB_DEFAULT_SOCKET "(.*)"'))
 
+    def test_pip_installs_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = os.path.join(folder, "source"), os.path.join(folder, "target")
+            shutil.copytree(PACKAGE, source)
+            done = subprocess.run(
+                ["/usr/bin/python3", "-m", "pip", "install", "--no-index", "--no-build-isolation", "--target", target,
+                 source], text=True, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT)
+            self.assertEqual(done.returncode, 0, "\n" + done.stdout)
+            self.assertEqual(set(os.listdir(os.path.join(PACKAGE, "lockbroker"))) - {"__pycache__"},
+                             set(os.listdir(os.path.join(target, "lockbroker"))) - {"__pycache__"})
+
     def test_mypy_finds_nothing(self):
         if shutil.which("mypy") is None:
             self.skipTest("no mypy here")

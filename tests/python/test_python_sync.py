@@ -287,6 +287,16 @@ class Threads(unittest.TestCase):
         wait_until(lambda: self.lost == [lock])
         self.assert_lost(lock, "lease")
 
+    def test_a_lock_that_only_this_side_lost_is_given_back(self):
+        daemon = fake.Fake(self, acquire=GRANT | {"safe_until": _core.now() + 0.2}, release={"lock": "f-1"})
+        with lockbroker.Client(daemon.socket) as client:
+            with self.assertRaises(lockbroker.Lost):
+                with self.hold(client):
+                    wait_until(lambda: self.lost)
+                    # The holder may still work under it.
+                    self.assertEqual(daemon.asked("release"), [])
+            daemon.wait_asked("release")
+
     def test_a_lease_that_lies_unread_is_read_before_a_loss(self):
         lock = self.hold()
         until = lock.safe_until
