@@ -261,13 +261,12 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         inside = asyncio.Event()
 
         async def work():
-            async with self.client.acquire("db"):
+            async with self.client.acquire("db", on_lost=lambda lock: task.cancel()):
                 inside.set()
                 await asyncio.Event().wait()
         task = asyncio.create_task(work())
         await inside.wait()
         self.daemon.kill()
-        task.cancel()
         with self.assertRaises(asyncio.CancelledError):
             await task
 
