@@ -257,6 +257,15 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         await until(lambda: lost == [lock])
         self.daemon.thaw()
 
+    async def test_a_lease_that_lies_unread_is_read_before_a_loss(self):
+        lock = await self.client.acquire("db")
+        until, link = lock.safe_until, self.client._link
+        daemon_said = {"jsonrpc": "2.0", "method": "lease", "params": {"safe_until": until}}
+        with unittest.mock.patch.object(link, "_read", lambda: link.core._take(daemon_said)):
+            lock.safe_until = _core.now()
+            lock.check()
+        self.assertEqual(lock.safe_until, until)
+
     async def test_a_cancellation_from_outside_stays_one_though_the_lock_is_lost(self):
         inside = asyncio.Event()
 
