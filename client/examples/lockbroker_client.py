@@ -90,7 +90,12 @@ class Lock:
     waited: float
     # now() at which it is lost, unless a lease comes before; None: it takes no slot, nothing can free it
     safe_until: Optional[float]
-    held: bool = True
+    ended: bool = False  # released or lost, by all that was read
+
+    @property
+    def held(self) -> bool:
+        """By all that was read, and by the clock."""
+        return not self.ended and (self.safe_until is None or now() < self.safe_until)
 
     def verify(self) -> None:
         """Asks the broker. Lost or Revoked when it is not simply held."""
@@ -114,7 +119,7 @@ class Lock:
 
     def __exit__(self, kind: object, _error: object, _trace: object) -> None:
         try:
-            if self.held:
+            if not self.ended:
                 self.release()
         except (Error, Disconnected):
             # An error inside the block matters more than a slot that was gone by then.
@@ -247,7 +252,7 @@ class LockBroker:
         lock = self.locks.pop(lock_id, None)
         self._suspect.discard(lock_id)
         if lock is not None:
-            lock.held = False
+            lock.ended = True
 
     # ---- what comes in ----
 

@@ -48,13 +48,14 @@ class Format(unittest.TestCase):
         allowed = set(sys.stdlib_module_names)
         paths = sources(".py", rooms=("tests", "client"))
         allowed |= {os.path.basename(path)[:-3] for path in paths}
+        allowed |= {os.path.basename(os.path.dirname(path)) for path in paths if path.endswith("__init__.py")}
         wrong = []
         for path in paths:
             for node in ast.walk(ast.parse(text(path), path)):
                 if isinstance(node, ast.Import):
                     names = [alias.name for alias in node.names]
-                elif isinstance(node, ast.ImportFrom):
-                    names = [node.module or ""]
+                elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                    names = [node.module]
                 else:
                     continue
                 wrong += [f"{path} imports {name}" for name in names

@@ -111,8 +111,8 @@ class Layers(unittest.TestCase):
         first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
         named = {os.path.splitext(word)[0] for cell in first_cells
                  for word in re.findall(r"`([^`]+)`", cell)}
-        there = {os.path.splitext(os.path.basename(path))[0] for path in self.product
-                 if "/examples/" not in path}
+        there = {os.path.splitext(os.path.basename(path))[0] for path in [*self.product, *sources(".py", rooms=("client",))]
+                 if "/examples/" not in path and not path.endswith("__init__.py")}
         self.assertEqual(there - named, set(), "not in docs/ARCHITECTURE.md")
         self.assertEqual(named - there - {"openrpc", "PROTOCOL"}, set(), "no such file")
 

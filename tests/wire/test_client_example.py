@@ -199,9 +199,9 @@ class Library(unittest.TestCase):
     def test_an_expired_hold_is_lost_though_an_answer_comes(self):
         lock = self.frozen()
         wait_until(lambda: client.now() > lock.safe_until)
-        self.assertTrue(lock.held)
+        self.assertEqual((lock.held, lock.ended), (False, False))
         self.one.read()
-        self.assertFalse(lock.held)
+        self.assertEqual((lock.held, lock.ended), (False, True))
         self.daemon.thaw()
 
     def test_the_end_of_the_daemon_is_the_end_of_the_hold(self):
