@@ -13,7 +13,8 @@ from tree import ROOT, sources, text
 
 # The one program that is there for its library.
 ELSEWHERE = {"tests/interop/pika_client.py": ("pika",),
-             "tests/cli/screen.py": ("pyte",)}
+             "tests/cli/screen.py": ("pyte",),
+             "tests/cli/test_metrics.py": ("prometheus_client",)}
 SCRIPTS = ("quickstart", "check", ".ci/run", "build-aux/packages.sh")
 
 
