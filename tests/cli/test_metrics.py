@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
 import unittest
 
 import tap
@@ -247,6 +248,51 @@ class Metrics(unittest.TestCase):
         with open(path, encoding="utf-8") as file:
             rules = file.read()
         self.assertEqual(self.used(rules) - self.live(), set())
+
+    @needs_promtool
+    def test_each_alert_fires(self):
+        """Two hosts: of bad, the values rise the alert within the hours, and of good they do not."""
+        path = os.path.join(EXAMPLES, "lockbroker.rules.yml")
+        with open(path, encoding="utf-8") as file:
+            alerts = re.findall(r"- alert: (\w+)", file.read())
+        state = 'lockbroker_broker_connection_state{connection="lock", state="%s"'
+        # alert: (series without its end, bad values, good values), a value a minute.
+        series = {
+            "LockbrokerMetricsOld": [("lockbroker_time_seconds{", "0+0x20", "0+60x20")],
+            "LockbrokerBrokerDown": [(state % "up", "1x10 0x10", "1x20")],
+            "LockbrokerBrokerRefused": [(state % "refused", "0x10 1x10", "0x20")],
+            "LockbrokerBrokerBlocked": [("lockbroker_broker_blocked{", "0x10 1x10", "0x20")],
+            "LockbrokerBrokerSlow": [
+                (f'lockbroker_broker_round_trip_seconds_bucket{{connection="lock", le="{bound}"', bad, "0+60x20")
+                for bound, bad in (("0.5", "0x20"), ("1.0", "0x20"), ("5.0", "0+60x20"), ("+Inf", "0+60x20"))],
+            "LockbrokerReconnects": [('lockbroker_broker_reconnects_total{connection="lock"', "0x10 1 2 3 4x7", "1x20")],
+            "LockbrokerHoldsLost": [('lockbroker_losses_total{name="db"', "0x15 1x4", "1x20")],
+            "LockbrokerHolderQueuesLost": [("lockbroker_holder_queues_lost_total{", "0x15 1x4", "1x20")],
+            "LockbrokerRefusals": [
+                ('lockbroker_refusals_total{name="(other)", reason="broker-unavailable"', "0+1x20", "1x20"),
+                ('lockbroker_refusals_total{name="db", reason="would-block"', "0+1x20", "0+1x20")],
+            "LockbrokerChannelsShort": [("lockbroker_broker_channels{", "1900x20", "0x20"),
+                                        ("lockbroker_broker_channels_limit{", "2047x20", "0x20")],
+            "LockbrokerLongWait": [('lockbroker_longest_wait_seconds{name="db"', "4000x20", "5x20")],
+            "LockbrokerLongHold": [('lockbroker_oldest_hold_seconds{name="db"', "90000x20", "5x20")],
+            "LockbrokerRestarted": [("lockbroker_start_time_seconds{", "1x15 2x4", "1x20")],
+        }
+        self.assertEqual(sorted(alerts), sorted(series))
+        tests = []
+        for alert, given in series.items():
+            tests.append({
+                "interval": "1m",
+                "input_series": [{"series": f'{start}{"" if start.endswith("{") else ", "}instance="{host}"}}',
+                                  "values": values}
+                                 for start, *both in given for host, values in zip(("bad", "good"), both)],
+                "promql_expr_test": [{
+                    "expr": f'max by (instance) (ALERTS{{alertname="{alert}", alertstate="firing"}})', "eval_time": "18m",
+                    "exp_samples": [{"labels": '{instance="bad"}', "value": 1}]}]})
+        with tempfile.NamedTemporaryFile("w", suffix=".yml", encoding="utf-8") as file:
+            json.dump({"rule_files": [path], "evaluation_interval": "1m", "tests": tests}, file)
+            file.flush()
+            done = promtool("test", "rules", file.name)
+        self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_dashboard(self):
         with open(os.path.join(EXAMPLES, "lockbroker-dashboard.json"), encoding="utf-8") as file:
