@@ -9,7 +9,8 @@ lb_packages_build='build-essential autoconf automake libtool pkg-config librabbi
 	libinih-dev libsystemd-dev libssl-dev libncurses-dev uthash-dev python3'
 lb_packages_broker='rabbitmq-server'
 lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pika python3-pyte
-	iproute2 nftables libfaketime mypy python3-pip python3-setuptools python3-wheel'
+	iproute2 nftables libfaketime mypy python3-pip python3-setuptools python3-wheel prometheus
+	python3-prometheus-client'
 lb_packages_compare='redis-server libhiredis-dev etcd-server libgrpc-dev gnuplot-nox'
 
 lb_missing_packages() {
@@ -55,7 +56,7 @@ lb_install_packages() {
 	if [ ! -e /usr/sbin/policy-rc.d ]; then
 		# With this file, Debian's invoke-rc.d does not start services while it installs them.
 		lb_policy=/usr/sbin/policy-rc.d
-		lb_apt sh -c 'printf "#!/bin/sh\ncase \$1 in rabbitmq-server|redis-server|etcd) exit 101 ;; esac\n" >"$1" && chmod 755 "$1"' \
+		lb_apt sh -c 'printf "#!/bin/sh\ncase \$1 in rabbitmq-server|redis-server|etcd|prometheus) exit 101 ;; esac\n" >"$1" && chmod 755 "$1"' \
 			sh "$lb_policy" || return 1
 	fi
 	# shellcheck disable=SC2086 # a list of words

@@ -10,7 +10,8 @@
 
 extern const struct question question_await, question_call, question_create, question_deny,
     question_destroy, question_explain, question_fsck, question_grant, question_info, question_list,
-    question_ping, question_resize, question_show, question_size, question_verify, question_watch;
+    question_metrics, question_ping, question_resize, question_show, question_size, question_verify,
+    question_watch;
 
 /* Each gets its options and operands, prints its messages, and returns the exit status. */
 int cmd_run(const struct options *options, char *operands[]);

@@ -74,6 +74,10 @@ static const struct command commands[] = {
 	FOR_ASKING | FOR_EXPLAIN, 1, 1, &question_explain, NULL, NULL},
     {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,
 	0, 0, &question_info, NULL, NULL},
+    {"metrics", "", "Prints counts, ages and histograms of the daemon for Prometheus",
+	FOR_ASKING | FOR_METRICS, 0, 0, &question_metrics, NULL,
+	"FILE is replaced at once. For the textfile collector of node_exporter, its name\n"
+	"ends in .prom."},
     {"ping", "", "Checks that the daemon answers", FOR_ASKING | FOR_PING, 0, 0, &question_ping,
 	NULL, NULL},
     {"call", "METHOD [JSON]", "Calls a method of the protocol with a JSON object of parameters",

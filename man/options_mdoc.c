@@ -22,6 +22,7 @@ static const struct {
     {FOR_DENY, "deny"},
     {FOR_FSCK, "fsck"},
     {FOR_EXPLAIN, "explain"},
+    {FOR_METRICS, "metrics"},
     {FOR_PING, "ping"},
     {FOR_ASKING, "all but run, acquire, await, watch, top"},
 };

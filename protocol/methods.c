@@ -27,9 +27,10 @@
 #define PARAM_PROGRESS PARAM(progress, .type = PARAM_BOOL)
 #define PARAM_TIMEOUT PARAM(timeout, .type = PARAM_DURATION)
 
-/* In the order of enum method_order and enum method_slot_state. */
+/* In the order of enum method_order, enum method_slot_state and enum method_format. */
 static const char *const orders[] = {"descending", "ascending", NULL};
 static const char *const slot_states[] = {"free", "busy", NULL};
+static const char *const formats[] = {"prometheus", "openmetrics", NULL};
 const char *const method_claim_words[] = {"exclusive-queue", "consumer", NULL};
 
 static const struct param_spec acquire_params[] = {
@@ -130,6 +131,11 @@ static const struct param_spec deny_params[] = {
     {.name = NULL},
 };
 
+static const struct param_spec metrics_params[] = {
+    PARAM(format, WORD(formats)),
+    {.name = NULL},
+};
+
 static const struct param_spec ping_params[] = {
     PARAM(broker, .type = PARAM_BOOL),
     {.name = NULL},
@@ -155,6 +161,7 @@ static const struct method_spec methods[] = {
     {.name = "grant", .params = grant_params},
     {.name = "deny", .params = deny_params},
     {.name = "info", .params = no_params},
+    {.name = "metrics", .params = metrics_params},
     {.name = "ping", .params = ping_params},
     {.name = "rpc.discover", .params = no_params},
     {.name = NULL},

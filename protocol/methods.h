@@ -27,6 +27,7 @@
 /* Values of PARAM_WORD: places in the list of words. */
 enum method_order { METHOD_ORDER_DESCENDING, METHOD_ORDER_ASCENDING };
 enum method_slot_state { METHOD_SLOT_FREE, METHOD_SLOT_BUSY };
+enum method_format { METHOD_FORMAT_PROMETHEUS, METHOD_FORMAT_OPENMETRICS };
 enum method_claim { METHOD_CLAIM_BY_QUEUE, METHOD_CLAIM_BY_CONSUMER };
 /* No word. */
 #define METHOD_CLAIM_ABSENT (-1)
@@ -50,6 +51,7 @@ struct method_params {
 	int overshoot;        /* 0..METHODS_SLOTS_MAX; 0 */
 	int order;            /* enum method_order; METHOD_ORDER_DESCENDING */
 	int state;            /* enum method_slot_state */
+	int format;           /* enum method_format; METHOD_FORMAT_PROMETHEUS */
 	int claim;            /* enum method_claim; METHOD_CLAIM_ABSENT */
 	int convert;          /* fsck: the same */
 	bool exist_ok;        /* false */

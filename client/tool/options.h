@@ -40,9 +40,10 @@ struct options {
 	int convert;   /* fsck: the same */
 	bool ascending;
 	int overshoot;
-	bool repair; /* fsck */
-	bool broker; /* ping */
-	bool all;    /* deny */
+	bool repair;                 /* fsck */
+	bool broker;                 /* ping */
+	bool all;                    /* deny */
+	const char *format, *output; /* metrics */
 };
 
 /* Flags of the subcommands that take an option. */
@@ -58,7 +59,8 @@ enum option_user {
 	FOR_EXPLAIN = 256,
 	FOR_DENY = 512,
 	FOR_ASKING = 1024, /* all subcommands that ask one question */
-	FOR_ALL = 2047
+	FOR_METRICS = 2048,
+	FOR_ALL = 4095
 };
 
 struct command {

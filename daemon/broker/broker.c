@@ -362,6 +362,17 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	};
 }
 
+void
+broker_get_traffic(const struct broker *broker, enum broker_link link, struct broker_traffic *ret)
+{
+	const struct amqp_reconnector *reconnector = reconnector_of(broker, link);
+
+	*ret = (struct broker_traffic){
+	    .reconnects = amqp_reconnector_count(reconnector),
+	    .round_trips = *amqp_channels_round_trips(amqp_reconnector_channels(reconnector)),
+	};
+}
+
 uint64_t
 broker_channel_take(struct broker *broker, enum broker_link link)
 {

@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/histogram.h"
+
 enum broker_link {
 	BROKER_LOCKS,    /* claim, check, drop. It never publishes or administers */
 	BROKER_AUXILIARY /* everything else; its end costs no hold */
@@ -216,6 +218,16 @@ struct broker_info {
 	bool hides_queues;
 };
 
+/* Of one connection, since the start. */
+struct broker_traffic {
+	uint64_t reconnects; /* it came up again after it had ended unexpectedly */
+	/*
+	 * Times from the sending of a request, or a probe, to its answer (histogram_round_trips).
+	 * Without requests that the broker did not answer.
+	 */
+	struct histogram round_trips;
+};
+
 struct broker; /* made by setup.h */
 
 /* Before broker_start(). There is one listener: the lock engine. */
@@ -233,6 +245,8 @@ void broker_free(struct broker *broker); /* stops it first; NULL is fine */
  */
 void broker_reset(struct broker *broker, enum broker_link link, const char *why);
 void broker_get_info(const struct broker *broker, struct broker_info *ret);
+void broker_get_traffic(
+    const struct broker *broker, enum broker_link link, struct broker_traffic *ret);
 
 /* The maximum number of queues in one probe. */
 #define BROKER_PROBE_MAX 1024

@@ -79,6 +79,7 @@ struct amqp_channels {
 	struct numbers numbers; /* of the link */
 	unsigned limit;         /* learned from a 530; 0 = none */
 	bool silent;
+	struct histogram round_trips;
 };
 
 static void
@@ -244,6 +245,18 @@ request_awaits(const struct request *request)
 	return amqp_request_method(request->what, request->methods_done);
 }
 
+void
+amqp_channels_answered(struct amqp_channels *channels, int64_t sent_at)
+{
+	histogram_add(&channels->round_trips, &histogram_round_trips, now(channels) - sent_at);
+}
+
+const struct histogram *
+amqp_channels_round_trips(const struct amqp_channels *channels)
+{
+	return &channels->round_trips;
+}
+
 /* Answers and frees a request, which is in no list any more. */
 static void
 request_answer(struct amqp_channels *channels, struct request *request, enum broker_answer answer,
@@ -258,6 +271,8 @@ request_answer(struct amqp_channels *channels, struct request *request, enum bro
 	};
 	struct broker_done done = request->done;
 
+	if (answer != BROKER_SKIPPED && answer != BROKER_UNKNOWN)
+		amqp_channels_answered(channels, request->sent_at);
 	free(request->queue);
 	free(request);
 	if (!channels->silent)

@@ -66,6 +66,10 @@ void amqp_channels_put(struct amqp_channels *channels, uint64_t id);
 void amqp_channels_request(struct amqp_channels *channels, uint64_t id, enum amqp_request what,
     const char *queue, struct broker_done done);
 
+/* The broker answered what was sent at that clock time, on a channel of requests or a raw one. */
+void amqp_channels_answered(struct amqp_channels *channels, int64_t sent_at);
+const struct histogram *amqp_channels_round_trips(const struct amqp_channels *channels);
+
 bool amqp_channels_in_use(const struct amqp_channels *channels); /* a channel is taken */
 unsigned amqp_channels_open(const struct amqp_channels *channels);
 /* The same without the idle ones. */

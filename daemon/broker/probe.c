@@ -41,6 +41,7 @@ struct probe {
 	struct amqp_probes *probes; /* borrowed */
 	struct broker_probe_done done;
 	size_t count, left;          /* left: unanswered questions */
+	int64_t sent_at;             /* clock time */
 	struct probe_list *list;     /* the list that it is in */
 	bool publishes;              /* it has other questions than those about consumers */
 	bool is_sure;                /* queues that look absent were asked for again */
@@ -178,7 +179,11 @@ settle(
 	probe->ways[place - probe->places] = way;
 	if (!probe->given_up)
 		probe->probes->unanswered--;
-	if (--probe->left == 0 && !asks_again(probe))
+	if (--probe->left > 0)
+		return;
+	if (answer != BROKER_UNKNOWN && !probe->is_sure && !probe->given_up)
+		amqp_channels_answered(probe->probes->channels, probe->sent_at);
+	if (!asks_again(probe))
 		probe_list(probe, ready);
 }
 
@@ -287,6 +292,7 @@ probe_send(struct amqp_probes *probes, struct probe *probe)
 		place->tag = probes->last_tag;
 		HASH_ADD(hh, probes->open, tag, sizeof(place->tag), place);
 	}
+	probe->sent_at = now(probes);
 	probes->unanswered += probe->count;
 	probe_list(probe, &probes->sent);
 }

@@ -25,6 +25,8 @@ struct amqp_reconnector {
 	size_t host;
 	bool keep;
 	struct backoff backoff;
+	bool died; /* the last link that was up ended unexpectedly */
+	uint64_t reconnects;
 	int64_t up_since;
 	int64_t not_before; /* clock time of the next try */
 	struct timer retry; /* at not_before, while a try is wanted */
@@ -136,6 +138,8 @@ on_up(void *ctx)
 	bool news = reconnector_set_state(reconnector, BROKER_UP, mem_strdup(""));
 
 	reconnector->up_since = now(reconnector);
+	reconnector->reconnects += reconnector->died;
+	reconnector->died = false;
 	log_state(reconnector, news);
 	amqp_channels_attach(reconnector->channels, reconnector->link);
 	reconnector->events.up(reconnector->events.ctx, reconnector->config.which);
@@ -191,6 +195,7 @@ on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *w
 	}
 	assert(link == reconnector->link);
 	reconnector->link = NULL;
+	reconnector->died |= was_up;
 	reconnector->code = code;
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_channels_learn_limit(reconnector->channels);
@@ -337,6 +342,12 @@ const struct amqp_counts *
 amqp_reconnector_counts(const struct amqp_reconnector *reconnector)
 {
 	return &reconnector->counts;
+}
+
+uint64_t
+amqp_reconnector_count(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->reconnects;
 }
 
 /* ---- life ---- */

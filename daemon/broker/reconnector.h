@@ -75,5 +75,7 @@ const char *amqp_reconnector_host_text(struct amqp_reconnector *reconnector);
 /* NULL unless BROKER_UP. */
 const struct amqp_link *amqp_reconnector_link(const struct amqp_reconnector *reconnector);
 const struct amqp_counts *amqp_reconnector_counts(const struct amqp_reconnector *reconnector);
+/* How often the link came up again after it had ended unexpectedly. */
+uint64_t amqp_reconnector_count(const struct amqp_reconnector *reconnector);
 
 #endif

@@ -88,6 +88,16 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_
 	       (kind != REQUEST_WATCHES || user_may(conn, ACCOUNT_WATCHES, "watches", ret_error));
 }
 
+/* An acquire that the engine does not hear of. */
+static void
+count_refusal(
+    const struct dispatch *dispatch, const struct method_params *params, enum reason reason)
+{
+	const struct lock_answer answer = {.reason = reason};
+
+	view_acquired(dispatch->view, params->name, &answer);
+}
+
 /* False: it has to wait until one of its user's scans is over. */
 static bool
 dispatch_request(
@@ -97,7 +107,7 @@ dispatch_request(
 	const struct method_spec *spec = method_find(message->method);
 	const struct dispatch_row *row = handlers_find(message->method);
 	struct call call = {.dispatch = dispatch, .conn = conn};
-	struct method_params params;
+	struct method_params params = {.name = NULL};
 	struct message_error error;
 	bool allowed = false;
 	enum request_kind kind = REQUEST_QUICK;
@@ -125,6 +135,8 @@ dispatch_request(
 			  may_wait(dispatch, conn, kind, &error);
 	}
 	if (!allowed) {
+		if (row != NULL && row->lock_log == LOCK_LOG_ACQUIRE)
+			count_refusal(dispatch, &params, error.reason);
 		conn_send(conn, message_error_line(&message->id, &error, NULL));
 		return true;
 	}
@@ -235,6 +247,8 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	}
 	kept = *call.request;
 	row = kept.row;
+	if (row->lock_log == LOCK_LOG_ACQUIRE)
+		view_acquired(dispatch->view, answer->name, answer);
 	if (answer->reason != REASON_NONE) {
 		lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 		refuse(&call, answer);
@@ -265,6 +279,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	const char *method;
 
 	lock_log_notice(dispatch->lock_log, notice, is_held ? &hold : NULL);
+	view_noticed(dispatch->view, notice);
 	if (conn == NULL)
 		return;
 	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_HOLDERS) {

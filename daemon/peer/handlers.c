@@ -357,6 +357,17 @@ handle_deny(const struct call *call)
 /* ---- the daemon itself ---- */
 
 static void
+handle_metrics(const struct call *call)
+{
+	const struct dispatch *dispatch = call->dispatch;
+
+	view_metrics(dispatch->view, call->conn->id, call->request->number,
+	    &(struct view_scrape){.openmetrics = call->params->format == METHOD_FORMAT_OPENMETRICS,
+		.draining = dispatch->draining,
+		.clients = peers_count(dispatch->peers)});
+}
+
+static void
 handle_ping(const struct call *call)
 {
 	struct cJSON *result = json_new_object(), *broker;
@@ -433,6 +444,7 @@ static const struct dispatch_row rows[] = {
     {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .lock_log = LOCK_LOG_READ},
     {"grant", ACCESS_ADMIN, handle_grant, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
     {"deny", ACCESS_ADMIN, handle_deny, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
+    {"metrics", ACCESS_ANYONE, handle_metrics, NULL, REQUEST_SCANS, .lock_log = LOCK_LOG_READ},
     {"ping", ACCESS_ANYONE, handle_ping, NULL, .lock_log = LOCK_LOG_NOTHING},
     {"info", ACCESS_ANYONE, handle_info, NULL, .lock_log = LOCK_LOG_NOTHING},
     {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .lock_log = LOCK_LOG_NOTHING},

@@ -10,6 +10,7 @@
  *	show				rows of one name
  *	waiter_counts			waiters by name
  *	grant_deny			grant and deny
+ *	metrics, scrape			counts of this daemon; their text
  *	mirror, feed			watches: their data, and their notifications
  *	view				the interface, and whether this daemon answers others
  */
@@ -26,6 +27,7 @@
 
 struct asked;
 struct feed;
+struct metrics;
 
 /*
  * Work that takes long. The view calls `step` in slices of time until the job ends itself. A step
@@ -55,6 +57,7 @@ struct view_request {
 
 struct view {
 	struct lock_engine *engine; /* borrowed, as the next two */
+	struct broker *broker;
 	struct timers *timers;
 	uint32_t run;              /* of this daemon */
 	const char *host, *naming; /* owned */
@@ -62,7 +65,9 @@ struct view {
 	struct queries *queries;       /* owned, as all below */
 	struct view_request *requests; /* by id */
 	uint64_t last_id;
-	struct feed *feed;         /* feed.c */
+	struct feed *feed; /* feed.c */
+	struct metrics *metrics;
+	int64_t started;           /* ns since 1970 */
 	TAILQ_HEAD(, asked) asked; /* responder.c */
 	size_t asked_count;
 	struct round_robin jobs;

@@ -4,6 +4,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/view/internal.h"
+#include "daemon/view/metrics.h"
 
 /*
  * Time after a row ends until the view checks whether rows are left. This daemon answers others
@@ -34,7 +35,21 @@ view_changed(struct view *view, const struct lock_row *row)
 		timers_set(view->timers, &view->settle, now);
 	else if (row->state == LOCK_ROW_GONE && !timer_is_set(&view->settle))
 		timers_set(view->timers, &view->settle, now + STAY_IDLE);
+	if (row->state == LOCK_ROW_GONE && row->lock != 0)
+		metrics_hold_ended(view->metrics, now, row);
 	feed_changed(view->feed, row);
+}
+
+void
+view_acquired(struct view *view, const char *name, const struct lock_answer *answer)
+{
+	metrics_acquired(view->metrics, view_now(view), name, answer);
+}
+
+void
+view_noticed(struct view *view, const struct lock_notice *notice)
+{
+	metrics_noticed(view->metrics, view_now(view), notice);
 }
 
 /* ---- events of the engine and the broker ---- */
@@ -83,6 +98,7 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	    .naming = mem_strdup(settings->naming)};
 
 	view->engine = engine;
+	view->broker = broker;
 	view->timers = timers;
 	view->run = head.run;
 	view->host = head.host;
@@ -91,6 +107,8 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	view->queries =
 	    queries_new(broker, timers, &head, settings->timeout, responder_asked, view);
 	view->feed = feed_new(view);
+	view->metrics = metrics_new(engine);
+	view->started = view_facts(view).wall;
 	timer_init(&view->settle, settle, view, 0);
 	view_jobs_init(view);
 	round_robin_init(&view->counts);
@@ -112,6 +130,7 @@ view_free(struct view *view)
 	HASH_ITER (hh, view->requests, request, next)
 		request->free(view, request);
 	queries_free(view->queries);
+	metrics_free(view->metrics);
 	free((char *)view->host);
 	free((char *)view->naming);
 	free(view);

@@ -29,6 +29,13 @@ struct view_peer {
 	size_t room;   /* bytes of news or kept answers that the account of its user still allows */
 };
 
+/* A request for metrics, and facts of the daemon that the view does not know. */
+struct view_scrape {
+	bool openmetrics; /* else the Prometheus text format */
+	bool draining;
+	size_t clients;
+};
+
 /* A callback must not call the engine or the view. */
 struct view_events {
 	/*
@@ -68,6 +75,9 @@ void view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON
 void view_grant(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);
 void view_deny(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);
 void view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *name, uid_t uid);
+/* The metrics of this daemon as text. */
+void view_metrics(
+    struct view *view, uint64_t peer, uint64_t request, const struct view_scrape *wanted);
 /* Runs until it is cancelled. name NULL: all locks. */
 void view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name);
 /* Ends a watch with `cancelled`. False: there is no such watch. */
@@ -83,6 +93,9 @@ void view_peer_left(struct view *view, uint64_t peer);
 void view_drain(struct view *view);
 
 /* From the engine's events. */
+/* An acquire of that name was answered. name NULL: not known. */
+void view_acquired(struct view *view, const char *name, const struct lock_answer *answer);
+void view_noticed(struct view *view, const struct lock_notice *notice);
 void view_changed(struct view *view, const struct lock_row *row);
 void view_answer(struct view *view, uint64_t request, const struct lock_answer *answer);
 void view_asked(struct view *view, const struct broker_message *message);

@@ -108,6 +108,9 @@ class HardError(unittest.TestCase):
             self.assertEqual([note for note in peer.notifications if note["method"] == "lost"], [])
         counts = self.admin.call("info")["counts"]
         self.assertEqual((counts["lost"], counts["holds"]), (lost, 0))
+        metrics = self.admin.call("metrics")["text"]
+        by_name = re.findall(r"^lockbroker_losses_total\{.*\} (\d+)$", metrics, re.MULTILINE)
+        self.assertEqual(sum(map(int, by_name)), lost)
 
     @staticmethod
     def refusal(peer, method, **params):
@@ -130,6 +133,7 @@ class Closed(HardError):
         RABBIT.ctl("close_connection", self.owner(), "this one alone")
         self.all_lost("CONNECTION_FORCED - this one alone")
         self.serves_again()
+        self.assertIn('\nlockbroker_broker_reconnects_total{connection="lock"} 1\n', self.admin.call("metrics")["text"])
 
     def test_auxiliary_connection_closed(self):
         """It can end without a loss."""

@@ -15,7 +15,8 @@ from tree import ROOT, sources, text
 ELSEWHERE = {"tests/interop/pika_client.py": ("pika",),
              "tests/prove/adapters/pika_service.py": ("pika",),
              "tests/prove/adapters/seeds002.py": ("pika",),
-             "tests/cli/screen.py": ("pyte",)}
+             "tests/cli/screen.py": ("pyte",),
+             "tests/cli/test_metrics.py": ("prometheus_client",)}
 SCRIPTS = ("quickstart", "check", ".ci/run", "build-aux/packages.sh")
 
 

@@ -4,8 +4,8 @@
 int
 main(void)
 {
-	Suite *(*const makers[])(void) = {
-	    suite_view_show, suite_view_grant_deny, suite_view_round_robin, suite_view_feed};
+	Suite *(*const makers[])(void) = {suite_view_show, suite_view_grant_deny,
+	    suite_view_round_robin, suite_view_feed, suite_view_metrics};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

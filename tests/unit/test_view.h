@@ -7,6 +7,7 @@
 #include <check.h>
 
 Suite *suite_view_feed(void);
+Suite *suite_view_metrics(void);
 Suite *suite_view_show(void);
 Suite *suite_view_grant_deny(void);
 Suite *suite_view_round_robin(void);
