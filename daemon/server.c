@@ -70,6 +70,7 @@ struct server {
 	struct dispatch *dispatch;
 	struct peers *peers;
 	struct listener *listener;
+	bool serves; /* the grace for the first connection to the broker is over */
 
 	enum broker_state broker_state; /* as said last */
 	char *broker_why;               /* owned; NULL = nothing said yet */
@@ -387,7 +388,8 @@ server_reload(struct server *server)
 			config_free(old);
 		log_info("reloaded");
 	}
-	notify_ready();
+	if (server->serves)
+		notify_ready();
 }
 
 static void
@@ -563,6 +565,24 @@ server_wire(struct server *server)
 	server_apply(server);
 }
 
+/*
+ * Clients are accepted, and the service manager is told, once the broker is connected, or when the
+ * grace is over. Services that are ordered after the daemon can then acquire without a wait.
+ */
+static void
+server_serve(struct server *server)
+{
+	if (server->serves || server->state != SERVER_RUNNING)
+		return;
+	if (listener_is_waiting(server->listener) && server->broker_state != BROKER_UP)
+		return;
+	server->serves = true;
+	listener_go_on(server->listener);
+	notify_ready();
+	if (notify_watchdog_interval() > 0)
+		watchdog_fired(server, 0);
+}
+
 /* EX_OK when it serves; else the exit status, and the log says why. */
 static int
 server_start(struct server *server)
@@ -606,9 +626,7 @@ server_start(struct server *server)
 		log_info("lockbrokerd %s serves; configuration %s does not exist", PACKAGE_VERSION,
 		    CONFIG_PATH);
 	server_tell_broker(server);
-	notify_ready();
-	if (notify_watchdog_interval() > 0)
-		watchdog_fired(server, 0);
+	listener_wait(server->listener, server->started->connect_grace);
 	return EX_OK;
 }
 
@@ -675,6 +693,7 @@ server_pass(struct server *server, bool peers_due)
 	timers_run(server->timers);
 	broker_flush(server->broker);
 	server_tell_broker(server);
+	server_serve(server);
 	return peers_are_due(server->peers);
 }
 

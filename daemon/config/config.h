@@ -43,6 +43,7 @@ struct config {
 	int heartbeat;                     /* seconds */
 	int64_t margin;                    /* 0 = a fifth of heartbeat */
 	int64_t connect_timeout;
+	int64_t connect_grace;
 	int64_t request_timeout;
 	int64_t probe_timeout;
 	int64_t auxiliary_idle;

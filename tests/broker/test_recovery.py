@@ -53,6 +53,25 @@ class OldB(unittest.TestCase):
         return peer.call("info")["lease"]["recovering"]
 
 
+class First(unittest.TestCase):
+    deadline = 60
+
+    def test_a_request_waits_for_the_first_connection(self):
+        rabbit = self.enterContext(Rabbit())
+        proxy = Proxy(self, rabbit.port)
+        proxy.cut()
+        daemon = Daemon(self, "--connect-grace", "30", start=False,
+                        broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+        daemon.launch()
+        daemon.wait_log("listening at")
+        peer = Wire(daemon)
+        asked = peer.request("acquire", name="early", kind="mutex", timeout=0)
+        self.assertNotIn("READY=1", daemon.read_notices())
+        proxy.mend()
+        self.assertEqual(peer.answer(asked, 20)["name"], "early")
+        daemon.wait_notice("READY=1")
+
+
 class Hosts(unittest.TestCase):
     deadline = 240
 
