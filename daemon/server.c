@@ -370,6 +370,16 @@ server_apply(struct server *server)
 }
 
 static void
+server_take_passwords(struct server *server)
+{
+	const struct config *started = server->started;
+
+	for (size_t i = 0; i < started->broker_count; i++)
+		broker_set_password(server->broker, i, started->brokers[i].password);
+	log_info("reload: the next connection to the broker uses the new password");
+}
+
+static void
 server_reload(struct server *server)
 {
 	struct config_error error;
@@ -381,6 +391,8 @@ server_reload(struct server *server)
 		log_error("reload: %s; no change was made", error.text);
 	} else {
 		config_unreloadable(server->started, wanted, say_unreloadable, NULL);
+		if (config_take_passwords(server->started, wanted))
+			server_take_passwords(server);
 		config_forget_passwords(wanted);
 		server->config = wanted;
 		server_apply(server);

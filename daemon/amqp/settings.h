@@ -14,7 +14,8 @@ struct amqp_host {
 	const char *host; /* name or address; IPv6 without brackets */
 	int port;
 	const char *vhost, *user;
-	const char *password; /* borrowed for the life of the broker: a secret is not copied */
+	/* Borrowed until broker_set_password(), or for the broker's life: a secret is not copied. */
+	const char *password;
 };
 
 /* amqp_settings_copy() copies the other strings. Durations are in ns. */

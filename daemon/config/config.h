@@ -120,6 +120,11 @@ void config_help(FILE *to);
 int config_unreloadable(const struct config *running, const struct config *wanted,
     void (*say)(void *ctx, const char *key), void *ctx);
 /*
+ * Exchanges the passwords that differ, if the broker URLs are the same otherwise. Returns whether
+ * the running configuration has a new one.
+ */
+bool config_take_passwords(struct config *running, struct config *wanted);
+/*
  * Removes the passwords of a configuration that was reloaded and compared. The broker uses those of
  * the running one.
  */

@@ -34,8 +34,8 @@ const struct config_key config_keys[] = {
 	    "set_cluster_name). memory: is a broker inside the daemon, for development. Its locks "
 	    "are for this host alone, and end with the daemon."},
 	{"password-file", KEY_STRING, AT(password_file), "", "PATH", 0, 1024, NULL, false,
-	    "A file with one line: the password for every broker URL that has none. Empty: the "
-	    "systemd credential broker-password is used if it exists."},
+	    "A file with one line: the password for every broker URL that has none. A reload reads "
+	    "it again. Empty: the systemd credential broker-password is used if it exists."},
 	{"sasl", KEY_WORD, AT(sasl), "plain", "MECHANISM", 0, 0, sasl_words, false,
 	    "The login mechanism. plain sends user and password. external uses the TLS client "
 	    "certificate."},
