@@ -37,7 +37,7 @@ struct amqp_settings {
 	int64_t auxiliary_idle; /* an auxiliary connection that is not used so long is closed */
 	int64_t ack_after;      /* deliveries to a watch are acknowledged after this; 0: 20 s */
 	bool in_process;        /* the server is part of this process: links are not logged */
-	const char *name;       /* connection_name in the management UI: "lockbrokerd HOST" */
+	const char *name;       /* connection_name, less " (locks)" or " (auxiliary)" */
 	bool replays;           /* the seed decides all random values, names of inboxes too */
 };
 

@@ -1,6 +1,7 @@
 """Recovery after the loss of the connection to the broker. The daemon's old slots look busy until the broker notices
 the loss. Waiting requests go on. If several hosts are configured, the daemon connects to the next one."""
 
+import os
 import unittest
 
 import tap
@@ -70,6 +71,10 @@ class First(unittest.TestCase):
         proxy.mend()
         self.assertEqual(peer.answer(asked, 20)["name"], "early")
         daemon.wait_notice("READY=1")
+        peer.error("size", name="missing")
+        listed = rabbit.ctl("list_connections", "client_properties")
+        for which in "locks", "auxiliary":
+            self.assertIn(f'"connection_name","lockbrokerd {os.uname().nodename} ({which})"', listed)
 
 
 class Hosts(unittest.TestCase):
