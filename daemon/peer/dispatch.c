@@ -39,12 +39,8 @@ request_allowed(const struct dispatch *dispatch, const struct conn *conn,
 {
 	if (row->name_later && params->name == NULL)
 		return true;
-	if (!has_right(
-		dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error))
-		return false;
-	/* To make what is missing needs the right to that, too. */
-	return params->create == 0 || has_right(dispatch, conn, "create", ACCESS_ADMIN,
-					  "acquire with create", params->name, ret_error);
+	return has_right(
+	    dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error);
 }
 
 /* Which names there may be depends on how queues are named, so the parser of params cannot know. */

@@ -48,7 +48,9 @@ handle_acquire(const struct call *call)
 {
 	const struct method_params *params = call->params;
 	const struct access_subject *subject = &call->conn->subject;
-	const struct lock_acquire acquire = {
+	const struct access_rules *rules = call->dispatch->config->access;
+	char why[ACCESS_WHY_MAX], words[WORDS_MAX];
+	struct lock_acquire acquire = {
 	    .name = params->name,
 	    .kind = params->kind,
 	    .timeout = params->timeout,
@@ -57,13 +59,20 @@ handle_acquire(const struct call *call)
 	    .lease = params->lease,
 	    .create = params->create,
 	    .uid = subject->uid,
-	    .exempt = access_is_admin(call->dispatch->config->access, subject),
+	    .exempt = access_is_admin(rules, subject),
 	    .pid = subject->pid,
 	    .who = params->who,
 	    .why = params->why,
 	    .command = params->command,
 	};
 
+	if (params->create > 0 &&
+	    !access_allowed(rules, subject, "create", ACCESS_ADMIN, params->name)) {
+		snprintf(words, sizeof(words), "uid %u may not create %s: %s",
+		    (unsigned)subject->uid, params->name,
+		    access_explain(why, rules, subject, "create", ACCESS_ADMIN, params->name));
+		acquire.may_not_create = words;
+	}
 	lock_acquire(call->dispatch->engine, call->conn->id, call->request->number, &acquire);
 }
 

@@ -500,6 +500,7 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		break;
 	case LOCK_NOTICE_LEASE:
 		method = "lease";
+		json_add_seconds(params, "safe_for", notice->safe_until - facts->now);
 		json_add_seconds(params, "safe_until", notice->safe_until);
 		break;
 	case LOCK_NOTICE_WAITING:

@@ -330,7 +330,7 @@ END_TEST
 
 START_TEST(notices_become_notifications)
 {
-	const struct result_facts facts = {.run = 0x12};
+	const struct result_facts facts = {.run = 0x12, .now = NSEC_PER_SEC};
 	const int held[] = {4, 6};
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
 	    .lock = 3,
@@ -350,7 +350,7 @@ START_TEST(notices_become_notifications)
 	notice.kind = LOCK_NOTICE_LEASE;
 	notice.safe_until = 3 * NSEC_PER_SEC / 2;
 	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lease");
-	assert_json(params, "{\"safe_until\":1.5}");
+	assert_json(params, "{\"safe_for\":0.5,\"safe_until\":1.5}");
 	notice.kind = LOCK_NOTICE_WAITING;
 	notice.position = 1;
 	notice.busy = -1;

@@ -516,7 +516,19 @@ class Rights(unittest.TestCase):
         self.refused(peer, "fsck", name="db")
         self.refused(peer, "fsck", name="db", repair=True)
         self.assertEqual(peer.call("acquire", name="other", create=1, timeout=0)["slot"], 1)
-        daemon.wait_log(r"denied acquire with create of db: client \d+")
+        daemon.wait_log(r"refused db: .* may not create db")
+
+    def test_create_needs_no_right_if_the_semaphore_exists(self):
+        daemon = Daemon(self)
+        peer = Wire(daemon)
+        peer.call("create", name="db")
+        daemon.write_config("[access]\nrule = deny any create *\n")
+        daemon.reload()
+        daemon.wait_log("reloaded")
+        self.assertEqual(peer.call("acquire", name="db", create=2, timeout=0)["slot"], 1)
+        self.assertEqual(peer.error("acquire", name="db", create=2, timeout=0).reason, "would-block")
+        for timeout in 0, 60:
+            self.refused(peer, "acquire", name="missing", create=2, timeout=timeout)
 
 
 if __name__ == "__main__":
