@@ -490,6 +490,7 @@ class Looking(Administration):
         self.assertEqual([found[name] for name in ("verdict", "slots", "busy", "here", "waiting", "uncounted")],
                          [None] * 6)
         self.assertTrue(found["text"].startswith("the broker cannot be reached"), found)
+        self.assertEqual(found["reason"], "broker-unavailable")
 
     def test_explain_says_that_the_rules_forbid_it(self):
         daemon = Daemon(self, config=f"[access]\nrule = deny uid:{os.getuid()} acquire db\n")
@@ -499,6 +500,7 @@ class Looking(Administration):
         self.assertEqual(found["verdict"], "free")
         self.assertTrue(found["text"].startswith(
             f"uid {os.getuid()} may not acquire it: an access rule denies it; 0 of 1"), found)
+        self.assertEqual(found["reason"], "permission-denied")
 
 
 class Rights(unittest.TestCase):
