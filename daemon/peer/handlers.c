@@ -317,9 +317,8 @@ hindrance(char buf[WORDS_MAX], const struct call *call, const char *name)
 		return REASON_PERMISSION_DENIED;
 	}
 	reason = broker_hindrance(buf, call->dispatch);
-	if (reason == REASON_NONE &&
-	    lock_lacking(call->dispatch->engine, subject->uid, access_is_admin(rules, subject),
-		buf) != NULL)
+	if (reason == REASON_NONE && lock_lacking(call->dispatch->engine, subject->uid,
+					 access_is_admin(rules, subject), buf) != NULL)
 		reason = REASON_TOO_MANY_LOCKS;
 	return reason;
 }

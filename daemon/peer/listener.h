@@ -45,7 +45,7 @@ struct listener *listener_new(
  */
 bool listener_open(struct listener *listener, const struct listener_address *address,
     char **ret_error) __attribute__((warn_unused_result));
-/* Accepts no peers for so long. Their connections wait in the socket, and what they send. */
+/* Accepts no peers for so long. New connections, and their requests, wait in the socket. */
 void listener_wait(struct listener *listener, int64_t wait);
 bool listener_is_waiting(const struct listener *listener);
 /* Ends that wait. */

@@ -234,7 +234,8 @@ START_TEST(explanations_are_sentences)
 
 	assert_json(result_explain(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
-	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"claim\":\"exclusive-queue\",\"reason\":null,"
+	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"claim\":\"exclusive-queue\",\"reason\":"
+	    "null,"
 	    "\"text\":\"1 of 3 slots are busy: an "
 	    "acquire "
 	    "gets a free one; 2 more slots above a gap do not count (see fsck); its "
