@@ -73,6 +73,7 @@ struct server {
 	bool serves; /* the grace for the first connection to the broker is over */
 
 	enum broker_state broker_state; /* as said last */
+	bool was_up;                    /* the broker was connected */
 	char *broker_why;               /* owned; NULL = nothing said yet */
 };
 
@@ -451,6 +452,9 @@ server_tell_broker(struct server *server)
 	server->broker_why = mem_strdup(info.why);
 	switch (info.locks) {
 	case BROKER_UP:
+		if (!server->was_up)
+			view_begin(server->view);
+		server->was_up = true;
 		notify_status("broker up: %s, %s %s", info.host, info.product, info.version);
 		break;
 	case BROKER_DOWN:

@@ -60,6 +60,19 @@ class View(unittest.TestCase):
 
 
 class Shown(View):
+    def test_a_daemon_that_was_killed_and_started_again_is_not_silent(self):
+        first, second = self.daemon("first"), self.daemon("second")
+        admin = Wire(first)
+        admin.call("create", name=self.name)
+        a = self.hold(second, "A")
+        self.wait_rows(admin, {"A": ("second", "busy", 1)})
+        second.kill()
+        a.hang_up()
+        second.start()
+        second.wait_broker()
+        self.wait_rows(admin, {})
+        wait_until(lambda: admin.call("list")["silent_hosts"] == [], 5, "no host is silent")
+
     def test_show_across_hosts(self):
         here, there = self.daemon("here"), self.daemon("there")
         admin = Wire(here)
