@@ -356,13 +356,20 @@ say_unreloadable(void *ctx, const char *key)
 }
 
 static void
+set_log(const struct config *config)
+{
+	log_set_level(config->log_level);
+	log_set_format(strcmp(config->log_format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT);
+}
+
+static void
 server_apply(struct server *server)
 {
 	const struct config *config = server->config;
 	const struct lock_settings settings = lock_settings_of(server);
 	const struct account_limits limits = account_limits_of(config);
 
-	log_set_level(config->log_level);
+	set_log(config);
 	lock_engine_set(server->engine, &settings);
 	view_set_timeout(server->view, config->query_timeout);
 	dispatch_set_config(server->dispatch, config);
@@ -611,6 +618,7 @@ server_start(struct server *server)
 	char *error = NULL;
 	int status = EX_OK;
 
+	set_log(server->started);
 	server->descriptors = raise_descriptors();
 	if (server->descriptors < PEERS_DESCRIPTORS_MIN) {
 		log_error("the limit of %zu descriptors is too low, expected %d or more",

@@ -63,6 +63,7 @@ struct config {
 	int max_buffer_per_uid, max_buffer; /* MiB */
 	char *admin_group;
 	enum log_level log_level;
+	char *log_format; /* "text", "json" */
 	struct access_rules *access;
 	/*
 	 * The command line, with its passwords: config_reload() reads it again. A configuration

@@ -11,6 +11,7 @@
 static const char *const sasl_words[] = {"plain", "external", NULL};
 static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", "custom", NULL};
 static const char *const claim_words[] = {"exclusive-queue", "consumer", NULL};
+static const char *const format_words[] = {"text", "json", NULL};
 /* In the order of enum log_level. */
 static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
 
@@ -156,6 +157,9 @@ const struct config_key config_keys[] = {
 	    "user. A group that does not exist has no members. Empty: no group."},
 	{"log-level", KEY_LEVEL, AT(log_level), "info", "LEVEL", 0, 0, level_words, true,
 	    "Minimum severity to log."},
+	{"log-format", KEY_WORD, AT(log_format), "text", "FORMAT", 0, 0, format_words, true,
+	    "The form of log lines that do not go to the journal of systemd: text, or one JSON "
+	    "object for each event. See LOG in lockbrokerd(8)."},
 	{0},
 };
 /* clang-format on */

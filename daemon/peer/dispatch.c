@@ -25,7 +25,7 @@ has_right(const struct dispatch *dispatch, const struct conn *conn, const char *
 	if (access_allowed(rules, &conn->subject, method, privilege, name))
 		return true;
 	access_explain(why, rules, &conn->subject, method, privilege, name);
-	lock_log_denied(conn, called, name, why);
+	lock_log_forbidden(conn, called, name, why);
 	message_error_set(ret_error, REASON_PERMISSION_DENIED, "uid %u may not %s%s%.80s: %s",
 	    (unsigned)conn->subject.uid, method, name == NULL ? "" : " ", name == NULL ? "" : name,
 	    why);
@@ -445,7 +445,7 @@ dispatch_new(const struct clock *clock, uint32_t run, const struct config *confi
 	dispatch->started = config;
 	dispatch->config = config;
 	dispatch->started_at = clock_now(clock);
-	dispatch->lock_log = lock_log_new(clock);
+	dispatch->lock_log = lock_log_new(clock, run);
 	return dispatch;
 }
 
