@@ -107,10 +107,14 @@ static const struct {
 static bool
 is_journal(void)
 {
-	const char *stream = getenv("JOURNAL_STREAM");
+	const char *stream;
 	unsigned long long device, inode;
 	struct stat status;
 
+	/* The socket is connected only after stderr was found to be the stream. */
+	if (the_log.journal_fd > 0)
+		return true;
+	stream = getenv("JOURNAL_STREAM");
 	if (stream == NULL || sscanf(stream, "%llu:%llu", &device, &inode) != 2)
 		return false;
 	return fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device &&
@@ -205,14 +209,18 @@ journal_write(enum log_level level, const struct log_event *event, const char *t
 static void
 add_time(struct line *line)
 {
+	static char words[24];
+	static time_t second; /* of words */
 	struct timespec now = {0};
 	struct tm utc = {0};
-	char time[24];
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
-	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &utc);
-	add(line, "%s.%03ldZ", time, now.tv_nsec / 1000000);
+	if (now.tv_sec != second || words[0] == '\0') {
+		gmtime_r(&now.tv_sec, &utc);
+		strftime(words, sizeof(words), "%Y-%m-%dT%H:%M:%S", &utc);
+		second = now.tv_sec;
+	}
+	add(line, "%s.%03ldZ", words, now.tv_nsec / 1000000);
 }
 
 /* A string of JSON that leaves room for the end of the line. Bytes that are not ASCII: \u00NN. */

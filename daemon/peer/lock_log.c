@@ -107,14 +107,12 @@ entry_add(struct lock_log *lock_log, const struct conn *conn, const struct reque
 
 /* "uid 1000 (alice)", or "uid 1000". Returns buf. */
 static const char *
-user_words(char buf[USER_MAX], uid_t uid)
+user_words(char buf[USER_MAX], const struct log_event *event)
 {
-	const char *name = user_name(uid);
-
-	if (name == NULL)
-		snprintf(buf, USER_MAX, "uid %u", (unsigned)uid);
+	if (event->user == NULL)
+		snprintf(buf, USER_MAX, "uid %u", (unsigned)*event->uid);
 	else
-		snprintf(buf, USER_MAX, "uid %u (%.60s)", (unsigned)uid, name);
+		snprintf(buf, USER_MAX, "uid %u (%.60s)", (unsigned)*event->uid, event->user);
 	return buf;
 }
 
@@ -253,7 +251,7 @@ hold_log(const struct lock_log *lock_log, enum log_level level, enum log_kind ki
 	event.lock = wire_id_write(id, lock_log->run, hold->lock);
 	event.slot = hold->slot;
 	log_event_at(level, &event, "%s%s: lock %s, %s, pid %d, held %.3f s%s%s", hold->name,
-	    slot_words(slot, hold->slot), id, user_words(user, hold->uid), (int)hold->pid,
+	    slot_words(slot, hold->slot), id, user_words(user, &event), (int)hold->pid,
 	    duration_to_seconds(clock_now(lock_log->clock) - hold->since),
 	    why[0] == '\0' ? "" : ", ", why);
 }
@@ -271,8 +269,8 @@ acquire_requested(const struct conn *conn, const struct method_params *params)
 		    params->create, params->create == 1 ? "" : "s");
 	log_event_at(LOG_LEVEL_INFO, &event,
 	    "%s: client %" PRIu64 ", %s, pid %d, waits %s%s%s%s%s%s", params->name, conn->id,
-	    user_words(user, subject->uid), (int)subject->pid, time_words(wait, params->timeout),
-	    create, params->who == NULL ? "" : ", who ",
+	    user_words(user, &event), (int)subject->pid, time_words(wait, params->timeout), create,
+	    params->who == NULL ? "" : ", who ",
 	    params->who == NULL ? "" : log_quote(who, params->who, strlen(params->who)),
 	    params->why == NULL ? "" : ", why ",
 	    params->why == NULL ? "" : log_quote(why, params->why, strlen(params->why)));
@@ -289,7 +287,7 @@ acquire_ended(
 	const char *words = answer->text == NULL ? "" : answer->text;
 	char text[LOG_QUOTE_MAX], slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
-	user_words(user, subject->uid);
+	user_words(user, &event);
 	if (answer->reason == REASON_NONE) {
 		event.lock = wire_id_write(id, lock_log->run, answer->lock);
 		event.slot = answer->slot;
@@ -315,7 +313,7 @@ lock_log_forbidden(const struct conn *conn, const char *method, const char *name
 
 	log_event_at(LOG_LEVEL_INFO, &event, "%s%s%s: client %" PRIu64 ", %s, pid %d: %s", method,
 	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
-	    user_words(user, subject->uid), (int)subject->pid, why);
+	    user_words(user, &event), (int)subject->pid, why);
 }
 
 void
@@ -382,7 +380,7 @@ entry_log(const struct entry *entry, enum log_kind kind, const char *more)
 	log_event_at(entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, &event,
 	    "%s%s%s: client %" PRIu64 ", %s, pid %d%s", entry->method,
 	    entry->name == NULL ? "" : " of ", entry->name == NULL ? "" : entry->name,
-	    entry->key.peer, user_words(user, entry->uid), (int)entry->pid, more);
+	    entry->key.peer, user_words(user, &event), (int)entry->pid, more);
 }
 
 /* The change was made, and only the wait for the holders of removed slots has failed. */

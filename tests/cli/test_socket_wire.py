@@ -320,7 +320,8 @@ class Users(unittest.TestCase):
                 ("resize", {"name": "db", "slots": 2}, "permission-denied"),
                 ("fsck", {"name": "db"}, "permission-denied"),
                 ("fsck", {"name": "db", "repair": True}, "permission-denied"),
-                ("acquire", {"name": "db", "timeout": 0, "create": 1}, "permission-denied"),
+                ("acquire", {"name": "db", "timeout": 0, "create": 1}, "would-block"),
+                ("acquire", {"name": "missing", "timeout": 0, "create": 1}, "permission-denied"),
                 ("verify", {"lock": lock}, "not-held"),
                 ("release", {"lock": lock}, "not-held"),
                 ("acquire", {"name": "db", "timeout": 0}, "would-block")):
@@ -330,7 +331,9 @@ class Users(unittest.TestCase):
                 if reason == "permission-denied":
                     self.assertIn(f"only root, the daemon's user and group {group} may",
                                   reply["error"]["message"])
-                    daemon.wait_log(rf"forbidden {method} of \w+: client \d+, uid {self.NOBODY}( \(\w+\))?, pid \d+: only root")
+                    # Only the scan shows that an acquire would have to create.
+                    said = "refused missing" if method == "acquire" else rf"forbidden {method} of \w+"
+                    daemon.wait_log(rf"{said}: client \d+, uid {self.NOBODY}( \(\w+\))?, pid \d+.*: only root")
         reply = self.as_user(daemon, [], "size", name="db")
         self.assertEqual(reply["result"]["slots"], 1)
         self.assertEqual(self.as_user(daemon, [], "explain", name="db")["result"]["verdict"], "full")
