@@ -121,7 +121,7 @@ is_journal(void)
 	       status.st_ino == inode;
 }
 
-/* A line that is being made. What does not fit is left out. */
+/* A line that is being made. A part that does not fit is left out. */
 struct line {
 	char text[LINE_SIZE + FIELDS_SIZE];
 	size_t len;

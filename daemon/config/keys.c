@@ -158,7 +158,7 @@ const struct config_key config_keys[] = {
 	{"log-level", KEY_LEVEL, AT(log_level), "info", "LEVEL", 0, 0, level_words, true,
 	    "Minimum severity to log."},
 	{"log-format", KEY_WORD, AT(log_format), "text", "FORMAT", 0, 0, format_words, true,
-	    "The form of log lines that do not go to the journal of systemd: text, or one JSON "
+	    "The form of log lines that do not go to journald: text, or one JSON "
 	    "object for each event. See LOG in lockbrokerd(8)."},
 	{0},
 };

@@ -1,9 +1,9 @@
 /*
- * The lock log. It has the events of each lock: requested, acquired, refused, released, revoked,
- * and lost (a warning). Each line has name, slot, user, pid and age, and the id of the wire. It also has changes to semaphores,
- * requests that the access rules refused, and, at debug, requests that only read. It remembers
- * changes and releases until they end, because they continue when their peer hangs up. It takes
- * holds from the engine's rows. It decides nothing.
+ * The lock log. It has the events of each lock: requested, acquired, refused, released, revoked, and
+ * lost (a warning). Each line has name, slot, user, pid and age, and the id of the wire. It also has
+ * changes to semaphores, requests that the access rules refused, and, at debug, requests that only
+ * read. It remembers changes and releases until they end, because they continue when their peer
+ * hangs up. It takes holds from the engine's rows. It decides nothing.
  */
 #ifndef PEER_LOCK_LOG_H
 #define PEER_LOCK_LOG_H
