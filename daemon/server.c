@@ -70,8 +70,10 @@ struct server {
 	struct dispatch *dispatch;
 	struct peers *peers;
 	struct listener *listener;
+	bool serves; /* the grace for the first connection to the broker is over */
 
 	enum broker_state broker_state; /* as said last */
+	bool was_up;                    /* the broker was connected */
 	char *broker_why;               /* owned; NULL = nothing said yet */
 };
 
@@ -354,18 +356,35 @@ say_unreloadable(void *ctx, const char *key)
 }
 
 static void
+set_log(const struct config *config)
+{
+	log_set_level(config->log_level);
+	log_set_format(strcmp(config->log_format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT);
+}
+
+static void
 server_apply(struct server *server)
 {
 	const struct config *config = server->config;
 	const struct lock_settings settings = lock_settings_of(server);
 	const struct account_limits limits = account_limits_of(config);
 
-	log_set_level(config->log_level);
+	set_log(config);
 	lock_engine_set(server->engine, &settings);
 	view_set_timeout(server->view, config->query_timeout);
 	dispatch_set_config(server->dispatch, config);
 	peers_set_limits(server->peers, (size_t)config->max_requests_per_connection, &limits);
 	peers_set_descriptors(server->peers, server->descriptors, config->access);
+}
+
+static void
+server_take_passwords(struct server *server)
+{
+	const struct config *started = server->started;
+
+	for (size_t i = 0; i < started->broker_count; i++)
+		broker_set_password(server->broker, i, started->brokers[i].password);
+	log_info("reload: the next connection to the broker uses the new password");
 }
 
 static void
@@ -380,6 +399,8 @@ server_reload(struct server *server)
 		log_error("reload: %s; no change was made", error.text);
 	} else {
 		config_unreloadable(server->started, wanted, say_unreloadable, NULL);
+		if (config_take_passwords(server->started, wanted))
+			server_take_passwords(server);
 		config_forget_passwords(wanted);
 		server->config = wanted;
 		server_apply(server);
@@ -387,7 +408,8 @@ server_reload(struct server *server)
 			config_free(old);
 		log_info("reloaded");
 	}
-	notify_ready();
+	if (server->serves)
+		notify_ready();
 }
 
 static void
@@ -437,6 +459,9 @@ server_tell_broker(struct server *server)
 	server->broker_why = mem_strdup(info.why);
 	switch (info.locks) {
 	case BROKER_UP:
+		if (!server->was_up)
+			view_begin(server->view);
+		server->was_up = true;
 		notify_status("broker up: %s, %s %s", info.host, info.product, info.version);
 		break;
 	case BROKER_DOWN:
@@ -563,6 +588,24 @@ server_wire(struct server *server)
 	server_apply(server);
 }
 
+/*
+ * Clients are accepted, and the service manager is told, once the broker is connected, or when the
+ * grace is over. Services that are ordered after the daemon can then acquire without a wait.
+ */
+static void
+server_serve(struct server *server)
+{
+	if (server->serves || server->state != SERVER_RUNNING)
+		return;
+	if (listener_is_waiting(server->listener) && server->broker_state != BROKER_UP)
+		return;
+	server->serves = true;
+	listener_go_on(server->listener);
+	notify_ready();
+	if (notify_watchdog_interval() > 0)
+		watchdog_fired(server, 0);
+}
+
 /* EX_OK when it serves; else the exit status, and the log says why. */
 static int
 server_start(struct server *server)
@@ -575,6 +618,7 @@ server_start(struct server *server)
 	char *error = NULL;
 	int status = EX_OK;
 
+	set_log(server->started);
 	server->descriptors = raise_descriptors();
 	if (server->descriptors < PEERS_DESCRIPTORS_MIN) {
 		log_error("the limit of %zu descriptors is too low, expected %d or more",
@@ -606,9 +650,7 @@ server_start(struct server *server)
 		log_info("lockbrokerd %s serves; configuration %s does not exist", PACKAGE_VERSION,
 		    CONFIG_PATH);
 	server_tell_broker(server);
-	notify_ready();
-	if (notify_watchdog_interval() > 0)
-		watchdog_fired(server, 0);
+	listener_wait(server->listener, server->started->connect_grace);
 	return EX_OK;
 }
 
@@ -675,6 +717,7 @@ server_pass(struct server *server, bool peers_due)
 	timers_run(server->timers);
 	broker_flush(server->broker);
 	server_tell_broker(server);
+	server_serve(server);
 	return peers_are_due(server->peers);
 }
 

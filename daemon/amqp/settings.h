@@ -14,7 +14,8 @@ struct amqp_host {
 	const char *host; /* name or address; IPv6 without brackets */
 	int port;
 	const char *vhost, *user;
-	const char *password; /* borrowed for the life of the broker: a secret is not copied */
+	/* Borrowed until broker_set_password(), or for the broker's life: a secret is not copied. */
+	const char *password;
 };
 
 /* amqp_settings_copy() copies the other strings. Durations are in ns. */
@@ -36,7 +37,7 @@ struct amqp_settings {
 	int64_t auxiliary_idle; /* an auxiliary connection that is not used so long is closed */
 	int64_t ack_after;      /* deliveries to a watch are acknowledged after this; 0: 20 s */
 	bool in_process;        /* the server is part of this process: links are not logged */
-	const char *name;       /* connection_name in the management UI: "lockbrokerd HOST" */
+	const char *name;       /* connection_name, less " (locks)" or " (auxiliary)" */
 	bool replays;           /* the seed decides all random values, names of inboxes too */
 };
 

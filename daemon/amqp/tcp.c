@@ -126,8 +126,10 @@ static void
 take_start(struct tcp_link *link, const amqp_connection_start_t *start)
 {
 	const struct amqp_host *host = link->base.config.host;
+	char *name = mem_printf("%s (%s)", link->base.config.settings->name,
+	    link->base.config.queues_alone ? "locks" : "auxiliary");
 	struct amqp_login login = {
-	    .name = link->base.config.settings->name,
+	    .name = name,
 	    .user = host->user,
 	    .password = host->password,
 	    .external = link->base.config.settings->external,
@@ -141,6 +143,7 @@ take_start(struct tcp_link *link, const amqp_connection_start_t *start)
 		error = amqp_login_put(output(link), start, &login);
 		link->base.refused = error != NULL;
 	}
+	free(name);
 	if (error != NULL)
 		amqp_link_die(&link->base, error);
 	else

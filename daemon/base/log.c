@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,9 +21,16 @@
 /* Room before the text: timestamp, level word. */
 #define PREFIX_SIZE 64
 
+/* Room for the fields of the journal, besides the text. */
+#define FIELDS_SIZE 1024
+#define JOURNAL_PATH "/run/systemd/journal/socket"
+
 /* One log per process. */
 static struct {
 	enum log_level level;
+	enum log_format format;
+	const char *journal; /* borrowed; NULL: JOURNAL_PATH */
+	int journal_fd;      /* 0: not connected */
 	void (*sink)(void *ctx, enum log_level level, const char *line);
 	void *sink_ctx; /* borrowed */
 	uint64_t dropped;
@@ -40,6 +49,49 @@ log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), vo
 	the_log.sink_ctx = ctx;
 }
 
+void
+log_set_format(enum log_format format)
+{
+	the_log.format = format;
+}
+
+void
+log_set_journal(const char *path)
+{
+	if (the_log.journal_fd > 0)
+		close(the_log.journal_fd);
+	the_log.journal_fd = 0;
+	the_log.journal = path;
+}
+
+/* The ids are random (systemd-id128 new), and never change. */
+static const struct {
+	const char *word, *id;
+} kinds[LOG_KINDS] = {
+    [LOG_REQUESTED] = {"requested", "ebc9428d44d244dc8912bc546e5bc738"},
+    [LOG_ACQUIRED] = {"acquired", "47dcbfdca9a74ab89fd5eaf0170082b7"},
+    [LOG_REFUSED] = {"refused", "0fcada405b8a4656828ed95438333004"},
+    [LOG_RELEASED] = {"released", "0e7540b605544be6ab272bda135d50f6"},
+    [LOG_NOT_RELEASED] = {"not-released", "4e1ffb8f73a64d7e94c32e0d66654ef6"},
+    [LOG_LOST] = {"lost", "07b86b2f8c3f4092a59d947e42f0983b"},
+    [LOG_REVOKED] = {"revoked", "a714ac7566364dd3a094bf7a28da6fc7"},
+    [LOG_VANISHED] = {"vanished", "856c693a27204b2dacf66a966bf199f2"},
+    [LOG_SUSPECT] = {"suspect", "d2d8d337857143c88fc52c742e025b19"},
+    [LOG_RESTORED] = {"restored", "439923a1a109408e89672cf735d989ff"},
+    [LOG_RESERVED] = {"reserved", "ef8ba95acb0a4df289ab29d368aaa4c8"},
+    [LOG_DONE] = {"done", "8104e880512a4a6899b1d755b2a58842"},
+    [LOG_LEFT] = {"left", "e803a1ce30d34876bf81479aad833577"},
+    [LOG_FORBIDDEN] = {"forbidden", "c603ef820f1d47e7908208cb9a4376ba"},
+    [LOG_GRANTED] = {"granted", "5510a79890284cf2a91f6a7917ed28ab"},
+    [LOG_DENIED] = {"denied", "a4615b37c8b64f6d8496defa4503cf0a"},
+};
+
+const char *
+log_kind_word(enum log_kind kind)
+{
+	return kinds[kind].word;
+}
+
 /* The priorities of syslog(3), which sd-daemon(3) puts in front of a line. */
 static const struct {
 	const char *word;
@@ -55,32 +107,171 @@ static const struct {
 static bool
 is_journal(void)
 {
-	const char *stream = getenv("JOURNAL_STREAM");
+	const char *stream;
 	unsigned long long device, inode;
 	struct stat status;
 
+	/* The socket is connected only after stderr was found to be the stream. */
+	if (the_log.journal_fd > 0)
+		return true;
+	stream = getenv("JOURNAL_STREAM");
 	if (stream == NULL || sscanf(stream, "%llu:%llu", &device, &inode) != 2)
 		return false;
 	return fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device &&
 	       status.st_ino == inode;
 }
 
+/* A line that is being made. A part that does not fit is left out. */
+struct line {
+	char text[LINE_SIZE + FIELDS_SIZE];
+	size_t len;
+};
+
+static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 static void
-make_prefix(char prefix[PREFIX_SIZE], enum log_level level)
+add(struct line *line, const char *format, ...)
 {
+	size_t room = sizeof(line->text) - line->len;
+	va_list args;
+	int len;
+
+	va_start(args, format);
+	len = vsnprintf(line->text + line->len, room, format, args);
+	va_end(args);
+	if (len > 0 && (size_t)len < room)
+		line->len += (size_t)len;
+}
+
+/* ---- the journal ---- */
+
+static bool
+journal_connect(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	if (the_log.journal_fd > 0)
+		return true;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s",
+	    the_log.journal != NULL ? the_log.journal : JOURNAL_PATH);
+	the_log.journal_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (the_log.journal_fd > 0 &&
+	    connect(the_log.journal_fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return true;
+	log_set_journal(the_log.journal);
+	return false;
+}
+
+/* A field of the journal's native protocol. No value has a line end. */
+static void
+add_fields(struct line *line, const struct log_event *event)
+{
+	add(line, "MESSAGE_ID=%s\nLOCKBROKER_EVENT=%s\n", kinds[event->kind].id,
+	    kinds[event->kind].word);
+	if (event->name != NULL)
+		add(line, "LOCKBROKER_NAME=%s\n", event->name);
+	if (event->lock != NULL)
+		add(line, "LOCKBROKER_LOCK=%s\n", event->lock);
+	if (event->slot > 0)
+		add(line, "LOCKBROKER_SLOT=%d\n", event->slot);
+	if (event->uid != NULL)
+		add(line, "LOCKBROKER_UID=%u\n", (unsigned)*event->uid);
+	if (event->user != NULL)
+		add(line, "LOCKBROKER_USER=%s\n", event->user);
+	if (event->pid > 0)
+		add(line, "LOCKBROKER_PID=%d\n", (int)event->pid);
+	if (event->method != NULL)
+		add(line, "LOCKBROKER_METHOD=%s\n", event->method);
+}
+
+/* Returns whether the journal took the line. */
+static bool
+journal_write(enum log_level level, const struct log_event *event, const char *text)
+{
+	struct line line;
+
+	if (!journal_connect())
+		return false;
+	line.len = 0;
+	add(&line, "PRIORITY=%d\nSYSLOG_IDENTIFIER=lockbrokerd\nMESSAGE=%s\n",
+	    levels[level].priority, text);
+	if (event != NULL)
+		add_fields(&line, event);
+	if (send(the_log.journal_fd, line.text, line.len, MSG_NOSIGNAL) >= 0)
+		return true;
+	if (errno != EAGAIN)
+		log_set_journal(the_log.journal); /* the next line connects anew */
+	return false;
+}
+
+/* ---- stderr ---- */
+
+static void
+add_time(struct line *line)
+{
+	static char words[24];
+	static time_t second; /* of words */
 	struct timespec now = {0};
 	struct tm utc = {0};
-	char time[24];
 
-	if (is_journal()) {
-		snprintf(prefix, PREFIX_SIZE, "<%d>", levels[level].priority);
-		return;
-	}
 	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
-	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &utc);
-	snprintf(
-	    prefix, PREFIX_SIZE, "%s.%03ldZ %s: ", time, now.tv_nsec / 1000000, levels[level].word);
+	if (now.tv_sec != second || words[0] == '\0') {
+		gmtime_r(&now.tv_sec, &utc);
+		strftime(words, sizeof(words), "%Y-%m-%dT%H:%M:%S", &utc);
+		second = now.tv_sec;
+	}
+	add(line, "%s.%03ldZ", words, now.tv_nsec / 1000000);
+}
+
+/* A string of JSON that leaves room for the end of the line. Bytes that are not ASCII: \u00NN. */
+static void
+add_string(struct line *line, const char *text)
+{
+	add(line, "\"");
+	for (; *text != '\0' && line->len < LINE_SIZE - 16; text++) {
+		unsigned char byte = (unsigned char)*text;
+
+		if (byte == '"' || byte == '\\')
+			add(line, "\\%c", byte);
+		else if (byte < 0x20 || byte >= 0x7f)
+			add(line, "\\u%04x", byte);
+		else
+			line->text[line->len++] = *text;
+	}
+	add(line, "\"");
+}
+
+static void
+add_member(struct line *line, const char *name, const char *text)
+{
+	if (text == NULL)
+		return;
+	add(line, ",\"%s\":", name);
+	add_string(line, text);
+}
+
+/* The text comes last, and is cut if the line is too long. */
+static void
+make_json(struct line *line, enum log_level level, const struct log_event *event, const char *text)
+{
+	add(line, "{\"time\":\"");
+	add_time(line);
+	add(line, "\",\"level\":\"%s\"", levels[level].word);
+	if (event != NULL) {
+		add_member(line, "event", kinds[event->kind].word);
+		add_member(line, "method", event->method);
+		add_member(line, "name", event->name);
+		add_member(line, "lock", event->lock);
+		if (event->slot > 0)
+			add(line, ",\"slot\":%d", event->slot);
+		if (event->uid != NULL)
+			add(line, ",\"uid\":%u", (unsigned)*event->uid);
+		add_member(line, "user", event->user);
+		if (event->pid > 0)
+			add(line, ",\"pid\":%d", (int)event->pid);
+	}
+	add_member(line, "message", text);
+	add(line, "}\n");
 }
 
 /*
@@ -89,50 +280,56 @@ make_prefix(char prefix[PREFIX_SIZE], enum log_level level)
  * written, as that would cause a SIGPIPE.
  */
 static bool
-write_line(enum log_level level, const char *text)
+write_line(enum log_level level, const struct log_event *event, const char *text)
 {
 	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
-	char line[LINE_SIZE], prefix[PREFIX_SIZE];
+	bool journal = is_journal();
+	struct line line;
 	ssize_t written;
-	int len;
 
+	if (journal && journal_write(level, event, text))
+		return true;
 	if (poll(&fd, 1, 0) != 1 || (fd.revents & ~POLLOUT) != 0)
 		return false;
-	make_prefix(prefix, level);
-	len = snprintf(line, sizeof(line), "%s%s\n", prefix, text);
+	line.len = 0;
+	if (journal) {
+		add(&line, "<%d>%s\n", levels[level].priority, text);
+	} else if (the_log.format == LOG_FORMAT_JSON) {
+		make_json(&line, level, event, text);
+	} else {
+		add_time(&line);
+		add(&line, " %s: %s\n", levels[level].word, text);
+	}
 	do {
-		written = write(STDERR_FILENO, line, (size_t)len);
+		written = write(STDERR_FILENO, line.text, line.len);
 	} while (written < 0 && errno == EINTR);
 	return written >= 0;
 }
 
 static void
-write_all(enum log_level level, const char *text)
+write_all(enum log_level level, const struct log_event *event, const char *text)
 {
 	char note[80];
 
 	if (the_log.dropped > 0) {
 		snprintf(note, sizeof(note), "%ju log lines were dropped: stderr was full",
 		    (uintmax_t)the_log.dropped);
-		if (write_line(LOG_LEVEL_WARNING, note))
+		if (write_line(LOG_LEVEL_WARNING, NULL, note))
 			the_log.dropped = 0;
 	}
-	if (the_log.dropped > 0 || !write_line(level, text))
+	if (the_log.dropped > 0 || !write_line(level, event, text))
 		the_log.dropped++;
 }
 
-void
-log_at(enum log_level level, const char *format, ...)
+static void
+log_line(enum log_level level, const struct log_event *event, const char *format, va_list args)
 {
 	char text[LINE_SIZE - PREFIX_SIZE - 1];
-	int saved = errno, len;
-	va_list args;
+	int saved = errno, start = 0, len;
 
-	if (level > the_log.level)
-		return;
-	va_start(args, format);
-	len = vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
+	if (event != NULL)
+		start = snprintf(text, sizeof(text), "%s ", kinds[event->kind].word);
+	len = start + vsnprintf(text + start, sizeof(text) - (size_t)start, format, args);
 	if (len >= (int)sizeof(text))
 		strcpy(text + sizeof(text) - sizeof("..."), "...");
 	/* Each event is one line, even if an argument was not quoted. */
@@ -143,14 +340,38 @@ log_at(enum log_level level, const char *format, ...)
 	if (the_log.sink != NULL)
 		the_log.sink(the_log.sink_ctx, level, text);
 	else
-		write_all(level, text);
+		write_all(level, event, text);
 	errno = saved;
+}
+
+void
+log_at(enum log_level level, const char *format, ...)
+{
+	va_list args;
+
+	if (level > the_log.level)
+		return;
+	va_start(args, format);
+	log_line(level, NULL, format, args);
+	va_end(args);
+}
+
+void
+log_event_at(enum log_level level, const struct log_event *event, const char *format, ...)
+{
+	va_list args;
+
+	if (level > the_log.level)
+		return;
+	va_start(args, format);
+	log_line(level, event, format, args);
+	va_end(args);
 }
 
 static bool
 is_plain(unsigned char byte)
 {
-	return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\'' && byte != '\\';
+	return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
 }
 
 const char *

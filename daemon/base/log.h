@@ -1,20 +1,67 @@
 /*
- * The daemon's log: one line for each event, to stderr. If stderr is the journal, the line has its
- * priority prefix. The log never blocks the loop. A line that stderr does not take at once is
- * counted and dropped, and the count is logged later. There is one log in a process.
+ * The daemon's log: one line for each event, to stderr. If stderr is the journal, the event goes to
+ * the journal's own socket, with its facts as fields (systemd.journal-fields(7)). Otherwise the line
+ * is text or JSON. The log never blocks the loop: sd_journal_send(3) would wait if the journal does
+ * not read. A line that cannot be written at once is counted and dropped, and the count is logged
+ * later. There is one log in a process.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+
+/* The kinds of events of locks. Each has a word and a MESSAGE_ID, which never change (log.c). */
+enum log_kind {
+	LOG_REQUESTED,
+	LOG_ACQUIRED,
+	LOG_REFUSED,
+	LOG_RELEASED,
+	LOG_NOT_RELEASED,
+	LOG_LOST,
+	LOG_REVOKED,
+	LOG_VANISHED,
+	LOG_SUSPECT,
+	LOG_RESTORED,
+	LOG_RESERVED,
+	LOG_DONE,
+	LOG_LEFT,
+	LOG_FORBIDDEN,
+	LOG_GRANTED,
+	LOG_DENIED
+};
+#define LOG_KINDS (LOG_DENIED + 1)
+
+/* Static. "acquired" */
+const char *log_kind_word(enum log_kind kind);
+
+/* The facts of an event. */
+struct log_event {
+	enum log_kind kind;
+	const char *name;   /* of the lock; NULL: none */
+	const char *lock;   /* the id of the hold on the wire; NULL: none */
+	int slot;           /* 0: none */
+	const uid_t *uid;   /* NULL: none */
+	const char *user;   /* its name; NULL: unknown */
+	pid_t pid;          /* 0: none */
+	const char *method; /* of the request; NULL: none */
+};
 
 void log_set_level(enum log_level level);
+/* Of lines that do not go to the journal. */
+void log_set_format(enum log_format format);
 /* Lines go to sink instead of stderr, without newline and prefix; for tests. NULL: stderr again. */
 void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), void *ctx);
+/* The socket of the journal, for tests. */
+void log_set_journal(const char *path);
 
 void log_at(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The line begins with the kind's word. */
+void log_event_at(enum log_level level, const struct log_event *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 #define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_at(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(...) log_at(LOG_LEVEL_INFO, __VA_ARGS__)
@@ -22,7 +69,7 @@ void log_at(enum log_level level, const char *format, ...) __attribute__((format
 
 #define LOG_QUOTE_MAX 256
 /*
- * Makes bytes from a client or the broker fit for a log line. Control characters, quotes,
+ * Makes bytes from a client or the broker fit for a log line. Control characters, double quotes,
  * backslashes and bytes that are not ASCII become \xNN. A text that is too long ends with "...".
  * Returns buf.
  */

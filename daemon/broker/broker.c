@@ -667,6 +667,16 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	return broker;
 }
 
+void
+broker_set_password(struct broker *broker, size_t host, const char *password)
+{
+	/* The broker's own copy. */
+	struct amqp_host *hosts = (struct amqp_host *)broker->settings.hosts;
+
+	assert(host < broker->settings.host_count);
+	hosts[host].password = password;
+}
+
 /* ---- for tests, metrics and the server in memory ---- */
 
 void

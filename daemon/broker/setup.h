@@ -24,6 +24,9 @@ struct amqp_settings;
 struct broker *broker_new(struct timers *timers, uint64_t seed,
     const struct amqp_settings *settings, const struct amqp_dialer *dialer);
 
+/* For the next login at hosts[host] of the settings. password: borrowed, as that of the settings. */
+void broker_set_password(struct broker *broker, size_t host, const char *password);
+
 /* ---- for tests, metrics and the server in memory ---- */
 
 void broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret);

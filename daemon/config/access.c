@@ -30,6 +30,7 @@ struct access_rules {
 	char *admin_name; /* owned; NULL or "" = no admin group */
 	bool has_admin_group;
 	gid_t admin_group;
+	char *error; /* owned; of the last rule that was not taken */
 };
 
 struct access_rules *
@@ -54,6 +55,7 @@ access_rules_free(struct access_rules *rules)
 		rule_done(&rules->list[i]);
 	free(rules->list);
 	free(rules->admin_name);
+	free(rules->error);
 	free(rules);
 }
 
@@ -76,7 +78,8 @@ parse_id(const char *text, uint32_t *ret)
 	return true;
 }
 
-static const char *
+/* NULL, or the error (malloc'ed). */
+static char *
 parse_who(const char *text, struct access_rule *rule)
 {
 	if (strcmp(text, "any") == 0) {
@@ -85,66 +88,76 @@ parse_who(const char *text, struct access_rule *rule)
 	}
 	rule->who = ACCESS_WHO_UID;
 	if (strncmp(text, "uid:", 4) == 0)
-		return parse_id(text + 4, &rule->id) ? NULL : "uid: expected a number";
+		return parse_id(text + 4, &rule->id)
+			   ? NULL
+			   : mem_printf("%s: expected a number after uid:", text);
 	if (strncmp(text, "user:", 5) == 0) {
 		const struct passwd *user = getpwnam(text + 5);
 
 		if (user == NULL)
-			return "the user does not exist";
+			return mem_printf("user %s does not exist", text + 5);
 		rule->id = user->pw_uid;
 		return NULL;
 	}
 	rule->who = ACCESS_WHO_GID;
 	if (strncmp(text, "gid:", 4) == 0)
-		return parse_id(text + 4, &rule->id) ? NULL : "gid: expected a number";
+		return parse_id(text + 4, &rule->id)
+			   ? NULL
+			   : mem_printf("%s: expected a number after gid:", text);
 	if (strncmp(text, "group:", 6) == 0) {
 		const struct group *group = getgrnam(text + 6);
 
 		if (group == NULL)
-			return "the group does not exist";
+			return mem_printf("group %s does not exist", text + 6);
 		rule->id = group->gr_gid;
 		return NULL;
 	}
-	return "the second word must be any, user:NAME, uid:N, group:NAME or gid:N";
+	return mem_printf(
+	    "%s: the second word must be any, user:NAME, uid:N, group:NAME or gid:N", text);
 }
 
-/* Each method must exist: a misspelt one in a deny rule would deny nothing. */
-static const char *
+/*
+ * Each method must exist: a misspelt one in a deny rule would deny nothing. NULL, or the error
+ * (malloc'ed).
+ */
+static char *
 check_methods(const char *text)
 {
-	char *copy, *rest, *method;
-	const char *error = NULL;
+	char *copy, *rest, *method, *error = NULL;
 
 	if (strcmp(text, "*") == 0)
 		return NULL;
 	copy = rest = mem_strdup(text);
 	while (error == NULL && (method = strsep(&rest, ",")) != NULL) {
 		if (method_find(method) == NULL)
-			error = "the third word must be * or method names separated by commas";
+			error = mem_printf("'%s' is not a method; the third word must be * or "
+					   "method names separated by commas",
+			    method);
 	}
 	free(copy);
 	return error;
 }
 
-static const char *
+/* NULL, or the error (malloc'ed). */
+static char *
 rule_parse(const char *text, struct access_rule *rule)
 {
-	char *words[4], *save = NULL, *word;
+	static const char four[] = "a rule has four words: allow|deny WHO METHODS NAMES";
+	char *words[4], *save = NULL, *word, *error;
 	size_t count = 0;
-	const char *error;
 
 	rule->text = mem_strdup(text);
 	rule->words = mem_strdup(text);
 	for (word = strtok_r(rule->words, " \t", &save); word != NULL;
 	     word = strtok_r(NULL, " \t", &save)) {
 		if (count == 4)
-			return "a rule has four words: allow|deny WHO METHODS NAMES";
+			return mem_strdup(four);
 		words[count++] = word;
 	}
 	if (count != 4)
-		return "a rule has four words: allow|deny WHO METHODS NAMES";
+		return mem_strdup(four);
 	if (strcmp(words[0], "allow") != 0 && strcmp(words[0], "deny") != 0)
-		return "a rule must start with allow or deny";
+		return mem_strdup("a rule must start with allow or deny");
 	rule->allow = words[0][0] == 'a';
 	if ((error = parse_who(words[1], rule)) != NULL)
 		return error;
@@ -157,11 +170,12 @@ const char *
 access_rules_add(struct access_rules *rules, const char *text)
 {
 	struct access_rule rule = {0};
-	const char *error = rule_parse(text, &rule);
 
-	if (error != NULL) {
+	free(rules->error);
+	rules->error = rule_parse(text, &rule);
+	if (rules->error != NULL) {
 		rule_done(&rule);
-		return error;
+		return rules->error;
 	}
 	rules->list = mem_grow(rules->list, rules->count + 1, sizeof(*rules->list));
 	rules->list[rules->count++] = rule;

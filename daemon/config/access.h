@@ -47,8 +47,8 @@ struct access_rules;
 struct access_rules *access_rules_new(void);
 void access_rules_free(struct access_rules *rules);
 /*
- * Appends a rule. Returns NULL, or why the text is not a rule (static): an unknown user, group or
- * method is an error. Users and groups are looked up only here.
+ * Appends a rule. Returns NULL, or why the text is not a rule: an unknown user, group or method is
+ * an error. The words are valid until the next call. Users and groups are looked up only here.
  */
 const char *access_rules_add(struct access_rules *rules, const char *text)
     __attribute__((warn_unused_result));

@@ -477,17 +477,16 @@ config_print(const struct config *config, FILE *to)
 		fprintf(to, "rule = %s\n", rule);
 }
 
-/* Passwords, which key_format() does not show. */
+/* Whether the text of the key, which has no passwords, is the same. */
 static bool
-same_passwords(const struct config *a, const struct config *b)
+same_text(const struct config_key *key, const struct config *a, const struct config *b)
 {
-	for (size_t i = 0; i < a->broker_count && i < b->broker_count; i++) {
-		const char *one = a->brokers[i].password, *other = b->brokers[i].password;
+	char *one = key_format(key, a), *other = key_format(key, b);
+	bool same = strcmp(one, other) == 0;
 
-		if ((one == NULL) != (other == NULL) || (one != NULL && strcmp(one, other) != 0))
-			return false;
-	}
-	return true;
+	free(one);
+	free(other);
+	return same;
 }
 
 int
@@ -497,22 +496,30 @@ config_unreloadable(const struct config *running, const struct config *wanted,
 	int count = 0;
 
 	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
-		char *one, *other;
-		bool same;
-
-		if (key->reloadable)
+		if (key->reloadable || same_text(key, running, wanted))
 			continue;
-		one = key_format(key, running);
-		other = key_format(key, wanted);
-		same = strcmp(one, other) == 0;
-		if (key->kind == KEY_BROKERS)
-			same = same && same_passwords(running, wanted);
-		free(one);
-		free(other);
-		if (!same) {
-			say(ctx, key->name);
-			count++;
-		}
+		say(ctx, key->name);
+		count++;
 	}
 	return count;
+}
+
+bool
+config_take_passwords(struct config *running, struct config *wanted)
+{
+	bool taken = false;
+
+	if (!same_text(key_find("broker"), running, wanted))
+		return false;
+	for (size_t i = 0; i < running->broker_count; i++) {
+		char **old = &running->brokers[i].password, **new = &wanted->brokers[i].password;
+		char *kept = *old;
+
+		if (*old == NULL || *new == NULL || strcmp(*old, *new) == 0)
+			continue;
+		*old = *new;
+		*new = kept;
+		taken = true;
+	}
+	return taken;
 }

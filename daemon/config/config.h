@@ -43,6 +43,7 @@ struct config {
 	int heartbeat;                     /* seconds */
 	int64_t margin;                    /* 0 = a fifth of heartbeat */
 	int64_t connect_timeout;
+	int64_t connect_grace;
 	int64_t request_timeout;
 	int64_t probe_timeout;
 	int64_t auxiliary_idle;
@@ -62,6 +63,7 @@ struct config {
 	int max_buffer_per_uid, max_buffer; /* MiB */
 	char *admin_group;
 	enum log_level log_level;
+	char *log_format; /* "text", "json" */
 	struct access_rules *access;
 	/*
 	 * The command line, with its passwords: config_reload() reads it again. A configuration
@@ -118,6 +120,11 @@ void config_help(FILE *to);
  */
 int config_unreloadable(const struct config *running, const struct config *wanted,
     void (*say)(void *ctx, const char *key), void *ctx);
+/*
+ * Exchanges the passwords that differ, if the broker URLs are the same otherwise. Returns whether
+ * the running configuration has a new one.
+ */
+bool config_take_passwords(struct config *running, struct config *wanted);
 /*
  * Removes the passwords of a configuration that was reloaded and compared. The broker uses those of
  * the running one.

@@ -11,6 +11,7 @@
 static const char *const sasl_words[] = {"plain", "external", NULL};
 static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", "custom", NULL};
 static const char *const claim_words[] = {"exclusive-queue", "consumer", NULL};
+static const char *const format_words[] = {"text", "json", NULL};
 /* In the order of enum log_level. */
 static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
 
@@ -34,8 +35,8 @@ const struct config_key config_keys[] = {
 	    "set_cluster_name). memory: is a broker inside the daemon, for development. Its locks "
 	    "are for this host alone, and end with the daemon."},
 	{"password-file", KEY_STRING, AT(password_file), "", "PATH", 0, 1024, NULL, false,
-	    "A file with one line: the password for every broker URL that has none. Empty: the "
-	    "systemd credential broker-password is used if it exists."},
+	    "A file with one line: the password for every broker URL that has none. A reload reads "
+	    "it again. Empty: the systemd credential broker-password is used if it exists."},
 	{"sasl", KEY_WORD, AT(sasl), "plain", "MECHANISM", 0, 0, sasl_words, false,
 	    "The login mechanism. plain sends user and password. external uses the TLS client "
 	    "certificate."},
@@ -63,6 +64,9 @@ const struct config_key config_keys[] = {
 	    100 * MS, 300 * SECOND, NULL, false,
 	    "The time limit for the TCP, TLS and AMQP handshakes together. Then the daemon tries "
 	    "the next address, the next host, or starts again."},
+	{"connect-grace", KEY_DURATION, AT(connect_grace), "3", "SECONDS", 0, 60 * SECOND, NULL, false,
+	    "How long a daemon that has just started waits for its first connection to the broker. "
+	    "Until then clients can connect, and their requests wait. 0: no time."},
 	{"request-timeout", KEY_DURATION, AT(request_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, true,
 	    "The time limit for a request that does not wait for a slot. Then it is answered "
@@ -153,6 +157,9 @@ const struct config_key config_keys[] = {
 	    "user. A group that does not exist has no members. Empty: no group."},
 	{"log-level", KEY_LEVEL, AT(log_level), "info", "LEVEL", 0, 0, level_words, true,
 	    "Minimum severity to log."},
+	{"log-format", KEY_WORD, AT(log_format), "text", "FORMAT", 0, 0, format_words, true,
+	    "The form of log lines that do not go to journald: text, or one JSON "
+	    "object for each event. See LOG in lockbrokerd(8)."},
 	{0},
 };
 /* clang-format on */

@@ -71,7 +71,9 @@ struct lock_acquire {
 	int priority;    /* from -METHODS_PRIORITY_MOST to METHODS_PRIORITY_MOST */
 	bool progress;   /* the client wants LOCK_NOTICE_WAITING */
 	bool lease;      /* the client wants LOCK_NOTICE_LEASE */
-	int create;  /* slots to create the semaphore with, if it does not exist; 0: no create */
+	int create; /* slots to create the semaphore with, if it does not exist; 0: no create */
+	/* The refusal of an acquire whose user may not create what does not exist. NULL: may create. */
+	const char *may_not_create;
 	uid_t uid;   /* only this user, and root, may verify the hold */
 	bool exempt; /* the limit channels_reserve does not apply */
 	pid_t pid;

@@ -25,7 +25,7 @@ has_right(const struct dispatch *dispatch, const struct conn *conn, const char *
 	if (access_allowed(rules, &conn->subject, method, privilege, name))
 		return true;
 	access_explain(why, rules, &conn->subject, method, privilege, name);
-	lock_log_denied(conn, called, name, why);
+	lock_log_forbidden(conn, called, name, why);
 	message_error_set(ret_error, REASON_PERMISSION_DENIED, "uid %u may not %s%s%.80s: %s",
 	    (unsigned)conn->subject.uid, method, name == NULL ? "" : " ", name == NULL ? "" : name,
 	    why);
@@ -39,12 +39,8 @@ request_allowed(const struct dispatch *dispatch, const struct conn *conn,
 {
 	if (row->name_later && params->name == NULL)
 		return true;
-	if (!has_right(
-		dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error))
-		return false;
-	/* To make what is missing needs the right to that, too. */
-	return params->create == 0 || has_right(dispatch, conn, "create", ACCESS_ADMIN,
-					  "acquire with create", params->name, ret_error);
+	return has_right(
+	    dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error);
 }
 
 /* Which names there may be depends on how queues are named, so the parser of params cannot know. */
@@ -464,7 +460,7 @@ dispatch_new(const struct clock *clock, uint32_t run, const struct config *confi
 	dispatch->started = config;
 	dispatch->config = config;
 	dispatch->started_at = clock_now(clock);
-	dispatch->lock_log = lock_log_new(clock);
+	dispatch->lock_log = lock_log_new(clock, run);
 	return dispatch;
 }
 

@@ -48,7 +48,9 @@ handle_acquire(const struct call *call)
 {
 	const struct method_params *params = call->params;
 	const struct access_subject *subject = &call->conn->subject;
-	const struct lock_acquire acquire = {
+	const struct access_rules *rules = call->dispatch->config->access;
+	char why[ACCESS_WHY_MAX], words[WORDS_MAX];
+	struct lock_acquire acquire = {
 	    .name = params->name,
 	    .kind = params->kind,
 	    .timeout = params->timeout,
@@ -57,13 +59,20 @@ handle_acquire(const struct call *call)
 	    .lease = params->lease,
 	    .create = params->create,
 	    .uid = subject->uid,
-	    .exempt = access_is_admin(call->dispatch->config->access, subject),
+	    .exempt = access_is_admin(rules, subject),
 	    .pid = subject->pid,
 	    .who = params->who,
 	    .why = params->why,
 	    .command = params->command,
 	};
 
+	if (params->create > 0 &&
+	    !access_allowed(rules, subject, "create", ACCESS_ADMIN, params->name)) {
+		snprintf(words, sizeof(words), "uid %u may not create %s: %s",
+		    (unsigned)subject->uid, params->name,
+		    access_explain(why, rules, subject, "create", ACCESS_ADMIN, params->name));
+		acquire.may_not_create = words;
+	}
 	lock_acquire(call->dispatch->engine, call->conn->id, call->request->number, &acquire);
 }
 
@@ -249,8 +258,8 @@ answer_list(const struct call *call, const struct lock_answer *answer)
 
 /* ---- explain ---- */
 
-/* The reason why the broker cannot serve an acquire now; NULL: none. Returns buf. */
-static const char *
+/* The reason why the broker cannot serve an acquire now, with buf set; REASON_NONE: none. */
+static enum reason
 broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 {
 	struct broker_info info;
@@ -258,43 +267,60 @@ broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 
 	broker_get_info(dispatch->broker, &info);
 	why = info.why == NULL ? "" : info.why;
-	if (info.locks != BROKER_UP)
-		snprintf(buf, WORDS_MAX, "%s%s%s",
-		    info.locks == BROKER_LOGIN_REFUSED ? "the broker refused the daemon"
-						       : "the broker cannot be reached",
+	if (info.locks == BROKER_LOGIN_REFUSED) {
+		snprintf(buf, WORDS_MAX, "the broker refused the daemon: %s", why);
+		return REASON_BROKER_REFUSED;
+	}
+	if (info.locks != BROKER_UP) {
+		snprintf(buf, WORDS_MAX, "the broker cannot be reached%s%s",
 		    why[0] == '\0' ? "" : ": ", why);
-	else if (info.auxiliary_blocked)
+		return REASON_BROKER_UNAVAILABLE;
+	}
+	if (info.auxiliary_blocked) {
 		snprintf(buf, WORDS_MAX, "%s", reason_message(REASON_BROKER_BLOCKED));
-	else
-		return NULL;
-	return buf;
+		return REASON_BROKER_BLOCKED;
+	}
+	return REASON_NONE;
+}
+
+/* Whether the broker refuses probes: buf then has its words. */
+static bool
+probes_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
+{
+	struct broker_info info;
+
+	broker_get_info(dispatch->broker, &info);
+	snprintf(buf, WORDS_MAX, "the broker refused the daemon: %s", info.probes_refused);
+	return info.probes_refused[0] != '\0';
 }
 
 /*
  * Why an acquire of that peer would fail whatever slots there are: the daemon stops, the broker is
- * not there, the access rules. NULL: nothing that is known here. Returns buf.
+ * not there, the access rules. REASON_NONE: nothing that is known here, and buf is not set.
  */
-static const char *
+static enum reason
 hindrance(char buf[WORDS_MAX], const struct call *call, const char *name)
 {
 	const struct access_rules *rules = call->dispatch->config->access;
 	const struct access_subject *subject = &call->conn->subject;
 	char why[ACCESS_WHY_MAX];
+	enum reason reason;
 
 	if (call->dispatch->draining) {
 		snprintf(buf, WORDS_MAX, "%s", reason_message(REASON_DRAINING));
-		return buf;
+		return REASON_DRAINING;
 	}
 	if (!access_allowed(rules, subject, "acquire", ACCESS_ANYONE, name)) {
 		access_explain(why, rules, subject, "acquire", ACCESS_ANYONE, name);
 		snprintf(
 		    buf, WORDS_MAX, "uid %u may not acquire it: %s", (unsigned)subject->uid, why);
-		return buf;
+		return REASON_PERMISSION_DENIED;
 	}
-	if (broker_hindrance(buf, call->dispatch) != NULL)
-		return buf;
-	return lock_lacking(
-	    call->dispatch->engine, subject->uid, access_is_admin(rules, subject), buf);
+	reason = broker_hindrance(buf, call->dispatch);
+	if (reason == REASON_NONE && lock_lacking(call->dispatch->engine, subject->uid,
+					 access_is_admin(rules, subject), buf) != NULL)
+		reason = REASON_TOO_MANY_LOCKS;
+	return reason;
 }
 
 static void
@@ -303,7 +329,13 @@ answer_explain(const struct call *call, const struct lock_answer *answer)
 	struct result_facts facts = handlers_facts(call->dispatch);
 	char words[WORDS_MAX];
 
-	facts.hindrance = hindrance(words, call, answer->name);
+	facts.hindered = hindrance(words, call, answer->name);
+	/* An acquire then claims slots unseen, and may succeed; but nothing can be said of them. */
+	if (facts.hindered == REASON_NONE && answer->explanation != NULL &&
+	    answer->explanation->verdict == LOCK_VERDICT_UNKNOWN &&
+	    probes_hindrance(words, call->dispatch))
+		facts.hindered = REASON_BROKER_REFUSED;
+	facts.hindrance = facts.hindered == REASON_NONE ? NULL : words;
 	handlers_reply(call, result_explain(&facts, answer));
 }
 
@@ -315,7 +347,7 @@ handle_explain(const struct call *call)
 	char words[WORDS_MAX];
 
 	/* That the broker cannot be asked is the explanation, and no reason to give none. */
-	if (broker_hindrance(words, call->dispatch) != NULL)
+	if (broker_hindrance(words, call->dispatch) != REASON_NONE)
 		answer_explain(call, &unknown);
 	else
 		lock_explain(call->dispatch->engine, call->conn->id, call->request->number, name,

@@ -45,6 +45,11 @@ struct listener *listener_new(
  */
 bool listener_open(struct listener *listener, const struct listener_address *address,
     char **ret_error) __attribute__((warn_unused_result));
+/* Accepts no peers for so long. New connections, and their requests, wait in the socket. */
+void listener_wait(struct listener *listener, int64_t wait);
+bool listener_is_waiting(const struct listener *listener);
+/* Ends that wait. */
+void listener_go_on(struct listener *listener);
 /* Accepts no more peers. Removes the file if it was created here. */
 void listener_close(struct listener *listener);
 void listener_free(struct listener *listener); /* closes first; NULL is allowed */

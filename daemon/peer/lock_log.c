@@ -7,7 +7,9 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/base/users.h"
 #include "daemon/peer/handlers.h"
+#include "daemon/view/wire_id.h"
 
 /* Has room for all that what_words() and outcome_words() may say. */
 #define WHAT_MAX 192
@@ -30,15 +32,17 @@ struct entry {
 
 struct lock_log {
 	const struct clock *clock; /* borrowed */
+	uint32_t run;              /* of the ids of locks */
 	struct entry *entries;     /* owned */
 };
 
 struct lock_log *
-lock_log_new(const struct clock *clock)
+lock_log_new(const struct clock *clock, uint32_t run)
 {
 	struct lock_log *lock_log = mem_alloc(sizeof(*lock_log));
 
 	lock_log->clock = clock;
+	lock_log->run = run;
 	return lock_log;
 }
 
@@ -98,6 +102,30 @@ entry_add(struct lock_log *lock_log, const struct conn *conn, const struct reque
 }
 
 /* ---- words ---- */
+
+#define USER_MAX 80
+
+/* "uid 1000 (alice)", or "uid 1000". Returns buf. */
+static const char *
+user_words(char buf[USER_MAX], const struct log_event *event)
+{
+	if (event->user == NULL)
+		snprintf(buf, USER_MAX, "uid %u", (unsigned)*event->uid);
+	else
+		snprintf(buf, USER_MAX, "uid %u (%.60s)", (unsigned)*event->uid, event->user);
+	return buf;
+}
+
+static struct log_event
+event_of(enum log_kind kind, const char *method, const char *name, const uid_t *uid, pid_t pid)
+{
+	return (struct log_event){.kind = kind,
+	    .method = method,
+	    .name = name,
+	    .uid = uid,
+	    .user = user_name(*uid),
+	    .pid = pid};
+}
 
 /* " slot 3", or "" for a hold without one. */
 static const char *
@@ -214,59 +242,78 @@ outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *
 /* ---- holds ---- */
 
 static void
-hold_log(const struct lock_log *lock_log, enum log_level level, const char *what,
+hold_log(const struct lock_log *lock_log, enum log_level level, enum log_kind kind,
     const struct lock_row *hold, const char *why)
 {
-	char slot[24];
+	struct log_event event = event_of(kind, NULL, hold->name, &hold->uid, hold->pid);
+	char slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
-	log_at(level, "%s %s%s: lock %" PRIu64 ", uid %u, pid %d, held %.3f s%s%s", what,
-	    hold->name, slot_words(slot, hold->slot), hold->lock, (unsigned)hold->uid,
-	    (int)hold->pid, duration_to_seconds(clock_now(lock_log->clock) - hold->since),
+	event.lock = wire_id_write(id, lock_log->run, hold->lock);
+	event.slot = hold->slot;
+	log_event_at(level, &event, "%s%s: lock %s, %s, pid %d, held %.3f s%s%s", hold->name,
+	    slot_words(slot, hold->slot), id, user_words(user, &event), (int)hold->pid,
+	    duration_to_seconds(clock_now(lock_log->clock) - hold->since),
 	    why[0] == '\0' ? "" : ", ", why);
 }
 
 static void
 acquire_requested(const struct conn *conn, const struct method_params *params)
 {
-	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "";
+	const struct access_subject *subject = &conn->subject;
+	const struct log_event event =
+	    event_of(LOG_REQUESTED, "acquire", params->name, &subject->uid, subject->pid);
+	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "", user[USER_MAX];
 
 	if (params->create > 0)
 		snprintf(create, sizeof(create), ", creates it with %d slot%s if it does not exist",
 		    params->create, params->create == 1 ? "" : "s");
-	log_info("requested %s: client %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s",
-	    params->name, conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
-	    time_words(wait, params->timeout), create, params->who == NULL ? "" : ", who ",
+	log_event_at(LOG_LEVEL_INFO, &event,
+	    "%s: client %" PRIu64 ", %s, pid %d, waits %s%s%s%s%s%s", params->name, conn->id,
+	    user_words(user, &event), (int)subject->pid, time_words(wait, params->timeout), create,
+	    params->who == NULL ? "" : ", who ",
 	    params->who == NULL ? "" : log_quote(who, params->who, strlen(params->who)),
 	    params->why == NULL ? "" : ", why ",
 	    params->why == NULL ? "" : log_quote(why, params->why, strlen(params->why)));
 }
 
 static void
-acquire_ended(const struct conn *conn, const struct lock_answer *answer)
+acquire_ended(
+    const struct lock_log *lock_log, const struct conn *conn, const struct lock_answer *answer)
 {
+	const struct access_subject *subject = &conn->subject;
+	struct log_event event =
+	    event_of(answer->reason == REASON_NONE ? LOG_ACQUIRED : LOG_REFUSED, "acquire",
+		answer->name, &subject->uid, subject->pid);
 	const char *words = answer->text == NULL ? "" : answer->text;
-	char text[LOG_QUOTE_MAX], slot[24];
+	char text[LOG_QUOTE_MAX], slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
-	if (answer->reason == REASON_NONE)
-		log_info("granted %s%s: lock %" PRIu64 ", client %" PRIu64
-			 ", uid %u, pid %d, waited %.3f s",
-		    answer->name, slot_words(slot, answer->slot), answer->lock, conn->id,
-		    (unsigned)conn->subject.uid, (int)conn->subject.pid,
+	user_words(user, &event);
+	if (answer->reason == REASON_NONE) {
+		event.lock = wire_id_write(id, lock_log->run, answer->lock);
+		event.slot = answer->slot;
+		log_event_at(LOG_LEVEL_INFO, &event,
+		    "%s%s: lock %s, client %" PRIu64 ", %s, pid %d, waited %.3f s", answer->name,
+		    slot_words(slot, answer->slot), id, conn->id, user, (int)subject->pid,
 		    duration_to_seconds(answer->waited));
-	else
-		log_info("refused %s: client %" PRIu64 ", uid %u, pid %d, %s%s%s",
-		    answer->name == NULL ? "a lock" : answer->name, conn->id,
-		    (unsigned)conn->subject.uid, (int)conn->subject.pid,
-		    reason_word(answer->reason), words[0] == '\0' ? "" : ": ",
+	} else {
+		log_event_at(LOG_LEVEL_INFO, &event, "%s: client %" PRIu64 ", %s, pid %d, %s%s%s",
+		    answer->name == NULL ? "a lock" : answer->name, conn->id, user,
+		    (int)subject->pid, reason_word(answer->reason), words[0] == '\0' ? "" : ": ",
 		    log_quote(text, words, strlen(words)));
+	}
 }
 
 void
-lock_log_denied(const struct conn *conn, const char *method, const char *name, const char *why)
+lock_log_forbidden(const struct conn *conn, const char *method, const char *name, const char *why)
 {
-	log_info("denied %s%s%s: client %" PRIu64 ", uid %u, pid %d: %s", method,
+	const struct access_subject *subject = &conn->subject;
+	const struct log_event event =
+	    event_of(LOG_FORBIDDEN, method, name, &subject->uid, subject->pid);
+	char user[USER_MAX];
+
+	log_event_at(LOG_LEVEL_INFO, &event, "%s%s%s: client %" PRIu64 ", %s, pid %d: %s", method,
 	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
-	    (unsigned)conn->subject.uid, (int)conn->subject.pid, why);
+	    user_words(user, &event), (int)subject->pid, why);
 }
 
 void
@@ -276,31 +323,34 @@ lock_log_notice(
 	const char *words = notice->text == NULL ? "" : notice->text;
 	char text[LOG_QUOTE_MAX], slot[24];
 
+	const struct log_event reserved = {
+	    .kind = LOG_RESERVED, .name = notice->name, .slot = notice->slot};
+
 	if (notice->kind == LOCK_NOTICE_STUCK)
-		log_warning(
-		    "reserved %s%s: no answer to its claim or release for two heartbeats; not "
+		log_event_at(LOG_LEVEL_WARNING, &reserved,
+		    "%s%s: no answer to its claim or release for two heartbeats; not "
 		    "granted until the broker answers, or until a reconnect without held locks",
 		    notice->name, slot_words(slot, notice->slot));
 	if (hold == NULL)
 		return;
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		hold_log(lock_log, LOG_LEVEL_WARNING, "lost", hold,
+		hold_log(lock_log, LOG_LEVEL_WARNING, LOG_LOST, hold,
 		    words[0] == '\0' ? reason_word(notice->reason)
 				     : log_quote(text, words, strlen(words)));
 		break;
 	case LOCK_NOTICE_REVOKED:
-		hold_log(lock_log, LOG_LEVEL_INFO, "revoked", hold, "");
+		hold_log(lock_log, LOG_LEVEL_INFO, LOG_REVOKED, hold, "");
 		break;
 	case LOCK_NOTICE_VANISHED:
-		hold_log(lock_log, LOG_LEVEL_INFO, "vanished and claimed again", hold, "");
+		hold_log(lock_log, LOG_LEVEL_INFO, LOG_VANISHED, hold, "claimed again");
 		break;
 	case LOCK_NOTICE_SUSPECT:
-		hold_log(lock_log, LOG_LEVEL_INFO, "suspect", hold,
+		hold_log(lock_log, LOG_LEVEL_INFO, LOG_SUSPECT, hold,
 		    "the broker has not answered for a heartbeat");
 		break;
 	case LOCK_NOTICE_RESTORED:
-		hold_log(lock_log, LOG_LEVEL_INFO, "restored", hold, "the broker answers again");
+		hold_log(lock_log, LOG_LEVEL_INFO, LOG_RESTORED, hold, "the broker answers again");
 		break;
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
@@ -314,19 +364,30 @@ lock_log_notice(
 void
 lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold)
 {
-	hold_log(lock_log, LOG_LEVEL_INFO, "released", hold, "its client has disconnected");
+	hold_log(lock_log, LOG_LEVEL_INFO, LOG_RELEASED, hold, "its client has disconnected");
 }
 
 /* ---- requests and their answers ---- */
 
-/* "<began> resize of db: client 3, uid 0, pid 7<more>" */
+/* "<kind> resize of db: client 3, uid 0 (root), pid 7<more>" */
 static void
-entry_log(const struct entry *entry, const char *began, const char *more)
+entry_log(const struct entry *entry, enum log_kind kind, const char *more)
 {
-	log_at(entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
-	    "%s %s%s%s: client %" PRIu64 ", uid %u, pid %d%s", began, entry->method,
+	const struct log_event event =
+	    event_of(kind, entry->method, entry->name, &entry->uid, entry->pid);
+	char user[USER_MAX];
+
+	log_event_at(entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, &event,
+	    "%s%s%s: client %" PRIu64 ", %s, pid %d%s", entry->method,
 	    entry->name == NULL ? "" : " of ", entry->name == NULL ? "" : entry->name,
-	    entry->key.peer, (unsigned)entry->uid, (int)entry->pid, more);
+	    entry->key.peer, user_words(user, &event), (int)entry->pid, more);
+}
+
+/* The change was made, and only the wait for the holders of removed slots has failed. */
+static bool
+is_changed(const struct lock_answer *answer)
+{
+	return answer->reason == REASON_NONE || answer->held != NULL;
 }
 
 static void
@@ -341,7 +402,7 @@ entry_log_end(const struct entry *entry, const struct lock_answer *answer)
 	    answer->reason == REASON_NONE ? "" : ", ",
 	    answer->reason == REASON_NONE ? "" : reason_word(answer->reason),
 	    words[0] == '\0' ? "" : ": ", log_quote(text, words, strlen(words)));
-	entry_log(entry, answer->reason == REASON_NONE ? "done" : "refused", more);
+	entry_log(entry, is_changed(answer) ? LOG_DONE : LOG_REFUSED, more);
 }
 
 void
@@ -360,12 +421,12 @@ lock_log_request(struct lock_log *lock_log, const struct conn *conn, const struc
 		acquire_requested(conn, params);
 		return;
 	case LOCK_LOG_CHANGE:
-		entry_log(entry_add(lock_log, conn, request, params->name), "requested",
+		entry_log(entry_add(lock_log, conn, request, params->name), LOG_REQUESTED,
 		    what_words(what, method, params));
 		return;
 	case LOCK_LOG_READ:
 		read = entry_of(false, conn, request, params->name);
-		entry_log(&read, "requested", what_words(what, method, params));
+		entry_log(&read, LOG_REQUESTED, what_words(what, method, params));
 		return;
 	}
 }
@@ -390,9 +451,9 @@ entry_end(struct lock_log *lock_log, struct entry *entry, const struct lock_answ
 	if (entry->hold.lock == 0)
 		entry_log_end(entry, answer);
 	else if (answer->reason == REASON_NONE)
-		hold_log(lock_log, LOG_LEVEL_INFO, "released", &entry->hold, why);
+		hold_log(lock_log, LOG_LEVEL_INFO, LOG_RELEASED, &entry->hold, why);
 	else if (answer->reason != REASON_NOT_HELD)
-		hold_log(lock_log, LOG_LEVEL_INFO, "not released", &entry->hold,
+		hold_log(lock_log, LOG_LEVEL_INFO, LOG_NOT_RELEASED, &entry->hold,
 		    reason_word(answer->reason));
 	entry_free(lock_log, entry);
 }
@@ -407,7 +468,7 @@ lock_log_answer(struct lock_log *lock_log, const struct conn *conn, const struct
 	case LOCK_LOG_NOTHING:
 		return;
 	case LOCK_LOG_ACQUIRE:
-		acquire_ended(conn, answer);
+		acquire_ended(lock_log, conn, answer);
 		return;
 	case LOCK_LOG_READ:
 		read = entry_of(false, conn, request, answer->name);
@@ -435,6 +496,6 @@ lock_log_left(struct lock_log *lock_log, uint64_t peer, uint64_t number)
 
 	if (entry == NULL)
 		return;
-	entry_log(entry, "left", ", its client has disconnected");
+	entry_log(entry, LOG_LEFT, ", its client has disconnected");
 	entry_free(lock_log, entry);
 }

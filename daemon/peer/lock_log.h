@@ -1,9 +1,9 @@
 /*
- * The lock log. It has the events of each lock: requested, granted, refused, released, revoked, and
- * lost (a warning). Each line has name, slot, uid, pid and age. It also has changes to semaphores,
- * requests that the access rules refused, and, at debug, requests that only read. It remembers
- * changes and releases until they end, because they continue when their peer hangs up. It takes
- * holds from the engine's rows. It decides nothing.
+ * The lock log. It has the events of each lock: requested, acquired, refused, released, revoked, and
+ * lost (a warning). Each line has name, slot, user, pid and age, and the id of the wire. It also has
+ * changes to semaphores, requests that the access rules refused, and, at debug, requests that only
+ * read. It remembers changes and releases until they end, because they continue when their peer
+ * hangs up. It takes holds from the engine's rows. It decides nothing.
  */
 #ifndef PEER_LOCK_LOG_H
 #define PEER_LOCK_LOG_H
@@ -16,7 +16,7 @@ struct lock_log;
 struct method_params;
 struct request;
 
-struct lock_log *lock_log_new(const struct clock *clock);
+struct lock_log *lock_log_new(const struct clock *clock, uint32_t run);
 void lock_log_free(struct lock_log *lock_log);
 
 /* The events of a method that are logged. A column of the dispatch table. */
@@ -46,7 +46,7 @@ void lock_log_unheard(
 void lock_log_notice(
     struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_row *hold);
 /* The access rules refused a request. name may be NULL. */
-void lock_log_denied(
+void lock_log_forbidden(
     const struct conn *conn, const char *method, const char *name, const char *why);
 /* The peer of the hold has ended: the hold is released. */
 void lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold);

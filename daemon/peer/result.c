@@ -365,6 +365,24 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 	json_add_string(result, "text", text);
 }
 
+/* The error of an acquire that does not wait; null: it would be granted, or that is not known. */
+static void
+add_reason(struct cJSON *result, const struct result_facts *facts, enum lock_verdict verdict)
+{
+	enum reason reason = facts->hindered;
+
+	if (reason == REASON_NONE && (verdict == LOCK_VERDICT_FULL || verdict == LOCK_VERDICT_GATE))
+		reason = REASON_WOULD_BLOCK;
+	else if (reason == REASON_NONE && verdict == LOCK_VERDICT_NO_SUCH_LOCK)
+		reason = REASON_NO_SUCH_LOCK;
+	else if (reason == REASON_NONE && verdict == LOCK_VERDICT_ALREADY_EXISTS)
+		reason = REASON_ALREADY_EXISTS;
+	if (reason == REASON_NONE)
+		json_add_null(result, "reason");
+	else
+		json_add_string(result, "reason", reason_word(reason));
+}
+
 struct cJSON *
 result_explain(const struct result_facts *facts, const struct lock_answer *answer)
 {
@@ -389,6 +407,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	add_count(result, "waiting", why->waiting);
 	add_count(result, "uncounted", why->uncounted);
 	json_add_string(result, "claim", lock_claim_word(why->claim));
+	add_reason(result, facts, why->verdict);
 	add_explanation(result, facts, answer->kind, answer->explanation);
 	return result;
 }
@@ -421,14 +440,19 @@ add_held(struct cJSON *object, const char *name, const int *held, size_t count)
 struct cJSON *
 result_error(const struct lock_answer *answer, struct message_error *ret_error)
 {
-	const char *text = answer->text;
+	const char *text = answer->text, *prefix = "";
 	struct cJSON *data = json_new_object();
+	char words[MESSAGE_ERROR_MAX];
 
+	/* The broker's own words would read as a refusal of the client's user. */
 	if (text == NULL || text[0] == '\0')
 		text = reason_message(answer->reason);
+	else if (answer->reason == REASON_BROKER_REFUSED)
+		prefix = "the broker refused the daemon: ";
+	snprintf(words, sizeof(words), "%s%s", prefix, text);
 	/* The broker's words may be any bytes; those of the wire are printable. */
 	*ret_error = (struct message_error){.reason = answer->reason};
-	message_escape(ret_error->text, sizeof(ret_error->text), text);
+	message_escape(ret_error->text, sizeof(ret_error->text), words);
 	if (answer->reason == REASON_INVALID_PARAMS && answer->parameter != NULL)
 		message_escape(
 		    ret_error->parameter, sizeof(ret_error->parameter), answer->parameter);
@@ -500,6 +524,7 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		break;
 	case LOCK_NOTICE_LEASE:
 		method = "lease";
+		json_add_seconds(params, "safe_for", notice->safe_until - facts->now);
 		json_add_seconds(params, "safe_until", notice->safe_until);
 		break;
 	case LOCK_NOTICE_WAITING:

@@ -21,6 +21,7 @@ struct result_facts {
 	int64_t margin; /* ns */
 	/* explain: why an acquire cannot succeed whatever slots are free; NULL: no reason */
 	const char *hindrance;
+	enum reason hindered; /* the error of that acquire; REASON_NONE without a hindrance */
 	/* list: whether the result may have that lock; NULL: all */
 	bool (*tells)(const void *ctx, const char *name);
 	const void *tells_ctx; /* borrowed */

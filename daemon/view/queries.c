@@ -21,6 +21,7 @@ struct known {
 	uint32_t run;
 	char *host;     /* owned */
 	int64_t missed; /* when it first did not answer; 0: it has, as far as it was asked */
+	bool replaced;  /* another daemon of its host came or went, and it has sent nothing since */
 	UT_hash_handle hh;
 };
 
@@ -90,6 +91,19 @@ known_forget(struct queries *queries, struct known *known)
 	free(known);
 }
 
+/*
+ * A daemon of that host came or went. It may have replaced one that was killed, which said no bye.
+ * A host can have several daemons: each one that sends a message counts again.
+ */
+static void
+known_replace(struct queries *queries, const struct daemon_message *message)
+{
+	for (struct known *known = queries->known; known != NULL; known = known->hh.next) {
+		if (known->run != message->run && strcmp(known->host, message->host) == 0)
+			known->replaced = true;
+	}
+}
+
 /* A message came from it. */
 static void
 known_heard(struct queries *queries, const struct daemon_message *message)
@@ -112,6 +126,7 @@ known_heard(struct queries *queries, const struct daemon_message *message)
 		HASH_ADD(hh, queries->known, run, sizeof(known->run), known);
 	}
 	known->missed = 0;
+	known->replaced = false;
 }
 
 bool
@@ -217,6 +232,8 @@ call_roll(struct queries *queries, const struct query *query)
 	HASH_ITER (hh, queries->known, known, next) {
 		if (has_answered(query, known->run))
 			known->missed = 0;
+		else if (known->replaced)
+			known_forget(queries, known);
 		else if (known->missed == 0)
 			known->missed = now;
 		else if (now - known->missed >= QUERIES_ROLL)
@@ -322,7 +339,7 @@ queries_missing(const struct queries *queries, uint64_t id)
 	struct cJSON *missing = json_new_array();
 
 	for (const struct known *known = queries->known; known != NULL; known = known->hh.next) {
-		if (query == NULL || !has_answered(query, known->run))
+		if (!known->replaced && (query == NULL || !has_answered(query, known->run)))
 			json_append_string(missing, known->host);
 	}
 	return missing;
@@ -376,7 +393,9 @@ queries_message_asked(struct queries *queries, const struct broker_message *mess
 	if (!read_message(queries, message, false, &read))
 		return;
 	known_heard(queries, &read);
-	if (read.op != DAEMON_MESSAGE_HELLO && read.op != DAEMON_MESSAGE_BYE)
+	if (read.op == DAEMON_MESSAGE_HELLO || read.op == DAEMON_MESSAGE_BYE)
+		known_replace(queries, &read);
+	else
 		queries->asked(queries->ctx, message->from, &read, message->user);
 	daemon_message_done(&read);
 }
@@ -486,6 +505,13 @@ queries_stay(struct queries *queries, bool stays)
 		tell_all(queries, DAEMON_MESSAGE_BYE);
 	queries->greeted = false;
 	broker_inbox_close(queries->broker);
+}
+
+void
+queries_begin(struct queries *queries)
+{
+	if (!queries->head.stays)
+		tell_all(queries, DAEMON_MESSAGE_BYE);
 }
 
 bool

@@ -47,6 +47,11 @@ bool queries_can_ask(const struct queries *queries);
 /* Whether this daemon answers others. If it stays, its inbox is open and it sends hello. */
 void queries_stay(struct queries *queries, bool stays);
 bool queries_stays(const struct queries *queries);
+/*
+ * The daemon has started: sends bye, unless hello was sent. Others then do not wait for a daemon
+ * that this one replaced, and that was killed.
+ */
+void queries_begin(struct queries *queries);
 /* A message to which the caller adds its members. */
 struct cJSON *queries_message(
     const struct queries *queries, enum daemon_message_op op, bool answer);

@@ -217,6 +217,8 @@ responder_act(
 {
 	const char *waited_for = lock_waits_for(view->engine, waiter);
 	char name[LOCKNAME_MAX + 1], id[WIRE_ID_SIZE];
+	struct log_event event = {
+	    .kind = op == DAEMON_MESSAGE_GRANT ? LOG_GRANTED : LOG_DENIED, .name = name};
 	enum reason reason;
 
 	if (waited_for == NULL)
@@ -225,8 +227,8 @@ responder_act(
 	reason = op == DAEMON_MESSAGE_GRANT ? lock_admit(view->engine, waiter)
 					    : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
-		log_info("administrator %s %s: waiter %s, by uid %u of host %s",
-		    op == DAEMON_MESSAGE_GRANT ? "granted" : "denied", name,
+		log_event_at(LOG_LEVEL_INFO, &event,
+		    "%s by an administrator: waiter %s, by uid %u of host %s", name,
 		    wire_id_write(id, view->run, waiter), (unsigned)uid, host);
 	return reason;
 }
@@ -234,11 +236,13 @@ responder_act(
 size_t
 responder_deny_all(struct view *view, const char *name, uid_t uid, const char *host)
 {
+	const struct log_event event = {.kind = LOG_DENIED, .name = name};
 	size_t denied = lock_deny_all(view->engine, name);
 
 	if (denied > 0)
-		log_info("administrator denied %s: all %zu waiters, by uid %u of host %s", name,
-		    denied, (unsigned)uid, host);
+		log_event_at(LOG_LEVEL_INFO, &event,
+		    "%s by an administrator: all %zu waiters, by uid %u of host %s", name, denied,
+		    (unsigned)uid, host);
 	return denied;
 }
 

@@ -137,6 +137,12 @@ view_free(struct view *view)
 }
 
 void
+view_begin(struct view *view)
+{
+	queries_begin(view->queries);
+}
+
+void
 view_set_timeout(struct view *view, int64_t timeout)
 {
 	queries_set_timeout(view->queries, timeout);

@@ -65,6 +65,8 @@ struct view *view_new(struct lock_engine *engine, struct broker *broker, struct 
     const struct view_settings *settings, const struct view_events *events);
 /* Call it before broker_stop(): it sends bye to the other daemons. Answers no request. */
 void view_free(struct view *view);
+/* The broker is connected for the first time: tells the other daemons that this one has started. */
+void view_begin(struct view *view);
 void view_set_timeout(struct view *view, int64_t timeout);
 
 /* Requests. `request` is unique within the peer while it is unanswered. */

@@ -334,8 +334,11 @@ class Broker(Main):
             began = time.monotonic()
             error = peer.error("acquire", name="x", timeout=timeout)
             self.assertEqual(error.reason, "broker-refused")
-            self.assertRegex(error.message, words)
+            self.assertRegex(error.message, f"^the broker refused the daemon: .*{words}")
             self.assertLess(time.monotonic() - began, 5)
+        found = peer.call("explain", name="x")
+        self.assertEqual(found["reason"], "broker-refused")
+        self.assertRegex(found["text"], f"^the broker refused the daemon: .*{words}")
         here.wait_log(words)
 
     def test_wrong_password(self):
@@ -370,6 +373,9 @@ class Broker(Main):
             error = here.error(method, name="mute")
             self.assertEqual(error.reason, "broker-refused", method)
             self.assertIn(words, error.message)
+        found = here.call("explain", name="mute")
+        self.assertEqual((found["verdict"], found["reason"]), (None, "broker-refused"))
+        self.assertIn(words, found["text"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Recovery after the loss of the connection to the broker. The daemon's old slots look busy until the broker notices
 the loss. Waiting requests go on. If several hosts are configured, the daemon connects to the next one."""
 
+import os
 import unittest
 
 import tap
@@ -51,6 +52,29 @@ class OldB(unittest.TestCase):
     @staticmethod
     def recovering(peer):
         return peer.call("info")["lease"]["recovering"]
+
+
+class First(unittest.TestCase):
+    deadline = 60
+
+    def test_a_request_waits_for_the_first_connection(self):
+        rabbit = self.enterContext(Rabbit())
+        proxy = Proxy(self, rabbit.port)
+        proxy.cut()
+        daemon = Daemon(self, "--connect-grace", "30", start=False,
+                        broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+        daemon.launch()
+        daemon.wait_log("listening at")
+        peer = Wire(daemon)
+        asked = peer.request("acquire", name="early", kind="mutex", timeout=0)
+        self.assertNotIn("READY=1", daemon.read_notices())
+        proxy.mend()
+        self.assertEqual(peer.answer(asked, 20)["name"], "early")
+        daemon.wait_notice("READY=1")
+        peer.error("size", name="missing")
+        listed = rabbit.ctl("list_connections", "client_properties")
+        for which in "locks", "auxiliary":
+            self.assertIn(f'"connection_name","lockbrokerd {os.uname().nodename} ({which})"', listed)
 
 
 class Hosts(unittest.TestCase):

@@ -77,6 +77,26 @@ class Secrets(unittest.TestCase):
         daemon.start()
         self.check(daemon, 1)
 
+    def test_a_password_that_is_changed_while_the_daemon_runs(self):
+        RABBIT.ctl("add_user", "rotated", "old")
+        RABBIT.ctl("set_permissions", "-p", "/", "rotated", ".*", ".*", ".*")
+        daemon = Daemon(self, start=False, broker=self.url("rotated"))
+        path = daemon.dir + "/password"
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+            file.write("old\n")
+        daemon.command += ["--password-file", path]
+        daemon.start()
+        daemon.wait_broker()
+        RABBIT.ctl("change_password", "rotated", PASSWORD)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(PASSWORD + "\n")
+        daemon.reload()
+        daemon.wait_log("the next connection to the broker uses the new password")
+        daemon.expect("lock connection down")
+        RABBIT.ctl("close_all_connections", "try again")
+        daemon.wait_log("lock connection up", within=20, count=2)
+        self.has_few(daemon, 1, "after a login with the new password")
+
     def test_of_the_command_line(self):
         # The arguments are kept, too: a reload reads them again.
         self.check(Daemon(self, "--broker", self.url(f"holder:{PASSWORD}"), broker=None,

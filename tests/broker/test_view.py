@@ -60,6 +60,19 @@ class View(unittest.TestCase):
 
 
 class Shown(View):
+    def test_a_daemon_that_was_killed_and_started_again_is_not_silent(self):
+        first, second = self.daemon("first"), self.daemon("second")
+        admin = Wire(first)
+        admin.call("create", name=self.name)
+        a = self.hold(second, "A")
+        self.wait_rows(admin, {"A": ("second", "busy", 1)})
+        second.kill()
+        a.hang_up()
+        second.start()
+        second.wait_broker()
+        self.wait_rows(admin, {})
+        wait_until(lambda: admin.call("list")["silent_hosts"] == [], 5, "no host is silent")
+
     def test_show_across_hosts(self):
         here, there = self.daemon("here"), self.daemon("there")
         admin = Wire(here)
@@ -157,7 +170,7 @@ class Steered(View):
         waiter = next(row["waiter"] for row in shown["waiters"] if row["who"] == "B")
         self.assertEqual(admin.call("grant", waiter=waiter),
                          {"waiter": waiter, "name": self.name, "host": second.host})
-        second.wait_log(f"administrator granted {self.name}: waiter {waiter}, by uid {os.getuid()} "
+        second.wait_log(f"granted {self.name} by an administrator: waiter {waiter}, by uid {os.getuid()} "
                         f"of host {asker.host}")
         granted = b.answer(b_asked)
         self.assertEqual((granted["slot"], granted["safe_until"], granted["lease"]), (None, None, None))
@@ -200,7 +213,7 @@ class Steered(View):
         self.assertEqual(admin.call("deny", waiter=waiter), {"denied": 1, "silent_hosts": []})
         error = b.reply(b_asked)["error"]
         self.assertEqual((error["data"]["reason"], error["data"]["denied"]), ("cancelled", True))
-        there.wait_log(f"administrator denied {self.name}: waiter {waiter}, by uid {os.getuid()} of host here")
+        there.wait_log(f"denied {self.name} by an administrator: waiter {waiter}, by uid {os.getuid()} of host here")
         self.assertEqual(admin.error("deny", waiter=waiter).reason, "not-held")
         self.wait_rows(admin, busy)
         self.assertEqual(admin.call("deny", name=self.name, all=True), {"denied": 2, "silent_hosts": []})

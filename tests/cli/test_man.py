@@ -43,6 +43,12 @@ def subcommands():
     return re.findall(r"(?m)^  (\w+) +[A-Z]", help_of())
 
 
+def events():
+    """The kinds of events of the log, and their ids."""
+    text = (SOURCE / "daemon/base/log.c").read_text()
+    return re.findall(r'\[LOG_\w+\] = \{"([a-z-]+)", "([0-9a-f]{32})"\}', text)
+
+
 def options(text, indent):
     """The long options that a list has."""
     return set(re.findall(rf"(?m)^{indent}(?:-\w, +|   +)?--([\w-]+)", text))
@@ -81,6 +87,11 @@ def prototypes():
 
 
 class Manuals(unittest.TestCase):
+    def test_each_event_of_the_log_has_its_id(self):
+        text = section("lockbrokerd.8", "LOG")
+        self.assertEqual(len(set(id for _, id in events())), len(events()))
+        self.assertEqual(re.findall(r"(?m)^\.It ([a-z-]+)\n.*\n\.br\n\.Li (\w+)$", text), events())
+
     def test_there_are_some(self):
         self.assertLessEqual({"lockbroker.1", "lockbroker.3", "lockbrokerd.8", "lockbrokerd.conf.5"},
                              set(pages()))

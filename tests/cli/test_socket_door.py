@@ -201,6 +201,31 @@ class Activation(unittest.TestCase):
         daemon.start()
         self.assertEqual(early.answer(asked), {})
 
+    def test_requests_wait_for_the_first_connection_to_the_broker(self):
+        grace = 0.5
+        daemon = Daemon(self, "--connect-grace", str(grace), activate=True, start=False,
+                        broker="amqp://127.0.0.1:1", expect=["127.0.0.1:1"])
+        began = time.monotonic()
+        daemon.launch()
+        daemon.wait_log("listening at")
+        peer = Wire(daemon)
+        self.assertEqual(peer.error("acquire", name="db", timeout=0).reason, "broker-unavailable")
+        self.assertGreaterEqual(time.monotonic() - began, grace)
+        daemon.wait_notice("READY=1")
+
+    def test_a_stop_while_requests_wait_for_the_broker(self):
+        daemon = Daemon(self, "--connect-grace", "60", start=False, broker="amqp://127.0.0.1:1",
+                        expect=["127.0.0.1:1"])
+        daemon.launch()
+        daemon.wait_log("listening at")
+        peer = Wire(daemon)
+        peer.request("ping")
+        daemon.reload()
+        daemon.wait_log("reloaded")
+        self.assertNotIn("READY=1", daemon.read_notices())
+        daemon.stop()
+        self.assertFalse(os.path.exists(daemon.socket))
+
     def hand_over(self, *sockets):
         """Starts the daemon with these as descriptors 3, 4, ... Returns its status and its messages."""
         daemon = Daemon(self, start=False)

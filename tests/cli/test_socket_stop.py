@@ -76,7 +76,7 @@ class Stop(unittest.TestCase):
         daemon.wait_exit()
         lines = [line for line in daemon.log().splitlines() if " lost " in line]
         self.assertEqual(len(lines), 1, lines)
-        self.assertRegex(lines[0], rf"^\S+ warning: lost m: lock \d+, uid {os.getuid()}, pid {os.getpid()}, held ")
+        self.assertRegex(lines[0], rf"^\S+ warning: lost m: lock \w+-\d+, uid {os.getuid()} \(\w+\), pid {os.getpid()}, held ")
 
     def test_a_second_signal_does_not_wait(self):
         daemon = Daemon(self, expect=["warning: lost m: "])

@@ -3,6 +3,7 @@
 import grp
 import json
 import os
+import pwd
 import random
 import socket
 import unittest
@@ -11,6 +12,8 @@ import openrpc
 import tap
 from daemon import Daemon
 from wire import Wire, WireError
+
+USER = pwd.getpwuid(os.getuid()).pw_name
 
 PARSE, INVALID, UNKNOWN, PARAMS = -32700, -32600, -32601, -32602
 
@@ -269,7 +272,7 @@ class Looking(WireCase):
         self.peer.call("acquire", name="m", kind="mutex", timeout=0)
         self.peer.hang_up()
         self.daemon.wait_log(r"requested m: .*who job\\x0a7")
-        self.daemon.wait_log(r"granted m: lock \d+, client \d+, uid \d+, pid \d+, waited ")
+        self.daemon.wait_log(rf"acquired m: lock {lock}, client \d+, uid \d+( \(\w+\))?, pid \d+, waited ")
         self.daemon.wait_log(r"refused m: .*would-block")
         self.daemon.wait_log(r"released m: .*held \d")
         self.daemon.wait_log(r"released m: .*its client has disconnected")
@@ -317,7 +320,8 @@ class Users(unittest.TestCase):
                 ("resize", {"name": "db", "slots": 2}, "permission-denied"),
                 ("fsck", {"name": "db"}, "permission-denied"),
                 ("fsck", {"name": "db", "repair": True}, "permission-denied"),
-                ("acquire", {"name": "db", "timeout": 0, "create": 1}, "permission-denied"),
+                ("acquire", {"name": "db", "timeout": 0, "create": 1}, "would-block"),
+                ("acquire", {"name": "missing", "timeout": 0, "create": 1}, "permission-denied"),
                 ("verify", {"lock": lock}, "not-held"),
                 ("release", {"lock": lock}, "not-held"),
                 ("acquire", {"name": "db", "timeout": 0}, "would-block")):
@@ -327,7 +331,9 @@ class Users(unittest.TestCase):
                 if reason == "permission-denied":
                     self.assertIn(f"only root, the daemon's user and group {group} may",
                                   reply["error"]["message"])
-                    daemon.wait_log(rf"denied {method}( with \w+)? of \w+: client \d+, uid {self.NOBODY}, pid \d+: only root")
+                    # Only the scan shows that an acquire would have to create.
+                    said = "refused missing" if method == "acquire" else rf"forbidden {method} of \w+"
+                    daemon.wait_log(rf"{said}: client \d+, uid {self.NOBODY}( \(\w+\))?, pid \d+.*: only root")
         reply = self.as_user(daemon, [], "size", name="db")
         self.assertEqual(reply["result"]["slots"], 1)
         self.assertEqual(self.as_user(daemon, [], "explain", name="db")["result"]["verdict"], "full")
@@ -344,10 +350,42 @@ class Users(unittest.TestCase):
 
 
 class Journal(unittest.TestCase):
+    def test_a_change_that_is_made_is_not_refused_because_its_wait_ended(self):
+        daemon = Daemon(self)
+        peer = Wire(daemon)
+        peer.call("create", name="db")
+        peer.call("acquire", name="db", who="Alice's job")
+        self.assertEqual(peer.error("destroy", name="db", wait=0.1).reason, "timeout")
+        daemon.wait_log("info: done destroy of db: .*, 1 still held, timeout: 1 of the removed slots is still busy$")
+        daemon.wait_log("who Alice's job$")
+
+    def test_json(self):
+        daemon = Daemon(self, "--log-format", "json")
+        peer = Wire(daemon)
+        lock = peer.call("acquire", name="m", kind="mutex", why='say "no"')["lock"]
+        peer.call("release", lock=lock)
+        daemon.wait_log("released m")
+        peer.call("create", name="db")
+        slot = peer.call("acquire", name="db")["lock"]
+        daemon.wait_log("acquired db")
+        lines = [json.loads(line) for line in daemon.log().splitlines()]
+        self.assertEqual({line["level"] for line in lines}, {"info"})
+        who = {"uid": os.getuid(), "user": USER, "pid": os.getpid()}
+        events = [{k: v for k, v in line.items() if k not in ("time", "level", "message")} for line in lines
+                  if "event" in line]
+        self.assertEqual(events, [
+            {"event": "requested", "method": "acquire", "name": "m", **who},
+            {"event": "acquired", "method": "acquire", "name": "m", "lock": lock, **who},
+            {"event": "released", "name": "m", "lock": lock, **who},
+            {"event": "requested", "method": "create", "name": "db", **who},
+            {"event": "done", "method": "create", "name": "db", **who},
+            {"event": "requested", "method": "acquire", "name": "db", **who},
+            {"event": "acquired", "method": "acquire", "name": "db", "lock": slot, "slot": 1, **who}])
+
     def test_changes_of_semaphores(self):
         daemon = Daemon(self)
         peer = Wire(daemon)
-        who = rf"client \d+, uid {os.getuid()}, pid {os.getpid()}"
+        who = rf"client \d+, uid {os.getuid()} \({USER}\), pid {os.getpid()}"
         peer.call("create", name="db", slots=3)
         daemon.wait_log(f"info: requested create of db: {who}, 3 slots$")
         daemon.wait_log(f"info: done create of db: {who}, 3 slots$")
@@ -375,8 +413,8 @@ class Journal(unittest.TestCase):
         daemon.wait_log("info: requested resize of db: client .*, adds 9999$")
         daemon.wait_log("info: refused resize of db: client .*, target 10001 slots, 2 slots, invalid-params: ")
         peer.call("size", name="db")
-        daemon.wait_log(r"debug: requested size of db: client \d+, uid \d+, pid \d+$")
-        daemon.wait_log(r"debug: done size of db: client \d+, uid \d+, pid \d+, 2 slots$")
+        daemon.wait_log(r"debug: requested size of db: client \d+, uid \d+( \(\w+\))?, pid \d+$")
+        daemon.wait_log(r"debug: done size of db: client \d+, uid \d+( \(\w+\))?, pid \d+, 2 slots$")
 
     def test_a_change_is_logged_to_its_end_though_its_client_is_gone(self):
         daemon = Daemon(self)
@@ -403,9 +441,9 @@ class Rules(unittest.TestCase):
         self.assertEqual(caught.exception.reason, "permission-denied")
         self.assertIn("secret-1", caught.exception.message)
         self.assertIn("an access rule denies it", caught.exception.message)
-        daemon.wait_log(rf"denied create of secret-1: client \d+, uid {os.getuid()}, pid {os.getpid()}: an access")
+        daemon.wait_log(rf"forbidden create of secret-1: client \d+, uid {os.getuid()} \({USER}\), pid {os.getpid()}: an access")
         self.assertEqual(peer.error("acquire", name="secret-1").reason, "permission-denied")
-        daemon.wait_log(r"denied acquire of secret-1: ")
+        daemon.wait_log(r"forbidden acquire of secret-1: ")
         self.assertEqual(peer.error("info").reason, "permission-denied")
         self.assertEqual(peer.error("acquire", name="secret-1", x=1).code, PARAMS)
         self.assertEqual(peer.call("create", name="open")["slots"], 1)

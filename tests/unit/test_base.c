@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdint.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/notify.h"
+#include "daemon/base/users.h"
 #include "tests/unit/unit.h"
 
 /* ---- mem ---- */
@@ -184,6 +186,122 @@ START_TEST(log_to_the_journal_has_priorities)
 }
 END_TEST
 
+#define LOST_ID "07b86b2f8c3f4092a59d947e42f0983b"
+
+/* A socket as the journal has it. Returns its descriptor. */
+static int
+journal_open(char dir[], struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(address->sun_path, sizeof(address->sun_path), "%s/journal", dir);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
+	return fd;
+}
+
+START_TEST(log_to_the_journal_has_fields)
+{
+	static const uid_t uid = 7;
+	const struct log_event event = {.kind = LOG_LOST,
+	    .name = "db",
+	    .lock = "00000012-3",
+	    .slot = 2,
+	    .uid = &uid,
+	    .user = "alice",
+	    .pid = 9};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char dir[] = "/tmp/lockbroker-test-XXXXXX", stream[64], text[512], line[64];
+	struct stat status;
+	ssize_t len;
+	int journal = journal_open(dir, &address), saved, fd, sent = 0;
+
+	fd = stderr_to_pipe(&saved);
+	ck_assert_int_eq(fstat(STDERR_FILENO, &status), 0);
+	snprintf(
+	    stream, sizeof(stream), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	log_set_journal(address.sun_path);
+	log_set_format(LOG_FORMAT_JSON);
+	log_event_at(LOG_LEVEL_WARNING, &event, "%s: a\nb", "db");
+	log_info("plain");
+	len = recv(journal, text, sizeof(text) - 1, 0);
+	ck_assert_int_gt(len, 0);
+	text[len] = '\0';
+	ck_assert_str_eq(text, "PRIORITY=4\nSYSLOG_IDENTIFIER=lockbrokerd\nMESSAGE=lost db: a b\n"
+			       "MESSAGE_ID=" LOST_ID "\nLOCKBROKER_EVENT=lost\nLOCKBROKER_NAME=db\n"
+			       "LOCKBROKER_LOCK=00000012-3\nLOCKBROKER_SLOT=2\nLOCKBROKER_UID=7\n"
+			       "LOCKBROKER_USER=alice\nLOCKBROKER_PID=9\n");
+	len = recv(journal, text, sizeof(text) - 1, 0);
+	ck_assert_int_gt(len, 0);
+	text[len] = '\0';
+	ck_assert_str_eq(text, "PRIORITY=6\nSYSLOG_IDENTIFIER=lockbrokerd\nMESSAGE=plain\n");
+	/* A journal that does not read, and one that is gone: the lines go to the stream. */
+	for (; sent < 10000 && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) == 0;
+	     sent++)
+		log_info("full");
+	ck_assert_int_lt(sent, 10000);
+	close(journal);
+	log_info("gone");
+	stderr_back(saved);
+	log_set_journal(NULL);
+	read_some(fd, line, sizeof(line));
+	ck_assert_str_eq(line, "<6>full\n<6>gone\n");
+	close(fd);
+	unlink(address.sun_path);
+	rmdir(dir);
+}
+END_TEST
+
+START_TEST(log_as_json)
+{
+	char text[PIPE_BUF + 1], long_text[PIPE_BUF];
+	const struct log_event event = {.kind = LOG_DONE, .name = "db", .method = "create"};
+	int saved, fd;
+
+	unsetenv("JOURNAL_STREAM");
+	fd = stderr_to_pipe(&saved);
+	log_set_format(LOG_FORMAT_JSON);
+	log_event_at(LOG_LEVEL_INFO, &event, "create \"%s\" \\ \xc3", "db");
+	memset(long_text, '"', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	stderr_back(saved);
+	read_some(fd, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text,
+	    "Z\",\"level\":\"info\",\"event\":\"done\",\"method\":\"create\",\"name\":\"db\","
+	    "\"message\":\"done create \\\"db\\\" \\\\ \\u00c3\"}\n"));
+	close(fd);
+	/* A line stays whole, however long it is. */
+	fd = stderr_to_pipe(&saved);
+	log_error("%s", long_text);
+	stderr_back(saved);
+	read_some(fd, text, sizeof(text));
+	ck_assert_uint_lt(strlen(text), PIPE_BUF);
+	ck_assert_str_eq(text + strlen(text) - 5, "\\\"\"}\n");
+	close(fd);
+}
+END_TEST
+
+START_TEST(users_have_the_names_of_the_file)
+{
+	char path[] = "/tmp/lockbroker-test-XXXXXX";
+	int fd = mkstemp(path);
+
+	ck_assert_int_gt(dprintf(fd, "alice:x:7:7::/:\nbob:x:8:8::/:\nalso:x:7:7::/:\n"), 0);
+	user_names_set_file(path);
+	ck_assert_str_eq(user_name(7), "alice");
+	ck_assert_str_eq(user_name(8), "bob");
+	ck_assert_ptr_null(user_name(9));
+	ck_assert_int_gt(dprintf(fd, "carol:x:9:9::/:\n"), 0);
+	user_names_set_file(path); /* as after a second */
+	ck_assert_str_eq(user_name(9), "carol");
+	user_names_set_file(NULL);
+	ck_assert_str_eq(user_name(0), "root");
+	close(fd);
+	unlink(path);
+}
+END_TEST
+
 START_TEST(log_to_a_full_pipe_does_not_block_and_counts)
 {
 	char text[1 << 17];
@@ -229,7 +347,7 @@ START_TEST(log_quote_escapes)
 	char buf[LOG_QUOTE_MAX];
 
 	ck_assert_str_eq(log_quote(buf, bytes, sizeof(bytes) - 1),
-	    "a\\x22b\\x27c\\x5cd\\x0a\\x01\\x7f\\xc3\\xa9 ~\\x00z");
+	    "a\\x22b'c\\x5cd\\x0a\\x01\\x7f\\xc3\\xa9 ~\\x00z");
 	ck_assert_str_eq(log_quote(buf, "", 0), "");
 	ck_assert_str_eq(log_quote(buf, NULL, 0), "");
 	ck_assert_ptr_eq(log_quote(buf, "x", 1), buf);
@@ -380,6 +498,9 @@ base_suite(void)
 	tcase_add_test(tcase, log_keeps_an_event_on_one_line_and_cuts_it);
 	tcase_add_test(tcase, log_to_stderr_has_time_and_level);
 	tcase_add_test(tcase, log_to_the_journal_has_priorities);
+	tcase_add_test(tcase, log_to_the_journal_has_fields);
+	tcase_add_test(tcase, log_as_json);
+	tcase_add_test(tcase, users_have_the_names_of_the_file);
 	tcase_add_test(tcase, log_to_a_full_pipe_does_not_block_and_counts);
 	tcase_add_test(tcase, log_to_a_pipe_without_reader_is_no_signal);
 	tcase_add_test(tcase, log_quote_escapes);

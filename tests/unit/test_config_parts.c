@@ -33,6 +33,30 @@ static const char *const bad_rules[] = {
     "allow any *,acquire *",
 };
 
+START_TEST(a_bad_rule_names_the_bad_word)
+{
+	static const struct {
+		const char *rule, *error;
+	} rows[] = {
+	    {"deny user:nemo-here * *", "user nemo-here does not exist"},
+	    {"deny group:none-here * *", "group none-here does not exist"},
+	    {"deny uid:x * *", "uid:x: expected"},
+	    {"deny nobody * *", "nobody: the second word"},
+	    {"deny any acquire,relase *", "'relase' is not a method"},
+	};
+	struct access_rules *rules = access_rules_new();
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *error = access_rules_add(rules, rows[i].rule);
+
+		ck_assert_ptr_nonnull(error);
+		ck_assert_msg(
+		    strncmp(error, rows[i].error, strlen(rows[i].error)) == 0, "%s", error);
+	}
+	access_rules_free(rules);
+}
+END_TEST
+
 START_TEST(a_bad_rule)
 {
 	struct access_rules *rules = access_rules_new();
@@ -310,6 +334,7 @@ access_suite(void)
 	Suite *suite = suite_create("access");
 	TCase *tc = tcase_create("access");
 
+	tcase_add_test(tc, a_bad_rule_names_the_bad_word);
 	tcase_add_loop_test(tc, a_bad_rule, 0, (int)(sizeof(bad_rules) / sizeof(bad_rules[0])));
 	tcase_add_loop_test(tc, rules_allow_and_deny, 0, (int)(sizeof(cases) / sizeof(cases[0])));
 	tcase_add_loop_test(tc, why_not, 0, 4);

@@ -52,6 +52,33 @@ START_TEST(a_missing_semaphore_is_made_once_for_all_waiters)
 }
 END_TEST
 
+START_TEST(the_right_to_create_is_needed_only_to_create)
+{
+	struct lock_acquire wanted = {.name = "db",
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .timeout = TRY,
+	    .create = 2,
+	    .may_not_create = "no"};
+
+	lock_acquire(engine(0), 1, 1, &wanted);
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_PERMISSION_DENIED);
+	ck_assert_str_eq(world_answer(world, 0, 1, 1)->text, "no");
+	ck_assert(!has("db-1-A"));
+	ask(0, 2, 1, 1, TRY);
+	ck_assert_int_eq(reason_of(0, 2, 1), REASON_NONE);
+	lock_acquire(engine(0), 3, 1, &wanted);
+	ck_assert_int_eq(reason_of(0, 3, 1), REASON_WOULD_BLOCK);
+	/* It waits while another user creates it. */
+	wanted.name = "other";
+	lock_acquire(
+	    engine(0), 4, 1, &(struct lock_acquire){.name = "other", .timeout = TRY, .create = 2});
+	while (!has("other"))
+		ck_assert(world_step(world, SECOND));
+	lock_acquire(engine(0), 5, 1, &wanted);
+	ck_assert_int_eq(reason_of(0, 5, 1), REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_newcomer_waits_while_it_is_made)
 {
 	ask(0, 1, 1, 1, DURATION_FOREVER);
@@ -265,6 +292,7 @@ suite_lock_missing(void)
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, a_missing_semaphore_is_made_once_for_all_waiters);
+	tcase_add_test(tc, the_right_to_create_is_needed_only_to_create);
 	tcase_add_test(tc, a_newcomer_waits_while_it_is_made);
 	tcase_add_test(tc, a_scan_from_before_it_was_made_is_not_reported);
 	tcase_add_test(tc, a_persistent_mutex_is_made_with_one_slot);

@@ -58,7 +58,7 @@ log_came(void *ctx, enum log_level level, const char *line)
 static const char *
 log_of_release(enum reason reason)
 {
-	struct lock_log *lock_log = lock_log_new(&clock_boottime);
+	struct lock_log *lock_log = lock_log_new(&clock_boottime, 0x12);
 	struct conn conn = {.id = 1};
 	const struct request request = {.number = 1, .row = handlers_find("release")};
 	const struct lock_row hold = {.lock = 5, .name = "db", .slot = 2};
@@ -78,10 +78,10 @@ START_TEST(a_release_that_the_broker_refuses_is_not_logged_as_one)
 {
 	const char *said = log_of_release(REASON_BROKER_REFUSED), *end = "s, broker-refused";
 
-	ck_assert_int_eq(strncmp(said, "not released db slot 2: lock 5,", 31), 0);
+	ck_assert_int_eq(strncmp(said, "not-released db slot 2: lock 00000012-5,", 40), 0);
 	ck_assert_str_eq(said + strlen(said) - strlen(end), end);
 	ck_assert_int_eq(
-	    strncmp(log_of_release(REASON_NONE), "released db slot 2: lock 5,", 27), 0);
+	    strncmp(log_of_release(REASON_NONE), "released db slot 2: lock 00000012-5,", 36), 0);
 	ck_assert_str_eq(log_of_release(REASON_NOT_HELD), "");
 }
 END_TEST

@@ -229,19 +229,21 @@ START_TEST(explanations_are_sentences)
 	    .claim = LOCK_CLAIM_BY_QUEUE};
 	const struct lock_answer answer = {.name = "db", .explanation = &free_one};
 	const struct lock_answer unknown = {.name = "db"};
-	const struct result_facts stopping = {.hindrance = "it stops\n"};
+	const struct result_facts stopping = {
+	    .hindrance = "it stops\n", .hindered = REASON_DRAINING};
 
 	assert_json(result_explain(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
-	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"claim\":\"exclusive-queue\",\"text\":\"1 "
-	    "of 3 slots are busy: an "
+	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"claim\":\"exclusive-queue\",\"reason\":"
+	    "null,"
+	    "\"text\":\"1 of 3 slots are busy: an "
 	    "acquire "
 	    "gets a free one; 2 more slots above a gap do not count (see fsck); its "
 	    "slots are held by exclusive queues\"}");
 	assert_json(result_explain(&stopping, &unknown),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":null,\"slots\":null,\"busy\":null,"
-	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"claim\":null,\"text\":\"it "
-	    "stops\\\\x0a\"}");
+	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"claim\":null,"
+	    "\"reason\":\"draining\",\"text\":\"it stops\\\\x0a\"}");
 	ck_assert_str_eq(explained(free_one, LOCK_KIND_MUTEX, "no"),
 	    "no; the mutex is free: an acquire gets it; 2 more slots above a gap do not count (see "
 	    "fsck)");
@@ -322,15 +324,32 @@ START_TEST(errors_say_what_is_known)
 	answer.reason = REASON_BROKER_REFUSED;
 	answer.text = "ACCESS_REFUSED - 'a'\r\n\xff";
 	assert_json(result_error(&answer, &error), "{}");
-	ck_assert_str_eq(error.text, "ACCESS_REFUSED - 'a'\\x0d\\x0a\\xff");
+	ck_assert_str_eq(
+	    error.text, "the broker refused the daemon: ACCESS_REFUSED - 'a'\\x0d\\x0a\\xff");
 	ck_assert_str_eq(error.parameter, "");
 	ck_assert_int_eq(error.reason, REASON_BROKER_REFUSED);
 }
 END_TEST
 
+START_TEST(a_refusal_of_the_broker_is_not_one_of_the_user)
+{
+	struct lock_answer answer = {.reason = REASON_BROKER_REFUSED, .slots = -1, .target = -1};
+	struct message_error error;
+
+	json_free(result_error(&answer, &error));
+	ck_assert_str_eq(error.text, "the broker refused the daemon");
+	answer.text = "ACCESS_REFUSED";
+	json_free(result_error(&answer, &error));
+	ck_assert_str_eq(error.text, "the broker refused the daemon: ACCESS_REFUSED");
+	answer.reason = REASON_BROKER_UNAVAILABLE;
+	json_free(result_error(&answer, &error));
+	ck_assert_str_eq(error.text, "ACCESS_REFUSED");
+}
+END_TEST
+
 START_TEST(notices_become_notifications)
 {
-	const struct result_facts facts = {.run = 0x12};
+	const struct result_facts facts = {.run = 0x12, .now = NSEC_PER_SEC};
 	const int held[] = {4, 6};
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
 	    .lock = 3,
@@ -350,7 +369,7 @@ START_TEST(notices_become_notifications)
 	notice.kind = LOCK_NOTICE_LEASE;
 	notice.safe_until = 3 * NSEC_PER_SEC / 2;
 	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lease");
-	assert_json(params, "{\"safe_until\":1.5}");
+	assert_json(params, "{\"safe_for\":0.5,\"safe_until\":1.5}");
 	notice.kind = LOCK_NOTICE_WAITING;
 	notice.position = 1;
 	notice.busy = -1;
@@ -390,6 +409,7 @@ results_suite(void)
 	tcase_add_test(tcase, a_list_stays_below_the_longest_line);
 	tcase_add_test(tcase, explanations_are_sentences);
 	tcase_add_test(tcase, errors_say_what_is_known);
+	tcase_add_test(tcase, a_refusal_of_the_broker_is_not_one_of_the_user);
 	tcase_add_test(tcase, notices_become_notifications);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -88,10 +88,12 @@ START_TEST(the_acting_daemon_logs_the_administrator)
 	rig_acquire(rig, 1, 2);
 	rig_acquire(rig, 1, 3);
 	grant(0, 1, rig_waiter(rig, "B"));
-	ck_assert_ptr_nonnull(strstr(rig->last_info, "administrator granted db: waiter 000000a1-"));
+	ck_assert_ptr_nonnull(
+	    strstr(rig->last_info, "granted db by an administrator: waiter 000000a1-"));
 	ck_assert_ptr_nonnull(strstr(rig->last_info, "by uid 1234 of host host0"));
 	deny(0, 2, rig_waiter(rig, "C"));
-	ck_assert_ptr_nonnull(strstr(rig->last_info, "administrator denied db: waiter 000000a1-"));
+	ck_assert_ptr_nonnull(
+	    strstr(rig->last_info, "denied db by an administrator: waiter 000000a1-"));
 	ck_assert_ptr_nonnull(strstr(rig->last_info, "by uid 1234 of host host0"));
 }
 END_TEST

@@ -111,6 +111,29 @@ START_TEST(a_silent_host_is_named_for_a_minute_and_its_slot_has_an_unknown_holde
 }
 END_TEST
 
+START_TEST(a_daemon_that_was_killed_and_started_again_is_not_silent)
+{
+	rig_acquire(rig, 1, 1);
+	rig_acquire(rig, 0, 2);
+	rig_show(rig, 0, 1);
+	lock_peer_gone(rig->world->daemon[1].engine, 1);
+	rig->daemon[1].deaf = true;
+	rig_write(rig, "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"ask\":\"bye\","
+		       "\"run\":\"0000beef\",\"host\":\"host1\",\"stays\":false}");
+	ck_assert_str_eq(rig_show(rig, 0, 2), "slots 2 busy 1 waiting 0 [B@host0/2] more 0");
+	ck_assert_int_lt(show_takes(0, 3), RIG_TIMEOUT / 5);
+	/* One that was not replaced: it answers, and counts again. */
+	rig->daemon[1].deaf = false;
+	rig_acquire(rig, 1, 3);
+	world_pass(rig->world, MINUTE);
+	ck_assert_str_eq(
+	    rig_show(rig, 0, 4), "slots 2 busy 2 waiting 0 [C@host1/1] [B@host0/2] more 0");
+	rig->daemon[1].deaf = true;
+	ck_assert_str_eq(rig_show(rig, 0, 5),
+	    "slots 2 busy 2 waiting 0 [-@-?/1] [B@host0/2] more 0 unknown host1");
+}
+END_TEST
+
 START_TEST(a_daemon_without_rows_says_so_and_is_not_waited_for)
 {
 	rig_acquire(rig, 1, 1);
@@ -561,6 +584,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, a_daemon_that_came_unheard_is_waited_for);
 	tcase_add_test(
 	    tcase, a_silent_host_is_named_for_a_minute_and_its_slot_has_an_unknown_holder);
+	tcase_add_test(tcase, a_daemon_that_was_killed_and_started_again_is_not_silent);
 	tcase_add_test(tcase, a_daemon_without_rows_says_so_and_is_not_waited_for);
 	tcase_add_test(tcase, a_newcomer_while_another_goes_is_seen);
 	tcase_add_test(tcase, a_daemon_that_dies_in_order_says_so);

@@ -490,6 +490,7 @@ class Looking(Administration):
         self.assertEqual([found[name] for name in ("verdict", "slots", "busy", "here", "waiting", "uncounted")],
                          [None] * 6)
         self.assertTrue(found["text"].startswith("the broker cannot be reached"), found)
+        self.assertEqual(found["reason"], "broker-unavailable")
 
     def test_explain_says_that_the_rules_forbid_it(self):
         daemon = Daemon(self, config=f"[access]\nrule = deny uid:{os.getuid()} acquire db\n")
@@ -499,6 +500,7 @@ class Looking(Administration):
         self.assertEqual(found["verdict"], "free")
         self.assertTrue(found["text"].startswith(
             f"uid {os.getuid()} may not acquire it: an access rule denies it; 0 of 1"), found)
+        self.assertEqual(found["reason"], "permission-denied")
 
 
 class Rights(unittest.TestCase):
@@ -516,7 +518,19 @@ class Rights(unittest.TestCase):
         self.refused(peer, "fsck", name="db")
         self.refused(peer, "fsck", name="db", repair=True)
         self.assertEqual(peer.call("acquire", name="other", create=1, timeout=0)["slot"], 1)
-        daemon.wait_log(r"denied acquire with create of db: client \d+")
+        daemon.wait_log(r"refused db: .* may not create db")
+
+    def test_create_needs_no_right_if_the_semaphore_exists(self):
+        daemon = Daemon(self)
+        peer = Wire(daemon)
+        peer.call("create", name="db")
+        daemon.write_config("[access]\nrule = deny any create *\n")
+        daemon.reload()
+        daemon.wait_log("reloaded")
+        self.assertEqual(peer.call("acquire", name="db", create=2, timeout=0)["slot"], 1)
+        self.assertEqual(peer.error("acquire", name="db", create=2, timeout=0).reason, "would-block")
+        for timeout in 0, 60:
+            self.refused(peer, "acquire", name="missing", create=2, timeout=timeout)
 
 
 if __name__ == "__main__":

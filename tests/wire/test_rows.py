@@ -128,8 +128,8 @@ class Steered(View):
         self.admin.call("deny", waiter=row["waiter"])
         self.assertTrue(peer.reply(asked)["error"]["data"]["denied"])
         uid = os.getuid()
-        self.daemon.wait_log(f"requested deny: client .*, uid {uid}, pid {os.getpid()}, waiter {row['waiter']}")
-        self.daemon.wait_log(f"administrator denied db: waiter {row['waiter']}, by uid {uid} of host here")
+        self.daemon.wait_log(rf"requested deny: client .*, uid {uid} \(\w+\), pid {os.getpid()}, waiter {row['waiter']}")
+        self.daemon.wait_log(f"denied db by an administrator: waiter {row['waiter']}, by uid {uid} of host here")
         self.daemon.wait_log(f"done deny: client .*, uid {uid}")
 
     def test_cancelled_by_the_client_is_not_denied(self):

@@ -148,6 +148,7 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	registry_peer_let_go(engine, entry);
 	channels_waiter_gone(engine, waiter->share);
 	requester_free(waiter->requester);
+	free(waiter->may_not_create);
 	free(waiter);
 	if (claimed == NULL)
 		return;

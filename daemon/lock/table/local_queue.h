@@ -73,8 +73,9 @@ struct waiter {
 	uint64_t behind; /* BEHIND: a change by its peer, or the create of the semaphore; else 0 */
 	int64_t timeout; /* ns, as requested; 0 = try */
 	int create;      /* size to create the semaphore with, if it does not exist; 0: no create */
-	int64_t started; /* clock time */
-	bool progress, lease;         /* as requested */
+	char *may_not_create; /* owned; the refusal if that is not allowed; NULL: it is allowed */
+	int64_t started;      /* clock time */
+	bool progress, lease; /* as requested */
 	int told_position, told_busy; /* of progress.c: as last told; 0: not told yet */
 	uint64_t told_turn;           /* of progress.c: the round in which it was last told */
 	struct requester *requester;  /* owned; NULL: it passed to a hold */

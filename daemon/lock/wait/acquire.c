@@ -143,6 +143,7 @@ lock_acquire(
 	waiter->create = acquire->kind == LOCK_KIND_PERSISTENT_MUTEX && acquire->create != 0
 			     ? 1
 			     : acquire->create;
+	waiter->may_not_create = mem_strdup(acquire->may_not_create);
 	waiter->started = now;
 	waiter->progress = acquire->progress;
 	waiter->lease = acquire->lease;

@@ -1,5 +1,7 @@
 #include "daemon/lock/wait/queue_runner.h"
 
+#include <stdlib.h>
+
 #include "daemon/base/fault.h"
 #include "daemon/lock/admin/admin.h"
 #include "daemon/lock/core/channels.h"
@@ -157,6 +159,7 @@ static void
 judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 {
 	struct semaphore *semaphore = waiter->semaphore;
+	char *words;
 
 	switch (verdict) {
 	case VERDICT_NOTHING:
@@ -168,6 +171,14 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 	case VERDICT_MISSING:
 		if (waiter->create == 0) {
 			registry_waiter_refuse(engine, waiter, REASON_NO_SUCH_LOCK, NULL);
+			break;
+		}
+		if (semaphore->creating == 0 && waiter->may_not_create != NULL) {
+			/* The answer borrows the words, and the waiter is freed before it. */
+			words = waiter->may_not_create;
+			waiter->may_not_create = NULL;
+			registry_waiter_refuse(engine, waiter, REASON_PERMISSION_DENIED, words);
+			free(words);
 			break;
 		}
 		if (semaphore->creating == 0)
