@@ -134,7 +134,7 @@ def lifecycle(debs, folder, suite, log):
         if glob.glob(f"{debs}/python3-lockbroker_*.deb"):
             host.run("cd / && python3 -c 'import lockbroker'")
         host.run("systemd-run -q --unit=job -p User=alice lockbroker run nightly sleep infinity")
-        wait_until(lambda: "alice" in host.run("lockbroker show nightly"), 30, "alice holds nightly")
+        wait_until(lambda: "alice" in host.run("systemctl status job; lockbroker show nightly"), 30, "alice holds nightly")
         running = "systemctl show -P MainPID lockbrokerd; systemctl is-active job; lockbroker size nightly"
         before = host.run(running).split("\n")[:-1]
 
