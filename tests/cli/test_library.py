@@ -175,6 +175,13 @@ class Installed(unittest.TestCase):
         listed = re.findall(r"^ (lb_\w+)@LOCKBROKER_0\.1 ", text(SYMBOLS), re.MULTILINE)
         self.assertEqual(sorted(listed), sorted(re.findall(r"^\t(lb_\w+);$", text(MAP), re.MULTILINE)))
 
+    def test_documents_and_examples(self):
+        docs = os.path.join(self.dir, "doc")
+        run("make", "-s", "-C", BUILD, "install-dist_docDATA", "install-dist_examplesDATA", "install-dist_examplesSCRIPTS",
+            f"docdir={docs}", f"examplesdir={docs}/examples", MAKEFLAGS="")
+        self.assertEqual(set(os.listdir(docs)), {"COPYING", "NEWS.md", "PROTOCOL.md", "SAFETY.md", "examples", "openrpc.json"})
+        self.assertLessEqual({"hold.c", "lockbroker_client.py", "lockbrokerd.conf"}, set(os.listdir(f"{docs}/examples")))
+
     def test_only_one_header_is_installed(self):
         self.assertEqual(os.listdir(os.path.join(self.dir, "include")), ["lockbroker.h"])
 
