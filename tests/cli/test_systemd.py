@@ -117,11 +117,14 @@ class Systemd(unittest.TestCase):
             for my $unit (@ARGV[1..$#ARGV]) {
                 my @hits = grep { $unit =~ /$_/ } keys %{$nrconf{override_rc}};
                 print $unit, " ", join(",", map { $nrconf{override_rc}{$_} } @hits), "\n";
-            }"""
+            }
+            print "ignored: ", join(" ", grep { my $path = $_; grep { $path =~ /$_/ } @{$nrconf{blacklist}} }
+                "/usr/bin/lockbroker", "/usr/local/bin/lockbroker", "/usr/sbin/lockbrokerd"), "\n";"""
         code, text = run("perl", "-e", script, str(snippet), "lockbrokerd.service",
                          "lockbroker-hold@x.service", "rabbitmq-server.service")
         self.assertEqual((code, text), (0, "lockbrokerd.service 0\nlockbroker-hold@x.service 0\n"
-                                           "rabbitmq-server.service \n"))
+                                           "rabbitmq-server.service \n"
+                                           "ignored: /usr/bin/lockbroker /usr/local/bin/lockbroker\n"))
 
 
 if __name__ == "__main__":
