@@ -1,6 +1,6 @@
 # Installs the Debian packages that ./quickstart and ./check need. Both source this file.
 #
-#	lb_install_packages SET...	SET is build, broker, test, package (for make deb) or compare (for make bench-table)
+#	lb_install_packages SET...	SET is build, broker, test or compare (for make bench-table)
 #
 # If all packages are installed, this does nothing and needs no privilege.
 # No installation starts a server: the tests and the benchmarks start private ones.
@@ -10,7 +10,6 @@ lb_packages_build='build-essential autoconf automake libtool pkg-config librabbi
 lb_packages_broker='rabbitmq-server'
 lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pika python3-pyte
 	iproute2 nftables'
-lb_packages_package='debhelper dh-python lintian'
 lb_packages_compare='redis-server libhiredis-dev etcd-server libgrpc-dev gnuplot-nox'
 
 lb_missing_packages() {
@@ -41,7 +40,6 @@ lb_install_packages() {
 		build) lb_wanted="$lb_wanted $lb_packages_build" ;;
 		broker) lb_wanted="$lb_wanted $lb_packages_broker" ;;
 		test) lb_wanted="$lb_wanted $lb_packages_test" ;;
-		package) lb_wanted="$lb_wanted $lb_packages_package" ;;
 		compare) lb_wanted="$lb_wanted $lb_packages_compare" ;;
 		esac
 	done
