@@ -228,6 +228,7 @@ def main():
     roots.hear_term()
     private_mounts()
     folder, tarball = os.path.abspath(options.folder), os.path.abspath(options.tarball)
+    os.makedirs(folder, exist_ok=True)
     results = []
     for suite in options.suites:
         built = run(f"build {suite}", build, folder, tarball, folder, suite)
