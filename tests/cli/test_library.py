@@ -18,6 +18,7 @@ SOURCE = os.environ.get("top_srcdir", ".")
 EXAMPLE = os.path.join(SOURCE, "client", "examples", "hold.c")
 HEADER = os.path.join(SOURCE, "client", "lockbroker.h")
 MAP = os.path.join(SOURCE, "client", "liblockbroker.map")
+SYMBOLS = os.path.join(SOURCE, "debian", "liblockbroker0.symbols")
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
 
 
@@ -169,6 +170,17 @@ class Installed(unittest.TestCase):
         declared = set(re.findall(r"\b(lb_\w+)\(", re.sub(r"/\*.*?\*/", "", text(HEADER), flags=re.DOTALL)))
         self.assertEqual(shown, {name + "@@LOCKBROKER_0.1" for name in named} | {"LOCKBROKER_0.1"})
         self.assertEqual(named, declared)
+
+    def test_debian_lists_the_symbols_of_the_map(self):
+        listed = re.findall(r"^ (lb_\w+)@LOCKBROKER_0\.1 ", text(SYMBOLS), re.MULTILINE)
+        self.assertEqual(sorted(listed), sorted(re.findall(r"^\t(lb_\w+);$", text(MAP), re.MULTILINE)))
+
+    def test_documents_and_examples(self):
+        docs = os.path.join(self.dir, "doc")
+        run("make", "-s", "-C", BUILD, "install-dist_docDATA", "install-dist_examplesDATA", "install-dist_examplesSCRIPTS",
+            f"docdir={docs}", f"examplesdir={docs}/examples", MAKEFLAGS="")
+        self.assertEqual(set(os.listdir(docs)), {"COPYING", "NEWS.md", "PROTOCOL.md", "SAFETY.md", "examples", "openrpc.json"})
+        self.assertLessEqual({"hold.c", "lockbroker_client.py", "lockbrokerd.conf"}, set(os.listdir(f"{docs}/examples")))
 
     def test_only_one_header_is_installed(self):
         self.assertEqual(os.listdir(os.path.join(self.dir, "include")), ["lockbroker.h"])

@@ -96,6 +96,8 @@ class Systemd(unittest.TestCase):
         text = (SOURCE / "tmpfiles.d/lockbroker.conf").read_text()
         text, count = re.subn(r" (root root|lockbroker lockbroker) ", own, text)
         self.assertEqual(count, 3)
+        text, count = re.subn("group:lockbroker-admin:", f"group:{os.getgid() or 1}:", text)
+        self.assertEqual(count, 1)
         config = self.root / "lockbroker.conf"
         config.write_text(text)
         password = self.root / "etc/lockbroker/broker-password"
@@ -106,6 +108,8 @@ class Systemd(unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertEqual((self.root / "run/lockbroker").stat().st_mode & 0o7777, 0o755)
         self.assertEqual(password.stat().st_mode & 0o7777, 0o600)
+        # A socket that is made there is open to the group of administrators.
+        self.assertIn("system.posix_acl_default", os.listxattr(self.root / "run/lockbroker"))
 
     def test_needrestart(self):
         snippet = SOURCE / "needrestart/lockbroker.conf"
@@ -113,11 +117,14 @@ class Systemd(unittest.TestCase):
             for my $unit (@ARGV[1..$#ARGV]) {
                 my @hits = grep { $unit =~ /$_/ } keys %{$nrconf{override_rc}};
                 print $unit, " ", join(",", map { $nrconf{override_rc}{$_} } @hits), "\n";
-            }"""
+            }
+            print "ignored: ", join(" ", grep { my $path = $_; grep { $path =~ /$_/ } @{$nrconf{blacklist}} }
+                "/usr/bin/lockbroker", "/usr/local/bin/lockbroker", "/usr/sbin/lockbrokerd"), "\n";"""
         code, text = run("perl", "-e", script, str(snippet), "lockbrokerd.service",
                          "lockbroker-hold@x.service", "rabbitmq-server.service")
         self.assertEqual((code, text), (0, "lockbrokerd.service 0\nlockbroker-hold@x.service 0\n"
-                                           "rabbitmq-server.service \n"))
+                                           "rabbitmq-server.service \n"
+                                           "ignored: /usr/bin/lockbroker /usr/local/bin/lockbroker\n"))
 
 
 if __name__ == "__main__":

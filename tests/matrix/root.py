@@ -131,18 +131,18 @@ def debootstrap(suite, root):
     write(f"{root}/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n")
 
 
-def make(folder, suite, packages=()):
-    """The path of the suite's root, which is there then."""
+def make(folder, suite, packages=(), name=None, first=("rabbitmq-server",)):
+    """The path of the suite's root, or of one with another name, which is there then. first: packages of a new one."""
     if os.geteuid() != 0:
         raise RootError("this needs root, for debootstrap, mount and chroot, and the network")
-    root = os.path.join(os.path.abspath(folder), suite)
+    root = os.path.join(os.path.abspath(folder), name or suite)
     os.makedirs(folder, exist_ok=True)
     with open(f"{root}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(root):
             shutil.rmtree(f"{root}.new", ignore_errors=True)
             debootstrap(suite, f"{root}.new")
-            install(f"{root}.new", ["rabbitmq-server"])
+            install(f"{root}.new", first)
             os.rename(f"{root}.new", root)
         if packages:
             install(root, packages)
