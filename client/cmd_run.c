@@ -429,7 +429,7 @@ run_locked(struct run *run, char *argv[])
 	join_words(argv, words);
 	warn_when_inside(run);
 	status =
-	    waiting_acquire(run->lb, run->options, run->name, words, &run->signals, &run->lock);
+	    waiting_acquire(run->lb, run->options, run->name, words, -1, &run->signals, &run->lock);
 	if (run->lock == NULL)
 		return status;
 	status_line(run->options, "granted", lb_lock_json(run->lock));

@@ -20,7 +20,11 @@ static const struct command commands[] = {
     {"acquire", "NAME", "Prints the grant, and holds the lock until stdin or a signal ends it",
 	FOR_ACQUIRE, 1, 1, NULL, cmd_acquire,
 	"Stdin must be a pipe, a socket or a terminal that has not ended,\n"
-	"unless $NOTIFY_SOCKET is set."},
+	"unless $NOTIFY_SOCKET is set.\n"
+	"With --for-pid, prints the grant and exits. The lock is held until PID ends, or\n"
+	"until `lockbroker release`. In a script: lockbroker acquire --for-pid $$ NAME"},
+    {"release", "[NAME]", "Releases locks that are held with acquire --for-pid", FOR_RELEASE, 0, 1,
+	NULL, cmd_release, "Without NAME, releases all locks that are held for PID."},
     {"verify", "[LOCK]", "Checks that a lock is still held (default: $LOCKBROKER_LOCK)", FOR_ASKING,
 	0, 1, &question_verify, NULL, NULL},
     {"create", "NAME [SLOTS]", "Creates a semaphore (default: 1 slot)", FOR_ASKING | FOR_CREATE, 1,

@@ -1,6 +1,7 @@
 #include "client/tool/options.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 
@@ -20,9 +21,11 @@ enum option_id {
 	OPTION_HOLDER_WAIT,
 	OPTION_EXIST_OK,
 	OPTION_FOREGROUND,
+	OPTION_FOR_PID,
 	OPTION_JSON,
 	OPTION_KIND,
 	OPTION_MUTEX,
+	OPTION_LOST_SIGNAL,
 	OPTION_ON_LOST,
 	OPTION_ON_REVOKE,
 	OPTION_OVERSHOOT,
@@ -73,6 +76,11 @@ static const struct option_row rows[] = {
 	"time from that signal to KILL (0.4 heartbeats, at most 5 s)", 0},
     {OPTION_ON_LOST, "on-lost", "WHAT", FOR_RUN,
 	"if the lock is lost: kill (default), ignore,\nsignal:SIG, run:COMMAND", 0},
+    {OPTION_FOR_PID, "for-pid", "PID", FOR_ACQUIRE,
+	"hold the lock in the background until process PID ends", 0},
+    {OPTION_FOR_PID, "for-pid", "PID", FOR_RELEASE, "the process that the locks are held for", 0},
+    {OPTION_LOST_SIGNAL, "on-lost", "SIG", FOR_ACQUIRE,
+	"with --for-pid: signal for PID if the lock is lost (TERM), or ignore", 0},
     {OPTION_ON_REVOKE, "on-revoke", "WHAT", FOR_RUN,
 	"if the slot is removed: ignore (default), kill,\nsignal:SIG", 0},
     {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN,
@@ -181,6 +189,16 @@ option_timeout(const char *argument, int64_t *ret_ms)
 	return wanted == NULL && *ret_ms == 0 ? "more than 0" : wanted;
 }
 
+/* A signal; 0: none. */
+static const char *
+option_lost_signal(const char *argument, int *ret)
+{
+	if (strcmp(argument, "ignore") != 0)
+		return option_signal(argument, ret);
+	*ret = 0;
+	return NULL;
+}
+
 /* NULL, or the expected form of the argument. */
 static const char *
 apply(int id, const char *argument, struct options *options)
@@ -223,6 +241,11 @@ apply(int id, const char *argument, struct options *options)
 	case OPTION_MUTEX:
 		options->kind = LB_MUTEX;
 		break;
+	case OPTION_FOR_PID:
+		return option_number(
+		    argument, 1, INT_MAX, "the number of a process", &options->for_pid);
+	case OPTION_LOST_SIGNAL:
+		return option_lost_signal(argument, &options->lost_signal);
 	case OPTION_ON_LOST:
 		return option_reaction(argument, true, &options->on_lost);
 	case OPTION_ON_REVOKE:
@@ -357,6 +380,15 @@ check_together(
 		say("%s: --nonblock and --wait exclude each other", command->name);
 		return false;
 	}
+	if (given[OPTION_LOST_SIGNAL] && !given[OPTION_FOR_PID]) {
+		say("%s: --on-lost needs --for-pid", command->name);
+		return false;
+	}
+	if ((command->user & FOR_RELEASE) != 0 && !given[OPTION_FOR_PID]) {
+		say("%s: missing --for-pid (see lockbroker %s --help)", command->name,
+		    command->name);
+		return false;
+	}
 	if (given[OPTION_MUTEX] && given[OPTION_KIND]) {
 		say("%s: --mutex and --kind exclude each other", command->name);
 		return false;
@@ -398,6 +430,7 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 	    .timeout_ms = -1,
 	    .conflict_status = EXIT_STATUS_NOT_ACQUIRED,
 	    .signal = SIGTERM,
+	    .lost_signal = SIGTERM,
 	    .kill_after_ms = -1,
 	    .on_lost = {.kind = REACTION_KILL},
 	    .on_revoke = {.kind = REACTION_IGNORE},

@@ -33,11 +33,13 @@ struct options {
 	int64_t kill_after_ms;     /* -1: from the lease */
 	bool foreground;
 	struct reaction on_lost, on_revoke;
-	int status_fd; /* -1: none */
-	bool shell;    /* acquire: assignments instead of JSON */
-	bool exist_ok; /* create */
-	int claim;     /* create, resize: enum lb_claim */
-	int convert;   /* fsck: the same */
+	int status_fd;   /* -1: none */
+	bool shell;      /* acquire: assignments instead of JSON */
+	int for_pid;     /* acquire, release: the process that the lock is held for; 0: none */
+	int lost_signal; /* acquire: for that process; 0: none */
+	bool exist_ok;   /* create */
+	int claim;       /* create, resize: enum lb_claim */
+	int convert;     /* fsck: the same */
 	bool ascending;
 	int overshoot;
 	bool repair; /* fsck */
@@ -58,7 +60,8 @@ enum option_user {
 	FOR_EXPLAIN = 256,
 	FOR_DENY = 512,
 	FOR_ASKING = 1024, /* all subcommands that ask one question */
-	FOR_ALL = 2047
+	FOR_RELEASE = 2048,
+	FOR_ALL = 4095
 };
 
 struct command {

@@ -49,6 +49,7 @@ struct waiting {
 	const struct options *options;
 	const struct signals *signals;
 	const char *name;
+	int process;          /* a pidfd; -1: none */
 	struct lb_lock *lock; /* the handle's; when it is granted */
 	struct lb_options ask;
 	int64_t began, until;
@@ -315,7 +316,8 @@ heed_signals(const struct waiting *waiting)
 static int
 wait_for_it(struct waiting *waiting)
 {
-	const struct watch watch = {.lb = waiting->lb, .signals = waiting->signals, .input = -1};
+	const struct watch watch = {
+	    .lb = waiting->lb, .signals = waiting->signals, .input = waiting->process};
 	int status = GOING_ON;
 	int64_t request;
 	int code = lb_acquire_start(waiting->lb, waiting->name, &waiting->ask, &request);
@@ -334,7 +336,12 @@ wait_for_it(struct waiting *waiting)
 		if (status == GOING_ON) {
 			int64_t next = keep_line(waiting);
 
-			watch_sleep(&watch, next < waiting->until ? next : waiting->until);
+			if (watch_sleep(&watch, next < waiting->until ? next : waiting->until)) {
+				terminal_line_erase();
+				say("%s: the process has ended before the lock was granted",
+				    waiting->name);
+				status = EXIT_STATUS_NOT_ACQUIRED;
+			}
 		}
 	}
 	terminal_line_erase();
@@ -343,13 +350,14 @@ wait_for_it(struct waiting *waiting)
 
 int
 waiting_acquire(struct lb *lb, const struct options *options, const char *name, const char *command,
-    struct signals *signals, struct lb_lock **ret)
+    int process, struct signals *signals, struct lb_lock **ret)
 {
 	struct waiting waiting = {
 	    .lb = lb,
 	    .options = options,
 	    .signals = signals,
 	    .name = name,
+	    .process = process,
 	    .ask = LB_OPTIONS_INIT,
 	    .telling = terminal_line_possible() ? TELL_TERMINAL
 		       : options->verbose       ? TELL_LINES
