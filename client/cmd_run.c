@@ -466,9 +466,9 @@ static char **
 choose_command(const struct options *options, char *operands[], char *shell[4])
 {
 	char **command = operands + 1;
-	bool marked = *command != NULL && strcmp(*command, "--") == 0;
 
-	command += marked ? 1 : 0;
+	if (*command != NULL && strcmp(*command, "--") == 0)
+		command++;
 	if (options->shell_command != NULL) {
 		if (*command != NULL) {
 			say("run: -c STRING and COMMAND exclude each other");
@@ -482,11 +482,6 @@ choose_command(const struct options *options, char *operands[], char *shell[4])
 	}
 	if (*command == NULL) {
 		say("run: missing COMMAND (see lockbroker run --help)");
-		return NULL;
-	}
-	/* flock(1) has it the other way round: not to be taken for a program's name. */
-	if (!marked && (*command)[0] == '-') {
-		say("run: %s: options must come before NAME", *command);
 		return NULL;
 	}
 	return command;

@@ -67,7 +67,7 @@ static const struct option_row rows[] = {
     {OPTION_PRIORITY, "priority", "N", FOR_RUN | FOR_ACQUIRE,
 	"-100 to 100; higher is served first (0)", 0},
     {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE,
-	"name of the requester, for show and the log", AT(who)},
+	"name of the requester, for show and the log (USER@HOST)", AT(who)},
     {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "reason, for show and the log", AT(why)},
     {'c', "command", "STRING", FOR_RUN, "run STRING with the shell, instead of COMMAND",
 	AT(shell_command)},
@@ -339,36 +339,39 @@ is_lost_number(const char *option, const char *operand)
 	       operand[strspn(operand, "0123456789")] == '\0';
 }
 
-/* With any number of operands the rest is a COMMAND, whose options are its own. */
 static int
-check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
+refuse_lost_number(const struct command *command, const char *number)
 {
-	bool bare_wait = options->holder_wait_ms == LB_FOREVER;
-	int count = argc - optind;
+	say("%s: %s: did you mean --create=%s? (for a lock of that name: --create -- %s)",
+	    command->name, number, number, number);
+	return -1;
+}
 
-	if (options->help)
-		return optind;
-	if (count < command->least)
-		return refuse_missing(command, count);
-	if (is_lost_number(argv[optind - 1], count > 0 ? argv[optind] : "")) {
-		say("%s: %s: did you mean --create=%s? (for a lock of that name: --create -- %s)",
-		    command->name, argv[optind], argv[optind], argv[optind]);
-		return -1;
+static bool
+check_operands(const struct command *command, int count, char *operands[], bool bare_wait)
+{
+	if (count < command->least) {
+		refuse_missing(command, count);
+		return false;
 	}
-	for (int i = optind + 1; command->most >= 0 && i < argc; i++) {
-		bool number = argv[i][1] >= '0' && argv[i][1] <= '9';
-
-		if (argv[i][0] != '-' || argv[i][1] == '\0' || number)
-			continue;
-		say("%s: %s: options must come before %.*s", command->name, argv[i],
-		    (int)strcspn(command->operands, " "), command->operands);
-		return -1;
-	}
-	if (command->most >= 0 && count > command->most)
-		return refuse(command, argv[optind + command->most],
+	if (command->most >= 0 && count > command->most) {
+		refuse(command, operands[command->most],
 		    bare_wait ? "unexpected argument, or did you mean --wait=DUR?"
 			      : "unexpected argument");
-	return optind;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Whether the next argument is an operand. A negative number is one, unless it would be the COMMAND of
+ * `run`.
+ */
+static bool
+is_operand(const struct command *command, const char *word)
+{
+	return word[0] != '-' || word[1] == '\0' ||
+	       (command->most >= 0 && word[1] >= '0' && word[1] <= '9');
 }
 
 /* Checks for options that contradict each other. */
@@ -423,7 +426,7 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 	char which[OPTION_TEXT_SIZE];
 	const struct option *name;
 	const char *wanted;
-	int id, index;
+	int id, index, count = 0;
 
 	*ret = (struct options){
 	    .wait_ms = LB_FOREVER,
@@ -439,8 +442,24 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 	make_tables(command, &tables);
 	opterr = 0;
 	optind = 1;
-	while (index = -1,
-	    (id = getopt_long(argc, argv, tables.letters, tables.names, &index)) != -1) {
+	/* Operands are moved to the front, over options that were read. */
+	while (optind < argc) {
+		if (is_operand(command, argv[optind])) {
+			if (is_lost_number(argv[optind - 1], argv[optind]))
+				return refuse_lost_number(command, argv[optind]);
+			/* The COMMAND of `run` has options of its own. */
+			if (command->most < 0 && count == command->least)
+				break;
+			argv[1 + count++] = argv[optind++];
+			continue;
+		}
+		index = -1;
+		id = getopt_long(argc, argv, tables.letters, tables.names, &index);
+		/* Behind "--" there are only operands; `run` is to know that there was one. */
+		if (id == -1) {
+			optind -= command->most < 0 && count > 0;
+			break;
+		}
 		name = index >= 0 ? &tables.names[index] : NULL;
 		written(which, name, id == '?' || id == ':' ? optopt : id, argv[optind - 1]);
 		/* It may know the option, but not with a value. */
@@ -458,7 +477,12 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 		}
 		given[id] = true;
 	}
-	if (!ret->help && !check_together(command, given, ret))
+	if (ret->help)
+		return optind;
+	memmove(&argv[1 + count], &argv[optind], (size_t)(argc - optind + 1) * sizeof(*argv));
+	count += argc - optind;
+	if (!check_together(command, given, ret) ||
+	    !check_operands(command, count, argv + 1, ret->holder_wait_ms == LB_FOREVER))
 		return -1;
-	return check_operands(command, argc, argv, ret);
+	return 1;
 }

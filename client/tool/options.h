@@ -80,8 +80,9 @@ struct command {
 };
 
 /*
- * Reads the options after argv[0], the subcommand's name, up to the first operand. Returns the
- * index of the operand. Returns -1 after an error that it has printed on stderr.
+ * Reads the options after argv[0], the subcommand's name. They may stand between the operands and behind
+ * them, but before the COMMAND of `run`. Reorders argv: the operands stand from the returned index to its
+ * end. Returns -1 after an error that it has printed on stderr.
  */
 int options_parse(const struct command *command, int argc, char *argv[], struct options *ret);
 /* The subcommand's --help. */

@@ -1,8 +1,10 @@
 """The subcommands that administrate, with a fake daemon: their requests, output and exit statuses. A terminal
 shows progress while they wait, and a signal ends them at once."""
 
+import getpass
 import json
 import signal
+import socket
 import subprocess
 import unittest
 
@@ -16,7 +18,7 @@ REASONS = {
     "would-block": (1, 75), "timeout": (2, 75), "contended": (3, 75), "cancelled": (4, 75),
     "no-such-lock": (5, 66), "already-exists": (6, 73), "permission-denied": (10, 77),
     "too-many-waiters": (13, 75), "draining": (14, 69), "broker-unavailable": (15, 69),
-    "broker-blocked": (16, 69), "broker-refused": (17, 77), "method-not-found": (-32601, 64),
+    "broker-blocked": (16, 69), "broker-refused": (17, 78), "method-not-found": (-32601, 64),
     "invalid-params": (-32602, 64), "internal": (-32603, 70),
 }
 COMMANDS = (("create", "db"), ("resize", "db", "2"), ("resize", "db", "+2"), ("destroy", "db"), ("size", "db"),
@@ -116,6 +118,7 @@ class Asked(FakeCase):
                 self.acquire(fake, "-n", *argv, "db")
                 for request in fake.asked("acquire"):
                     request["params"].pop("command", None)
+                    params = {"who": f"{getpass.getuser()}@{socket.gethostname()}", **params}
                     self.assertEqual(request["params"], {"name": "db", "lease": True, "timeout": 0, **params})
                 self.assertEqual(fake.asked("create"), [])
         # A number that is a name and not that of slots.
@@ -175,9 +178,9 @@ class Mistakes(unittest.TestCase):
                 (("create", "--wait", "db"), "create: --wait: no such option"),
                 (("create", "--ascending", "db"), "create: --ascending: no such option"),
                 (("resize", "db"), "resize: missing SLOTS (see lockbroker resize --help)"),
-                (("resize", "-2", "db"), "resize: -2: no such option"),
+                (("resize", "-2", "db"), "resize: 'db': expected N, +N"),
                 (("resize", "db", "-2", "3"), "resize: 3: unexpected argument"),
-                (("resize", "db", "--wait"), "resize: --wait: options must come before NAME"),
+                (("resize", "db", "--wait"), "resize: missing SLOTS"),
                 (("resize", "--wait", "5s", "db", "2"), "resize: 2: unexpected argument, or did you mean --wait=DUR?"),
                 (("resize", "--wait=x", "db", "2"), "resize: --wait: 'x': expected seconds"),
                 (("resize", "--wait=0", "db", "2"), "resize: --wait: '0': expected more than 0"),
@@ -478,8 +481,8 @@ class Tables(FakeCase):
 
     def test_explain(self):
         for verdict, status, more in (
-                ("free", 0, ""), ("unlimited", 0, ""), ("full", 0, ""),
-                ("gate", 0, "To open it: lockbroker resize db N\n"),
+                ("free", 0, ""), ("unlimited", 0, ""), ("full", 75, ""),
+                ("gate", 75, "To open it: lockbroker resize db N\n"),
                 ("no-such-lock", 66, "To create it: lockbroker create db SLOTS\n"),
                 ("already-exists", 73, ""), (None, 69, "")):
             with self.subTest(verdict=verdict):
