@@ -41,15 +41,15 @@ static const struct command commands[] = {
 	&question_size, NULL, NULL},
     {"await", "NAME SLOT STATE", "Waits until a slot is `free` or `busy`", FOR_AWAIT, 3, 3,
 	&question_await, NULL, "The slot need not exist: a removed slot can be waited for."},
-    {"list", "", "Prints every semaphore with its slots, busy slots and waiters", FOR_ASKING, 0, 0,
-	&question_list, NULL,
-	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
-	"name, slots, busy, waiting. `?`: unknown.\n"
+    {"list", "", "Prints every lock with its slots, busy slots and waiters", FOR_ASKING | FOR_TABLE,
+	0, 0, &question_list, NULL,
+	"If the output is no terminal, tabs are between the columns.\n"
+	"`?`: unknown. `mutex`: a mutex that is held or waited for.\n"
 	"`missing`: the semaphore is listed, but does not exist (see fsck)."},
-    {"show", "NAME", "Prints the holders and waiters of a lock, on all hosts", FOR_ASKING, 1, 1,
-	&question_show, NULL,
-	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
-	"state, slot, position, who, why, command, uid, pid, host, age, waiter.\n"
+    {"show", "[NAME]", "Prints the holders and waiters of a lock, or of all, on all hosts",
+	FOR_ASKING | FOR_TABLE, 0, 1, &question_show, NULL,
+	"If the output is no terminal, tabs are between the columns.\n"
+	"Without NAME, the first column is the name of the lock.\n"
 	"The position is that in the local queue of the daemon of that host."},
     {"watch", "[NAME]", "Prints holders and waiters, and then each change", 0, 0, 1,
 	&question_watch, NULL,
@@ -67,10 +67,10 @@ static const struct command commands[] = {
 	FOR_ASKING | FOR_DENY, 1, 1, &question_deny, NULL,
 	"WAITER: the last column of `lockbroker show`. Its `run` or `acquire` exits with 80.\n"
 	"With --all, NAME is the name of a lock."},
-    {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)", FOR_ASKING | FOR_FSCK,
-	1, 1, &question_fsck, NULL,
-	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
-	"problem, slot, repaired, text. Exits with 1 if a problem is left.\n"
+    {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)",
+	FOR_ASKING | FOR_FSCK | FOR_TABLE, 1, 1, &question_fsck, NULL,
+	"If the output is no terminal, tabs are between the columns. Exits with 1 if a problem is "
+	"left.\n"
 	"Exits with 4 if --repair can repair none of the problems that are left. These are\n"
 	"orphans, slots that are held in another way (see --convert), slot queues with\n"
 	"other arguments, and nodes that cannot be reached."},

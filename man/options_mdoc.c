@@ -24,6 +24,7 @@ static const struct {
     {FOR_FSCK, "fsck"},
     {FOR_EXPLAIN, "explain"},
     {FOR_PING, "ping"},
+    {FOR_TABLE, "list, show, fsck"},
     {FOR_ASKING, "all but run, acquire, release, await, watch, top"},
 };
 

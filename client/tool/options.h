@@ -42,9 +42,10 @@ struct options {
 	int convert;     /* fsck: the same */
 	bool ascending;
 	int overshoot;
-	bool repair; /* fsck */
-	bool broker; /* ping */
-	bool all;    /* deny */
+	bool repair;     /* fsck */
+	bool no_headers; /* of tables */
+	bool broker;     /* ping */
+	bool all;        /* deny */
 };
 
 /* Flags of the subcommands that take an option. */
@@ -61,7 +62,8 @@ enum option_user {
 	FOR_DENY = 512,
 	FOR_ASKING = 1024, /* all subcommands that ask one question */
 	FOR_RELEASE = 2048,
-	FOR_ALL = 4095
+	FOR_TABLE = 4096, /* list, show, fsck */
+	FOR_ALL = 8191
 };
 
 struct command {

@@ -37,7 +37,7 @@ class FakeCase(unittest.TestCase):
         """The params of what is asked for that command line."""
         fake = Fake(self, **{argv[0]: result or {"name": "db", "slots": 1, "target": 1}})
         self.lockbroker(fake, *argv)
-        (request,) = fake.requests
+        request = fake.requests[0]
         self.assertEqual(request["method"], argv[0])
         return request.get("params", {})
 
@@ -378,7 +378,7 @@ class Tables(FakeCase):
 
     def test_list(self):
         fake = Fake(self, list={"semaphores": ROWS, "more": 0})
-        job = self.lockbroker(fake, "list")
+        job = self.lockbroker(fake, "list", "--no-headers")
         self.assertEqual(job.out, "db\t3\t1\t4\t\nnightly/report\tunlimited\t0\t4\t\ngate\t0\t12\t4\t\n"
                          "gone\t0\t?\t4\tmissing\ndark\t?\t?\t4\t\n")
         self.assertEqual(job.err, "")
@@ -393,9 +393,9 @@ class Tables(FakeCase):
     def test_none(self):
         fake = Fake(self, list={"semaphores": [], "more": 0},
                     fsck={"name": "db", "clean": True, "findings": [], "more": 0})
-        self.assertEqual(self.lockbroker(fake, "list").out, "")
+        self.assertEqual(self.lockbroker(fake, "list", "--no-headers").out, "")
         self.assertEqual(self.on_a_terminal(fake, "list"), "There are no semaphores.\n")
-        self.assertEqual(self.lockbroker(fake, "fsck", "db").out, "")
+        self.assertEqual(self.lockbroker(fake, "fsck", "--no-headers", "db").out, "")
         self.assertEqual(self.on_a_terminal(fake, "fsck", "db"), "No problems.\n")
 
     def test_more_than_fits(self):
@@ -404,7 +404,7 @@ class Tables(FakeCase):
 
     def test_thousands(self):
         rows = [{"name": f"n{i}", "slots": i, "busy": 0, "waiting": 4, "exists": True} for i in range(3000)]
-        out = self.lockbroker(Fake(self, list={"semaphores": rows, "more": 0}), "list").out
+        out = self.lockbroker(Fake(self, list={"semaphores": rows, "more": 0}), "list", "--no-headers").out
         self.assertEqual(out, "".join(f"n{i}\t{i}\t0\t4\t\n" for i in range(3000)))
 
     def test_an_answer_that_is_no_table(self):
@@ -414,12 +414,12 @@ class Tables(FakeCase):
                             ({"semaphores": [ROWS[0]], "semaphores.0": {"name": "other"}}, "other\t3\t1\t4\t\n"),
                             ({"semaphores": "x"}, ""), ({"semaphores": None}, ""), ({}, "")):
             with self.subTest(result=result):
-                self.assertEqual(self.lockbroker(Fake(self, list=result), "list").out, out)
+                self.assertEqual(self.lockbroker(Fake(self, list=result), "list", "--no-headers").out, out)
 
     def test_text_that_could_confuse(self):
         finding = {**FINDING, "text": "a\tb\nc\x1b[2Jd\u0085e \u65e5\u672c na\u00efve", "new": 1}
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": [finding], "more": 0})
-        self.assertEqual(self.lockbroker(fake, "fsck", "db", status=1).out,
+        self.assertEqual(self.lockbroker(fake, "fsck", "--no-headers", "db", status=1).out,
                          "gap\t2\tno\ta?b?c?[2Jd?e \u65e5\u672c na\u00efve\n")
         self.assertIn("a?b?c?[2Jd?e \u65e5\u672c na\u00efve\n", self.on_a_terminal(fake, "fsck", "db", status=1))
 
@@ -438,7 +438,7 @@ class Tables(FakeCase):
                 self.lockbroker(fake, "fsck", "--repair", "db", status=status)
                 self.lockbroker(fake, "fsck", "--repair", "--json", "db", status=status)
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
-        job = self.lockbroker(fake, "fsck", "db", status=1)
+        job = self.lockbroker(fake, "fsck", "--no-headers", "db", status=1)
         self.assertEqual(job.out, "gap\t2\tno\tslot 2 is missing\nnot-listed\t\tyes\tit is not in the directory\n")
         self.assertEqual(job.err, "lockbroker: db: to repair: lockbroker fsck --repair db\n")
         self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
@@ -456,7 +456,7 @@ class Tables(FakeCase):
                     self.lockbroker(fake, "fsck", "db", status=status)
                     self.lockbroker(fake, "fsck", "--json", "db", status=status)
         converted = {"name": "db", "clean": True, "findings": [], "converted": 3, "more": 0}
-        job = self.lockbroker(Fake(self, fsck=converted), "fsck", "--repair", "--convert=consumer", "db")
+        job = self.lockbroker(Fake(self, fsck=converted), "fsck", "--no-headers", "--repair", "--convert=consumer", "db")
         self.assertEqual((job.out, job.err), ("", "lockbroker: db: 3 slots converted\n"))
         claims = {"name": "db", "clean": False, "findings": [{**FINDING, "problem": "claim"}], "converted": 1, "more": 0}
         fake = Fake(self, fsck=claims)
