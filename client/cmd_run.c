@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
+#include "client/private_daemon.h"
 #include "client/run_child.h"
 #include "client/run_lease.h"
 #include "client/tool/output.h"
@@ -497,6 +498,8 @@ cmd_run(const struct options *options, char *operands[])
 
 	if (argv == NULL)
 		return EXIT_STATUS_USAGE;
+	if (options->broker_file != NULL || options->broker_env != NULL)
+		return private_daemon_around(options, operands, cmd_run);
 	run.lb = lb_new();
 	if (run.lb == NULL)
 		return say_failure(NULL, LB_NO_MEMORY, options, run.name);

@@ -15,6 +15,8 @@ enum option_id {
 	OPTION_ALL = 256,
 	OPTION_ASCENDING,
 	OPTION_BROKER,
+	OPTION_BROKER_ENV,
+	OPTION_BROKER_FILE,
 	OPTION_CLAIM,
 	OPTION_CONVERT,
 	OPTION_CREATE,
@@ -92,6 +94,10 @@ static const struct option_row rows[] = {
 	AT(verbose)},
     {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE, "print shell assignments for eval, instead of JSON",
 	AT(shell)},
+    {OPTION_BROKER_FILE, "broker-file", "FILE", FOR_RUN,
+	"run a private lockbrokerd; FILE has the broker's URL", AT(broker_file)},
+    {OPTION_BROKER_ENV, "broker-env", "VARIABLE", FOR_RUN,
+	"the same; the environment variable has the URL", AT(broker_env)},
     {OPTION_CLAIM, "claim", "WAY", FOR_CREATE, "how slots are held: exclusive-queue, consumer", 0},
     {OPTION_CLAIM, "claim", "WAY", FOR_RESIZE,
 	"how the first slots of a semaphore without slots are held", 0},
@@ -384,6 +390,11 @@ check_together(
 {
 	if (given['n'] && given['w']) {
 		say("%s: --nonblock and --wait exclude each other", command->name);
+		return false;
+	}
+	if (given[OPTION_BROKER_FILE] + given[OPTION_BROKER_ENV] + given[OPTION_SOCKET] > 1) {
+		say("%s: --broker-file, --broker-env and --socket exclude each other",
+		    command->name);
 		return false;
 	}
 	if (given[OPTION_LOST_SIGNAL] && !given[OPTION_FOR_PID]) {

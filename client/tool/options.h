@@ -26,6 +26,8 @@ struct options {
 	int kind;               /* enum lb_kind */
 	int priority;
 	const char *socket; /* NULL: the default of lb_connect() */
+	const char *broker_file,
+	    *broker_env; /* the source of a broker's URL for a daemon of its own */
 	bool json, verbose, help;
 	const char *who, *why;
 	const char *shell_command; /* -c */

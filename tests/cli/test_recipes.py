@@ -103,6 +103,16 @@ class Recipes(unittest.TestCase):
         job.wait(0)
         self.wait_free("nightly")
 
+    def test_ci(self):
+        """The daemon is private, and the broker is its memory."""
+        self.program("deploy", "lockbroker verify; lockbroker list --no-headers\n")
+        (self.dir / "deploy").symlink_to(self.bin / "deploy")
+        (self.dir / "url").write_text("memory:\n")
+        line = re.search(r"- (lockbroker.*)", recipe("deploy:\n  script:")).group(1)
+        job = self.start("sh", "-c", line, env={"LOCKS_URL": "url"})
+        job.wait(0)
+        self.assertEqual(job.out, "held\ndeploy\tmutex\t1\t0\t\n")
+
     @unittest.skipIf(shutil.which("ansible-playbook") is None, "needs ansible-playbook")
     def test_ansible(self):
         fifo = self.fifo("work")
