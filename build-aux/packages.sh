@@ -9,7 +9,7 @@ lb_packages_build='build-essential autoconf automake libtool pkg-config librabbi
 	libinih-dev libsystemd-dev libssl-dev libncurses-dev uthash-dev python3'
 lb_packages_broker='rabbitmq-server'
 lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pika python3-pyte
-	iproute2 nftables ansible-core'
+	iproute2 nftables ansible-core zsh'
 lb_packages_compare='redis-server libhiredis-dev etcd-server libgrpc-dev gnuplot-nox'
 
 lb_missing_packages() {

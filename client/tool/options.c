@@ -432,6 +432,18 @@ check_together(
 	return true;
 }
 
+static const struct options defaults = {
+    .wait_ms = LB_FOREVER,
+    .timeout_ms = -1,
+    .conflict_status = EXIT_STATUS_NOT_ACQUIRED,
+    .signal = SIGTERM,
+    .lost_signal = SIGTERM,
+    .kill_after_ms = -1,
+    .on_lost = {.kind = REACTION_KILL},
+    .on_revoke = {.kind = REACTION_IGNORE},
+    .status_fd = -1,
+};
+
 int
 options_parse(const struct command *command, int argc, char *argv[], struct options *ret)
 {
@@ -442,17 +454,7 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 	const char *wanted;
 	int id, index, count = 0;
 
-	*ret = (struct options){
-	    .wait_ms = LB_FOREVER,
-	    .timeout_ms = -1,
-	    .conflict_status = EXIT_STATUS_NOT_ACQUIRED,
-	    .signal = SIGTERM,
-	    .lost_signal = SIGTERM,
-	    .kill_after_ms = -1,
-	    .on_lost = {.kind = REACTION_KILL},
-	    .on_revoke = {.kind = REACTION_IGNORE},
-	    .status_fd = -1,
-	};
+	*ret = defaults;
 	make_tables(command, &tables);
 	opterr = 0;
 	optind = 1;

@@ -1,7 +1,7 @@
 /*
- * Arrays of objects in a result, as rows of text. Below a line of titles there is one line for each
- * row. On a terminal the columns are aligned. Otherwise there are tabs between the cells, for cut(1). Tabs, line ends and escapes inside a value become question marks, because they could
- * confuse a reader or a terminal.
+ * Arrays of objects in a result, as rows of text below a line of titles. On a terminal the columns
+ * are aligned. Otherwise there are tabs between the cells, for cut(1). Tabs, line ends and escapes
+ * inside a value become question marks, because they could confuse a reader or a terminal.
  */
 #ifndef CLIENT_TOOL_TABLE_H
 #define CLIENT_TOOL_TABLE_H
@@ -20,8 +20,8 @@ struct table_column {
 };
 
 /*
- * headers false: without the line of titles. Prints the arrays of those names (the last is NULL), one after another. *ret is the number of
- * rows. False: out of memory, and nothing is printed.
+ * Prints the arrays of those names (the last is NULL), one after another. headers false: without
+ * the titles. *ret is the number of rows. False: out of memory, and nothing is printed.
  */
 bool table_print(const char *json, const char *const *arrays, const struct table_column *columns,
     size_t count, bool headers, size_t *ret_rows);
