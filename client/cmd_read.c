@@ -427,16 +427,15 @@ ask_explain(struct asking *asking)
 		asking->status = EXIT_STATUS_UNREACHABLE;
 	if (!asking_printed_json(asking))
 		printf("%s: %s\n", name, text);
-	/* The answer has no member for this, but a ping has. */
+	/* An answer without `reason` does not tell this, but a ping does. */
 	if (asking->status == EXIT_STATUS_UNREACHABLE &&
 	    lb_ping(asking->lb, 1, asking_patience(asking, ASKING_ANSWER_MS)) == LB_OK &&
-	    json_value_is(lb_result_json(asking->lb), "broker.state", "refused")) {
+	    json_value_is(lb_result_json(asking->lb), "broker.state", "refused"))
 		asking->status = EXIT_STATUS_BROKER_REFUSED;
-		if (!asking->options->json)
-			say_daemon_refused();
-	}
 	if (asking->options->json)
 		return LB_OK;
+	if (asking->status == EXIT_STATUS_BROKER_REFUSED)
+		say_daemon_refused();
 	if (strcmp(verdict, "gate") == 0)
 		printf("To open it: lockbroker resize %s N\n", name);
 	else if (strcmp(verdict, "no-such-lock") == 0)
