@@ -10,7 +10,7 @@ lb_packages_build='build-essential autoconf automake libtool pkg-config librabbi
 lb_packages_broker='rabbitmq-server'
 lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pika python3-pyte
 	iproute2 nftables libfaketime mypy python3-pip python3-setuptools python3-wheel prometheus
-	python3-prometheus-client'
+	python3-prometheus-client ansible-core zsh'
 lb_packages_compare='redis-server libhiredis-dev etcd-server libgrpc-dev gnuplot-nox'
 
 lb_missing_packages() {

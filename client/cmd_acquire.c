@@ -1,5 +1,6 @@
 /*
- * lockbroker acquire: holds a lock for a program that cannot be its child.
+ * lockbroker acquire: holds a lock for a program that cannot be its child. With --for-pid it forks, and the
+ * child holds the lock in the background.
  */
 #include "client/commands.h"
 
@@ -9,12 +10,17 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
+#include "client/process.h"
 #include "client/tool/output.h"
 #include "client/tool/waiting.h"
 #include "client/tool/watch.h"
@@ -56,6 +62,15 @@ print_assignments(const struct lb *lb, const struct lb_lock *lock)
 	print_assignment("LOCKBROKER_SOCKET", path, "\n");
 }
 
+static void
+print_grant(const struct lb *lb, const struct lb_lock *lock, const struct options *options)
+{
+	if (options->shell)
+		print_assignments(lb, lock);
+	else
+		print_json(lb_lock_json(lock));
+}
+
 /* Handles the daemon's events. Returns an exit status, or GOING_ON. */
 static int
 heed(struct lb *lb, const struct options *options, const char *name)
@@ -70,11 +85,12 @@ heed(struct lb *lb, const struct options *options, const char *name)
 			return EXIT_STATUS_LOST;
 		}
 		if (event->type == LB_EVENT_DRAINING) {
-			say("%s: lockbrokerd is stopping", name);
+			say_in_passing("%s: lockbrokerd is stopping", name);
 			return EXIT_STATUS_UNREACHABLE;
 		}
 		if (event->type == LB_EVENT_REVOKED)
-			say("%s: the slot was removed, and is kept until the lock is released",
+			say_in_passing(
+			    "%s: the slot was removed, and is kept until the lock is released",
 			    name);
 		if (!silent && event->type != LB_EVENT_RESTORED)
 			continue;
@@ -178,10 +194,7 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
 
 	say_holding(name, false);
 	notify_ready();
-	if (options->shell)
-		print_assignments(lb, lock);
-	else
-		print_json(lb_lock_json(lock));
+	print_grant(lb, lock, options);
 	/* Where nobody could be told nobody needs it. */
 	if (print_done())
 		status = hold(lb, options, name, signals);
@@ -189,6 +202,207 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
 		return status;
 	code = lb_release(lock, RELEASE_TIMEOUT_MS);
 	return code == LB_OK ? status : say_failure(lb, code, options, name);
+}
+
+/* ---- --for-pid ---- */
+
+/* More bytes than the wire takes of a command. */
+#define WORDS_SIZE 256
+/* The only descriptor that the child keeps, besides the standard ones: where it says that the lock is held. */
+#define NEWS_FD 3
+
+struct holder {
+	const struct options *options; /* borrowed */
+	const char *name;              /* borrowed */
+	int process;                   /* a pidfd; owned */
+	bool told;                     /* the process got its signal */
+};
+
+/* A stopped process cannot handle TERM, so it is continued. */
+static void
+signal_process(struct holder *holder)
+{
+	if (holder->told || holder->options->lost_signal == 0)
+		return;
+	holder->told = true;
+	if (pidfd_send_signal(holder->process, holder->options->lost_signal, NULL, 0) != 0)
+		say_in_passing(
+		    "%s: process %d was not signalled: %m", holder->name, holder->options->for_pid);
+	(void)pidfd_send_signal(holder->process, SIGCONT, NULL, 0);
+}
+
+/*
+ * Until the process ends, `lockbroker release` sends SIGUSR1, or the lock is lost. Other signals do nothing:
+ * those to a whole control group would release the lock while the process still ends. True: it was lost.
+ */
+static bool
+hold_for_process(struct lb *lb, struct holder *holder, const struct signals *signals)
+{
+	const struct watch watch = {.lb = lb, .signals = signals, .input = holder->process};
+	bool terminal;
+	int signo;
+
+	for (;;) {
+		int status = heed(lb, holder->options, holder->name);
+
+		if (status != GOING_ON)
+			signal_process(holder);
+		if (status == EXIT_STATUS_LOST)
+			return true;
+		while ((signo = signals_next(signals, &terminal)) != 0)
+			if (signo == SIGUSR1)
+				return false;
+		if (watch_sleep(&watch, WATCH_NEVER))
+			return false;
+	}
+}
+
+/* Whether stderr is that of the process, and so is not kept open for longer. */
+static bool
+shares_stderr(pid_t pid)
+{
+	struct stat own, other;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)pid);
+	return fstat(STDERR_FILENO, &own) == 0 && stat(path, &other) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+/* Leaves the terminal and the folder, and the pipes that others read to the end. */
+static bool
+detach(pid_t pid)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	bool quiet = !shares_stderr(pid);
+
+	return null >= 0 && setsid() >= 0 && chdir("/") == 0 && dup2(null, STDIN_FILENO) >= 0 &&
+	       dup2(null, STDOUT_FILENO) >= 0 && (!quiet || dup2(null, STDERR_FILENO) >= 0) &&
+	       prctl(PR_SET_PDEATHSIG, 0) == 0 && prctl(PR_SET_NAME, PROCESS_HOLDER_NAME) == 0;
+}
+
+/* The command line of the process, as words for `show`. */
+static void
+words_of(pid_t pid, char words[WORDS_SIZE])
+{
+	ssize_t len = process_read(pid, "cmdline", words, WORDS_SIZE);
+
+	if (len < 0)
+		len = 0;
+	while (len > 0 && words[len - 1] == '\0')
+		len--;
+	words[len] = '\0';
+	for (char *byte = words; byte < words + len; byte++)
+		if (*byte < ' ' || *byte > '~')
+			*byte = *byte == '\0' ? ' ' : '?';
+}
+
+/* In the child, once the lock is held. */
+static int
+hold_in_background(
+    struct lb *lb, struct lb_lock *lock, struct holder *holder, const struct signals *signals)
+{
+	bool lost = false;
+
+	print_grant(lb, lock, holder->options);
+	if (!print_done())
+		return EXIT_STATUS_IO;
+	if (!detach(holder->options->for_pid)) {
+		say("%s: %m", holder->name);
+		return EXIT_STATUS_INTERNAL;
+	}
+	/* It fails if the command was ended meanwhile: nobody has heard of this hold. */
+	if (write(NEWS_FD, "", 1) == 1) {
+		close(NEWS_FD);
+		lost = hold_for_process(lb, holder, signals);
+	}
+	if (!lost)
+		(void)lb_release(lock, RELEASE_TIMEOUT_MS);
+	return EXIT_STATUS_OK;
+}
+
+static int
+say_no_process(int pid, int error)
+{
+	if (error == EPERM)
+		say("acquire: process %d belongs to another user", pid);
+	else if (error == ESRCH)
+		say("acquire: there is no process %d", pid);
+	else
+		say("acquire: process %d: %s", pid, strerror(error));
+	return error == EPERM ? EXIT_STATUS_DENIED : EXIT_STATUS_USAGE;
+}
+
+static int
+hold_as_child(const struct options *options, const char *name)
+{
+	struct holder holder = {.options = options, .name = name};
+	char words[WORDS_SIZE];
+	struct signals signals;
+	struct lb_lock *lock;
+	struct lb *lb;
+	int status;
+
+	holder.process = process_open(options->for_pid);
+	if (holder.process < 0)
+		return say_no_process(options->for_pid, errno);
+	/* The service manager waits for the process, not for its lock. */
+	unsetenv("NOTIFY_SOCKET");
+	words_of(options->for_pid, words);
+	lb = lb_new();
+	if (lb == NULL)
+		return say_failure(NULL, LB_NO_MEMORY, options, name);
+	status = waiting_acquire(lb, options, name, words, holder.process, &signals, &lock);
+	if (lock != NULL)
+		status = hold_in_background(lb, lock, &holder, &signals);
+	lb_free(lb);
+	close(holder.process);
+	return status;
+}
+
+/* Until the child holds the lock, or has ended. */
+static int
+await_child(pid_t child, int news)
+{
+	char byte;
+	ssize_t got;
+	int status;
+
+	do
+		got = read(news, &byte, 1);
+	while (got < 0 && errno == EINTR);
+	if (got == 1)
+		return EXIT_STATUS_OK;
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return EXIT_STATUS_INTERNAL;
+	return WIFSIGNALED(status) ? EXIT_STATUS_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int
+acquire_for_process(const struct options *options, const char *name)
+{
+	pid_t parent = getpid(), child;
+	int news[2];
+
+	/* Inherited as ignored, it would keep the child's status from us (wait(2)). */
+	signal(SIGCHLD, SIG_DFL);
+	if (pipe2(news, O_CLOEXEC) != 0 || (child = fork()) < 0) {
+		say("acquire: %m");
+		return EXIT_STATUS_INTERNAL;
+	}
+	if (child > 0) {
+		close(news[1]);
+		return await_child(child, news[0]);
+	}
+	/*
+	 * A signal that ends the command ends the wait. The child closes all that the script has open.
+	 */
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent ||
+	    dup2(news[1], NEWS_FD) < 0)
+		return EXIT_STATUS_INTERNAL;
+	close_range(NEWS_FD + 1, ~0U, 0);
+	return hold_as_child(options, name);
 }
 
 int
@@ -201,6 +415,8 @@ cmd_acquire(const struct options *options, char *operands[])
 	struct lb *lb;
 	int status;
 
+	if (options->for_pid != 0)
+		return acquire_for_process(options, name);
 	if (why != NULL) {
 		say("acquire: standard input %s; it must be a pipe, a socket or a terminal, "
 		    "because its end releases the lock",
@@ -210,7 +426,7 @@ cmd_acquire(const struct options *options, char *operands[])
 	lb = lb_new();
 	if (lb == NULL)
 		return say_failure(NULL, LB_NO_MEMORY, options, name);
-	status = waiting_acquire(lb, options, name, NULL, &signals, &lock);
+	status = waiting_acquire(lb, options, name, NULL, -1, &signals, &lock);
 	if (lock != NULL)
 		status = hold_and_release(lb, lock, options, &signals);
 	lb_free(lb);

@@ -3,12 +3,14 @@
  */
 #include "client/commands.h"
 
+#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/all_rows.h"
 #include "client/exit_status.h"
 #include "client/tool/json_text.h"
 #include "client/tool/option_values.h"
@@ -92,11 +94,12 @@ show_missing(const char *value)
 static const struct table_column list_columns[] = {
     {.title = "NAME", .member = "name"},
     {.title = "SLOTS", .member = "slots", .number = true, .show = show_number},
+    {.member = "kind", .over = true},
     {.title = "BUSY", .member = "busy", .number = true, .show = show_number},
     {.title = "WAITING", .member = "waiting", .number = true, .show = show_number},
     {.title = "", .member = "exists", .show = show_missing},
 };
-static const char *const list_arrays[] = {"semaphores", NULL};
+static const char *const list_arrays[] = {"semaphores", "mutexes", NULL};
 
 static const char *
 show_yes(const char *value)
@@ -114,14 +117,13 @@ static const char *const fsck_arrays[] = {"findings", NULL};
 
 /* Prints the rows. Without rows a user at a terminal gets `none`. */
 static void
-print_rows(struct asking *asking, const char *const *arrays, const struct table_column *columns,
-    size_t count, const char *none)
+print_rows(struct asking *asking, const char *result, const char *const *arrays,
+    const struct table_column *columns, size_t count, const char *none)
 {
-	const char *result = lb_result_json(asking->lb);
 	size_t rows;
 	int more;
 
-	if (!table_print(result, arrays, columns, count, &rows)) {
+	if (!table_print(result, arrays, columns, count, !asking->options->no_headers, &rows)) {
 		say("out of memory");
 		asking->status = EXIT_STATUS_INTERNAL;
 		return;
@@ -137,11 +139,29 @@ print_rows(struct asking *asking, const char *const *arrays, const struct table_
 static int
 ask_list(struct asking *asking)
 {
+	char *list = NULL, *rows = NULL, *whole = NULL;
 	int code = lb_call(asking->lb, "list", NULL, asking_patience(asking, SCAN_ANSWER_MS), NULL);
 
-	if (code == LB_OK && !asking_printed_json(asking))
-		print_rows(asking, list_arrays, list_columns, COLUMNS(list_columns),
+	if (code != LB_OK)
+		return code;
+	list = strdup(lb_result_json(asking->lb));
+	/*
+	 * No daemon keeps a list of mutexes: they exist while they are held or waited for. If the
+	 * user has too many watches, they are left out.
+	 */
+	(void)all_rows_read(asking, &rows);
+	if (list != NULL)
+		whole = all_rows_with_mutexes(list, rows != NULL ? rows : "{}");
+	if (whole == NULL)
+		code = LB_NO_MEMORY;
+	else if (asking->options->json)
+		print_json(whole);
+	else
+		print_rows(asking, whole, list_arrays, list_columns, COLUMNS(list_columns),
 		    "There are no semaphores.");
+	free(list);
+	free(rows);
+	free(whole);
 	return code;
 }
 
@@ -236,7 +256,8 @@ ask_fsck(struct asking *asking)
 		asking->status = EXIT_STATUS_LEFT;
 	if (asking_printed_json(asking))
 		return LB_OK;
-	print_rows(asking, fsck_arrays, fsck_columns, COLUMNS(fsck_columns), "No problems.");
+	print_rows(asking, lb_result_json(asking->lb), fsck_arrays, fsck_columns,
+	    COLUMNS(fsck_columns), "No problems.");
 	if (atoi(converted) > 0)
 		say("%s: %s slot%s converted", name, converted, atoi(converted) == 1 ? "" : "s");
 	if (tally.repairable > 0 && !repair)
@@ -272,7 +293,18 @@ show_unknown(const char *value)
 	return strcmp(value, "true") == 0 ? "unknown" : "";
 }
 
+/* By this host's names: as ls(1) and ps(1). */
+static const char *
+show_user(const char *value)
+{
+	const struct passwd *user = *value != '\0' ? getpwuid((uid_t)atoll(value)) : NULL;
+
+	return user != NULL ? user->pw_name : value;
+}
+
+/* The first column is left out if there is only one name. */
 static const struct table_column show_columns[] = {
+    {.title = "NAME", .member = "name"},
     {.title = "STATE", .member = "state"},
     {.member = "revoked", .over = true, .show = show_revoked},
     {.title = "SLOT", .member = "slot", .number = true},
@@ -281,7 +313,7 @@ static const struct table_column show_columns[] = {
     {.member = "unknown", .over = true, .show = show_unknown},
     {.title = "WHY", .member = "why"},
     {.title = "COMMAND", .member = "command"},
-    {.title = "UID", .member = "uid", .number = true},
+    {.title = "USER", .member = "uid", .show = show_user},
     {.title = "PID", .member = "pid", .number = true},
     {.title = "HOST", .member = "host"},
     {.title = "AGE", .member = "age", .number = true, .show = show_age},
@@ -313,8 +345,27 @@ say_what_is_missing(struct asking *asking)
 	    asking->name);
 }
 
+static const char *const all_arrays[] = {"rows", NULL};
+
 static int
-ask_show(struct asking *asking)
+ask_show_all(struct asking *asking)
+{
+	char *rows;
+	int code = all_rows_read(asking, &rows);
+
+	if (code != LB_OK)
+		return code;
+	if (asking->options->json)
+		print_json(rows);
+	else
+		print_rows(asking, rows, all_arrays, show_columns, COLUMNS(show_columns),
+		    "No holders, no waiters.");
+	free(rows);
+	return LB_OK;
+}
+
+static int
+ask_show_one(struct asking *asking)
 {
 	int code = asking_call(asking, "show", "name", asking->name, "", ASKING_ANSWER_MS);
 	char slots[16], busy[16], waiting[16], silent[4], claim[24];
@@ -332,12 +383,19 @@ ask_show(struct asking *asking)
 		    show_number(busy), show_number(waiting), *claim != '\0' ? ", claim " : "",
 		    claim);
 	away = *busy == '\0' && !mutex;
-	print_rows(asking, show_arrays, show_columns, COLUMNS(show_columns),
+	print_rows(asking, lb_result_json(asking->lb), show_arrays, show_columns + 1,
+	    COLUMNS(show_columns) - 1,
 	    away || *silent != '\0' ? "No holders or waiters are known."
 				    : "No holders, no waiters.");
 	if (away)
 		say_what_is_missing(asking);
 	return LB_OK;
+}
+
+static int
+ask_show(struct asking *asking)
+{
+	return asking->name != NULL ? ask_show_one(asking) : ask_show_all(asking);
 }
 
 const struct question question_show = {.named = true, .semaphore = true, .ask = ask_show};
@@ -363,11 +421,21 @@ ask_explain(struct asking *asking)
 		asking->status = EXIT_STATUS_NO_SUCH_LOCK;
 	else if (strcmp(verdict, "already-exists") == 0)
 		asking->status = EXIT_STATUS_EXISTS;
+	else if (strcmp(verdict, "full") == 0 || strcmp(verdict, "gate") == 0)
+		asking->status = EXIT_STATUS_NOT_ACQUIRED;
 	else if (*verdict == '\0' || strcmp(verdict, "unknown") == 0)
 		asking->status = EXIT_STATUS_UNREACHABLE;
-	if (asking_printed_json(asking))
+	if (!asking_printed_json(asking))
+		printf("%s: %s\n", name, text);
+	/* An answer without `reason` does not tell this, but a ping does. */
+	if (asking->status == EXIT_STATUS_UNREACHABLE &&
+	    lb_ping(asking->lb, 1, asking_patience(asking, ASKING_ANSWER_MS)) == LB_OK &&
+	    json_value_is(lb_result_json(asking->lb), "broker.state", "refused"))
+		asking->status = EXIT_STATUS_BROKER_REFUSED;
+	if (asking->options->json)
 		return LB_OK;
-	printf("%s: %s\n", name, text);
+	if (asking->status == EXIT_STATUS_BROKER_REFUSED)
+		say_daemon_refused();
 	if (strcmp(verdict, "gate") == 0)
 		printf("To open it: lockbroker resize %s N\n", name);
 	else if (strcmp(verdict, "no-such-lock") == 0)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
+#include "client/private_daemon.h"
 #include "client/run_child.h"
 #include "client/run_lease.h"
 #include "client/tool/output.h"
@@ -429,7 +430,7 @@ run_locked(struct run *run, char *argv[])
 	join_words(argv, words);
 	warn_when_inside(run);
 	status =
-	    waiting_acquire(run->lb, run->options, run->name, words, &run->signals, &run->lock);
+	    waiting_acquire(run->lb, run->options, run->name, words, -1, &run->signals, &run->lock);
 	if (run->lock == NULL)
 		return status;
 	status_line(run->options, "granted", lb_lock_json(run->lock));
@@ -466,9 +467,9 @@ static char **
 choose_command(const struct options *options, char *operands[], char *shell[4])
 {
 	char **command = operands + 1;
-	bool marked = *command != NULL && strcmp(*command, "--") == 0;
 
-	command += marked ? 1 : 0;
+	if (*command != NULL && strcmp(*command, "--") == 0)
+		command++;
 	if (options->shell_command != NULL) {
 		if (*command != NULL) {
 			say("run: -c STRING and COMMAND exclude each other");
@@ -484,11 +485,6 @@ choose_command(const struct options *options, char *operands[], char *shell[4])
 		say("run: missing COMMAND (see lockbroker run --help)");
 		return NULL;
 	}
-	/* flock(1) has it the other way round: not to be taken for a program's name. */
-	if (!marked && (*command)[0] == '-') {
-		say("run: %s: options must come before NAME", *command);
-		return NULL;
-	}
 	return command;
 }
 
@@ -502,6 +498,8 @@ cmd_run(const struct options *options, char *operands[])
 
 	if (argv == NULL)
 		return EXIT_STATUS_USAGE;
+	if (options->broker_file != NULL || options->broker_env != NULL)
+		return private_daemon_around(options, operands, cmd_run);
 	run.lb = lb_new();
 	if (run.lb == NULL)
 		return say_failure(NULL, LB_NO_MEMORY, options, run.name);

@@ -18,6 +18,7 @@ enum exit_status {
 	EXIT_STATUS_IO = 74,           /* output could not be written */
 	EXIT_STATUS_NOT_ACQUIRED = 75, /* busy, a limit was reached, or the wait is over */
 	EXIT_STATUS_DENIED = 77,
+	EXIT_STATUS_BROKER_REFUSED = 78, /* the daemon's login, or one of its requests */
 	EXIT_STATUS_LOST = 79,
 	EXIT_STATUS_TURNED_AWAY = 80, /* denied by an administrator while waiting */
 	EXIT_STATUS_REVOKED = 81,

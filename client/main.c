@@ -20,7 +20,11 @@ static const struct command commands[] = {
     {"acquire", "NAME", "Prints the grant, and holds the lock until stdin or a signal ends it",
 	FOR_ACQUIRE, 1, 1, NULL, cmd_acquire,
 	"Stdin must be a pipe, a socket or a terminal that has not ended,\n"
-	"unless $NOTIFY_SOCKET is set."},
+	"unless $NOTIFY_SOCKET is set.\n"
+	"With --for-pid, prints the grant and exits. The lock is held until PID ends, or\n"
+	"until `lockbroker release`. In a script: lockbroker acquire --for-pid $$ NAME"},
+    {"release", "[NAME]", "Releases locks that are held with acquire --for-pid", FOR_RELEASE, 0, 1,
+	NULL, cmd_release, "Without NAME, releases all locks that are held for PID."},
     {"verify", "[LOCK]", "Checks that a lock is still held (default: $LOCKBROKER_LOCK)", FOR_ASKING,
 	0, 1, &question_verify, NULL, NULL},
     {"create", "NAME [SLOTS]", "Creates a semaphore (default: 1 slot)", FOR_ASKING | FOR_CREATE, 1,
@@ -37,15 +41,15 @@ static const struct command commands[] = {
 	&question_size, NULL, NULL},
     {"await", "NAME SLOT STATE", "Waits until a slot is `free` or `busy`", FOR_AWAIT, 3, 3,
 	&question_await, NULL, "The slot need not exist: a removed slot can be waited for."},
-    {"list", "", "Prints every semaphore with its slots, busy slots and waiters", FOR_ASKING, 0, 0,
-	&question_list, NULL,
-	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
-	"name, slots, busy, waiting. `?`: unknown.\n"
+    {"list", "", "Prints every lock with its slots, busy slots and waiters", FOR_ASKING | FOR_TABLE,
+	0, 0, &question_list, NULL,
+	"If the output is no terminal, tabs are between the columns.\n"
+	"`?`: unknown. `mutex`: a mutex that is held or waited for.\n"
 	"`missing`: the semaphore is listed, but does not exist (see fsck)."},
-    {"show", "NAME", "Prints the holders and waiters of a lock, on all hosts", FOR_ASKING, 1, 1,
-	&question_show, NULL,
-	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
-	"state, slot, position, who, why, command, uid, pid, host, age, waiter.\n"
+    {"show", "[NAME]", "Prints the holders and waiters of a lock, or of all, on all hosts",
+	FOR_ASKING | FOR_TABLE, 0, 1, &question_show, NULL,
+	"If the output is no terminal, tabs are between the columns.\n"
+	"Without NAME, the first column is the name of the lock.\n"
 	"The position is that in the local queue of the daemon of that host."},
     {"watch", "[NAME]", "Prints holders and waiters, and then each change", 0, 0, 1,
 	&question_watch, NULL,
@@ -63,10 +67,10 @@ static const struct command commands[] = {
 	FOR_ASKING | FOR_DENY, 1, 1, &question_deny, NULL,
 	"WAITER: the last column of `lockbroker show`. Its `run` or `acquire` exits with 80.\n"
 	"With --all, NAME is the name of a lock."},
-    {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)", FOR_ASKING | FOR_FSCK,
-	1, 1, &question_fsck, NULL,
-	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
-	"problem, slot, repaired, text. Exits with 1 if a problem is left.\n"
+    {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)",
+	FOR_ASKING | FOR_FSCK | FOR_TABLE, 1, 1, &question_fsck, NULL,
+	"If the output is no terminal, tabs are between the columns. Exits with 1 if a problem is "
+	"left.\n"
 	"Exits with 4 if --repair can repair none of the problems that are left. These are\n"
 	"orphans, slots that are held in another way (see --convert), slot queues with\n"
 	"other arguments, and nodes that cannot be reached."},
@@ -84,6 +88,9 @@ static const struct command commands[] = {
 	FOR_ASKING, 1, 2, &question_call, NULL,
 	"A lock that the call acquires is released as soon as the call ends."},
 };
+/* A mistyped subcommand differs by so much; transposed characters are two changes. */
+#define DISTANCE_MOST 2
+#define DISTANCE_WORD 32
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void
@@ -98,15 +105,68 @@ help(FILE *to)
 	fputs("\n`lockbroker SUBCOMMAND --help` lists its options.\n", to);
 }
 
+/* The changes of one character that make one word of the other; a large number for long words. */
+static int
+distance(const char *word, const char *other)
+{
+	int above[DISTANCE_WORD + 1], left, corner;
+	int columns = (int)strlen(other);
+
+	if (columns > DISTANCE_WORD || strlen(word) > DISTANCE_WORD)
+		return DISTANCE_WORD;
+	for (int column = 0; column <= columns; column++)
+		above[column] = column;
+	for (int row = 1; word[row - 1] != '\0'; row++) {
+		corner = above[0];
+		left = above[0] = row;
+		for (int column = 1; column <= columns; column++) {
+			int least = corner + (word[row - 1] != other[column - 1]);
+
+			corner = above[column];
+			if (corner + 1 < least)
+				least = corner + 1;
+			if (left + 1 < least)
+				least = left + 1;
+			left = above[column] = least;
+		}
+	}
+	return above[columns];
+}
+
+/* The subcommand that was probably meant; NULL: none is near. */
+static const char *
+nearest(const char *name)
+{
+	const char *found = NULL;
+	int least = DISTANCE_MOST + 1;
+
+	for (size_t i = 0; i < COMMANDS; i++) {
+		int changes = distance(name, commands[i].name);
+
+		/* Of a short word little would be left. */
+		if (changes < least && 2 * changes <= (int)strlen(commands[i].name)) {
+			least = changes;
+			found = commands[i].name;
+		}
+	}
+	return found;
+}
+
 /* NULL after telling that there is none. */
 static const struct command *
 find(const char *name)
 {
+	const char *near;
+
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(commands[i].name, name) == 0)
 			return &commands[i];
+	near = nearest(name);
 	if (name[0] == '-')
 		say("%s: options come after the subcommand (see lockbroker --help)", name);
+	else if (near != NULL)
+		say("%s: no such subcommand; did you mean '%s'? (see lockbroker --help)", name,
+		    near);
 	else
 		say("%s: no such subcommand (see lockbroker --help)", name);
 	return NULL;
@@ -180,7 +240,7 @@ main(int argc, char *argv[])
 		return cmd_help(NULL);
 	if (strcmp(name, "help") == 0)
 		return cmd_help(argv[2]);
-	if (strcmp(name, "--version") == 0) {
+	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
 		printf("lockbroker %s\n", lb_version());
 		return print_done() ? EXIT_STATUS_OK : EXIT_STATUS_IO;
 	}

@@ -15,6 +15,7 @@ static const struct {
 } users[] = {
     {FOR_RUN, "run"},
     {FOR_ACQUIRE, "acquire"},
+    {FOR_RELEASE, "release"},
     {FOR_AWAIT, "await"},
     {FOR_CREATE, "create"},
     {FOR_RESIZE, "resize"},
@@ -24,7 +25,8 @@ static const struct {
     {FOR_EXPLAIN, "explain"},
     {FOR_METRICS, "metrics"},
     {FOR_PING, "ping"},
-    {FOR_ASKING, "all but run, acquire, await, watch, top"},
+    {FOR_TABLE, "list, show, fsck"},
+    {FOR_ASKING, "all but run, acquire, release, await, watch, top"},
 };
 
 static void

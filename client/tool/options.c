@@ -1,6 +1,7 @@
 #include "client/tool/options.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@ enum option_id {
 	OPTION_ALL = 256,
 	OPTION_ASCENDING,
 	OPTION_BROKER,
+	OPTION_BROKER_ENV,
+	OPTION_BROKER_FILE,
 	OPTION_CLAIM,
 	OPTION_CONVERT,
 	OPTION_CREATE,
@@ -21,10 +24,13 @@ enum option_id {
 	OPTION_EXIST_OK,
 	OPTION_FOREGROUND,
 	OPTION_FORMAT,
+	OPTION_FOR_PID,
 	OPTION_JSON,
 	OPTION_KIND,
 	OPTION_MUTEX,
+	OPTION_LOST_SIGNAL,
 	OPTION_ON_LOST,
+	OPTION_NO_HEADERS,
 	OPTION_ON_REVOKE,
 	OPTION_OVERSHOOT,
 	OPTION_PRIORITY,
@@ -65,7 +71,7 @@ static const struct option_row rows[] = {
     {OPTION_PRIORITY, "priority", "N", FOR_RUN | FOR_ACQUIRE,
 	"-100 to 100; higher is served first (0)", 0},
     {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE,
-	"name of the requester, for show and the log", AT(who)},
+	"name of the requester, for show and the log (USER@HOST)", AT(who)},
     {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "reason, for show and the log", AT(why)},
     {'c', "command", "STRING", FOR_RUN, "run STRING with the shell, instead of COMMAND",
 	AT(shell_command)},
@@ -74,6 +80,11 @@ static const struct option_row rows[] = {
 	"time from that signal to KILL (0.4 heartbeats, at most 5 s)", 0},
     {OPTION_ON_LOST, "on-lost", "WHAT", FOR_RUN,
 	"if the lock is lost: kill (default), ignore,\nsignal:SIG, run:COMMAND", 0},
+    {OPTION_FOR_PID, "for-pid", "PID", FOR_ACQUIRE,
+	"hold the lock in the background until process PID ends", 0},
+    {OPTION_FOR_PID, "for-pid", "PID", FOR_RELEASE, "the process that the locks are held for", 0},
+    {OPTION_LOST_SIGNAL, "on-lost", "SIG", FOR_ACQUIRE,
+	"with --for-pid: signal for PID if the lock is lost (TERM), or ignore", 0},
     {OPTION_ON_REVOKE, "on-revoke", "WHAT", FOR_RUN,
 	"if the slot is removed: ignore (default), kill,\nsignal:SIG", 0},
     {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN,
@@ -84,6 +95,10 @@ static const struct option_row rows[] = {
 	AT(verbose)},
     {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE, "print shell assignments for eval, instead of JSON",
 	AT(shell)},
+    {OPTION_BROKER_FILE, "broker-file", "FILE", FOR_RUN,
+	"run a private lockbrokerd; FILE has the broker's URL", AT(broker_file)},
+    {OPTION_BROKER_ENV, "broker-env", "VARIABLE", FOR_RUN,
+	"the same; the environment variable has the URL", AT(broker_env)},
     {OPTION_CLAIM, "claim", "WAY", FOR_CREATE, "how slots are held: exclusive-queue, consumer", 0},
     {OPTION_CLAIM, "claim", "WAY", FOR_RESIZE,
 	"how the first slots of a semaphore without slots are held", 0},
@@ -102,6 +117,8 @@ static const struct option_row rows[] = {
     {OPTION_FORMAT, "format", "FORMAT", FOR_METRICS, "prometheus (default), openmetrics",
 	AT(format)},
     {'o', "output", "FILE", FOR_METRICS, "write to FILE instead of stdout", AT(output)},
+    {OPTION_NO_HEADERS, "no-headers", NULL, FOR_TABLE, "print tables without the line of titles",
+	AT(no_headers)},
     {OPTION_TIMEOUT, "timeout", "DUR", FOR_ASKING, "wait at most DUR for the answer", 0},
     {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
 	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")", AT(socket)},
@@ -185,6 +202,16 @@ option_timeout(const char *argument, int64_t *ret_ms)
 	return wanted == NULL && *ret_ms == 0 ? "more than 0" : wanted;
 }
 
+/* A signal; 0: none. */
+static const char *
+option_lost_signal(const char *argument, int *ret)
+{
+	if (strcmp(argument, "ignore") != 0)
+		return option_signal(argument, ret);
+	*ret = 0;
+	return NULL;
+}
+
 /* NULL, or the expected form of the argument. */
 static const char *
 apply(int id, const char *argument, struct options *options)
@@ -227,6 +254,11 @@ apply(int id, const char *argument, struct options *options)
 	case OPTION_MUTEX:
 		options->kind = LB_MUTEX;
 		break;
+	case OPTION_FOR_PID:
+		return option_number(
+		    argument, 1, INT_MAX, "the number of a process", &options->for_pid);
+	case OPTION_LOST_SIGNAL:
+		return option_lost_signal(argument, &options->lost_signal);
 	case OPTION_ON_LOST:
 		return option_reaction(argument, true, &options->on_lost);
 	case OPTION_ON_REVOKE:
@@ -320,36 +352,39 @@ is_lost_number(const char *option, const char *operand)
 	       operand[strspn(operand, "0123456789")] == '\0';
 }
 
-/* With any number of operands the rest is a COMMAND, whose options are its own. */
 static int
-check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
+refuse_lost_number(const struct command *command, const char *number)
 {
-	bool bare_wait = options->holder_wait_ms == LB_FOREVER;
-	int count = argc - optind;
+	say("%s: %s: did you mean --create=%s? (for a lock of that name: --create -- %s)",
+	    command->name, number, number, number);
+	return -1;
+}
 
-	if (options->help)
-		return optind;
-	if (count < command->least)
-		return refuse_missing(command, count);
-	if (is_lost_number(argv[optind - 1], count > 0 ? argv[optind] : "")) {
-		say("%s: %s: did you mean --create=%s? (for a lock of that name: --create -- %s)",
-		    command->name, argv[optind], argv[optind], argv[optind]);
-		return -1;
+static bool
+check_operands(const struct command *command, int count, char *operands[], bool bare_wait)
+{
+	if (count < command->least) {
+		refuse_missing(command, count);
+		return false;
 	}
-	for (int i = optind + 1; command->most >= 0 && i < argc; i++) {
-		bool number = argv[i][1] >= '0' && argv[i][1] <= '9';
-
-		if (argv[i][0] != '-' || argv[i][1] == '\0' || number)
-			continue;
-		say("%s: %s: options must come before %.*s", command->name, argv[i],
-		    (int)strcspn(command->operands, " "), command->operands);
-		return -1;
-	}
-	if (command->most >= 0 && count > command->most)
-		return refuse(command, argv[optind + command->most],
+	if (command->most >= 0 && count > command->most) {
+		refuse(command, operands[command->most],
 		    bare_wait ? "unexpected argument, or did you mean --wait=DUR?"
 			      : "unexpected argument");
-	return optind;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Whether the next argument is an operand. A negative number is one, unless it would be the COMMAND of
+ * `run`.
+ */
+static bool
+is_operand(const struct command *command, const char *word)
+{
+	return word[0] != '-' || word[1] == '\0' ||
+	       (command->most >= 0 && word[1] >= '0' && word[1] <= '9');
 }
 
 /* Checks for options that contradict each other. */
@@ -359,6 +394,20 @@ check_together(
 {
 	if (given['n'] && given['w']) {
 		say("%s: --nonblock and --wait exclude each other", command->name);
+		return false;
+	}
+	if (given[OPTION_BROKER_FILE] + given[OPTION_BROKER_ENV] + given[OPTION_SOCKET] > 1) {
+		say("%s: --broker-file, --broker-env and --socket exclude each other",
+		    command->name);
+		return false;
+	}
+	if (given[OPTION_LOST_SIGNAL] && !given[OPTION_FOR_PID]) {
+		say("%s: --on-lost needs --for-pid", command->name);
+		return false;
+	}
+	if ((command->user & FOR_RELEASE) != 0 && !given[OPTION_FOR_PID]) {
+		say("%s: missing --for-pid (see lockbroker %s --help)", command->name,
+		    command->name);
 		return false;
 	}
 	if (given[OPTION_MUTEX] && given[OPTION_KIND]) {
@@ -387,6 +436,18 @@ check_together(
 	return true;
 }
 
+static const struct options defaults = {
+    .wait_ms = LB_FOREVER,
+    .timeout_ms = -1,
+    .conflict_status = EXIT_STATUS_NOT_ACQUIRED,
+    .signal = SIGTERM,
+    .lost_signal = SIGTERM,
+    .kill_after_ms = -1,
+    .on_lost = {.kind = REACTION_KILL},
+    .on_revoke = {.kind = REACTION_IGNORE},
+    .status_fd = -1,
+};
+
 int
 options_parse(const struct command *command, int argc, char *argv[], struct options *ret)
 {
@@ -395,23 +456,30 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 	char which[OPTION_TEXT_SIZE];
 	const struct option *name;
 	const char *wanted;
-	int id, index;
+	int id, index, count = 0;
 
-	*ret = (struct options){
-	    .wait_ms = LB_FOREVER,
-	    .timeout_ms = -1,
-	    .conflict_status = EXIT_STATUS_NOT_ACQUIRED,
-	    .signal = SIGTERM,
-	    .kill_after_ms = -1,
-	    .on_lost = {.kind = REACTION_KILL},
-	    .on_revoke = {.kind = REACTION_IGNORE},
-	    .status_fd = -1,
-	};
+	*ret = defaults;
 	make_tables(command, &tables);
 	opterr = 0;
 	optind = 1;
-	while (index = -1,
-	    (id = getopt_long(argc, argv, tables.letters, tables.names, &index)) != -1) {
+	/* Operands are moved to the front, over options that were read. */
+	while (optind < argc) {
+		if (is_operand(command, argv[optind])) {
+			if (is_lost_number(argv[optind - 1], argv[optind]))
+				return refuse_lost_number(command, argv[optind]);
+			/* The COMMAND of `run` has options of its own. */
+			if (command->most < 0 && count == command->least)
+				break;
+			argv[1 + count++] = argv[optind++];
+			continue;
+		}
+		index = -1;
+		id = getopt_long(argc, argv, tables.letters, tables.names, &index);
+		/* Behind "--" there are only operands; `run` is to know that there was one. */
+		if (id == -1) {
+			optind -= command->most < 0 && count > 0;
+			break;
+		}
 		name = index >= 0 ? &tables.names[index] : NULL;
 		written(which, name, id == '?' || id == ':' ? optopt : id, argv[optind - 1]);
 		/* It may know the option, but not with a value. */
@@ -429,7 +497,12 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 		}
 		given[id] = true;
 	}
-	if (!ret->help && !check_together(command, given, ret))
+	if (ret->help)
+		return optind;
+	memmove(&argv[1 + count], &argv[optind], (size_t)(argc - optind + 1) * sizeof(*argv));
+	count += argc - optind;
+	if (!check_together(command, given, ret) ||
+	    !check_operands(command, count, argv + 1, ret->holder_wait_ms == LB_FOREVER))
 		return -1;
-	return check_operands(command, argc, argv, ret);
+	return 1;
 }

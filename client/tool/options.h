@@ -26,6 +26,8 @@ struct options {
 	int kind;               /* enum lb_kind */
 	int priority;
 	const char *socket; /* NULL: the default of lb_connect() */
+	const char *broker_file,
+	    *broker_env; /* the source of a broker's URL for a daemon of its own */
 	bool json, verbose, help;
 	const char *who, *why;
 	const char *shell_command; /* -c */
@@ -33,14 +35,17 @@ struct options {
 	int64_t kill_after_ms;     /* -1: from the lease */
 	bool foreground;
 	struct reaction on_lost, on_revoke;
-	int status_fd; /* -1: none */
-	bool shell;    /* acquire: assignments instead of JSON */
-	bool exist_ok; /* create */
-	int claim;     /* create, resize: enum lb_claim */
-	int convert;   /* fsck: the same */
+	int status_fd;   /* -1: none */
+	bool shell;      /* acquire: assignments instead of JSON */
+	int for_pid;     /* acquire, release: the process that the lock is held for; 0: none */
+	int lost_signal; /* acquire: for that process; 0: none */
+	bool exist_ok;   /* create */
+	int claim;       /* create, resize: enum lb_claim */
+	int convert;     /* fsck: the same */
 	bool ascending;
 	int overshoot;
 	bool repair;                 /* fsck */
+	bool no_headers;             /* of tables */
 	bool broker;                 /* ping */
 	bool all;                    /* deny */
 	const char *format, *output; /* metrics */
@@ -59,8 +64,10 @@ enum option_user {
 	FOR_EXPLAIN = 256,
 	FOR_DENY = 512,
 	FOR_ASKING = 1024, /* all subcommands that ask one question */
-	FOR_METRICS = 2048,
-	FOR_ALL = 4095
+	FOR_RELEASE = 2048,
+	FOR_TABLE = 4096, /* list, show, fsck */
+	FOR_METRICS = 8192,
+	FOR_ALL = 16383
 };
 
 struct command {
@@ -79,8 +86,9 @@ struct command {
 };
 
 /*
- * Reads the options after argv[0], the subcommand's name, up to the first operand. Returns the
- * index of the operand. Returns -1 after an error that it has printed on stderr.
+ * Reads the options after argv[0], the subcommand's name. They may stand between the operands and behind
+ * them, but before the COMMAND of `run`. Reorders argv: the operands stand from the returned index to its
+ * end. Returns -1 after an error that it has printed on stderr.
  */
 int options_parse(const struct command *command, int argc, char *argv[], struct options *ret);
 /* The subcommand's --help. */

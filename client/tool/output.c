@@ -85,6 +85,14 @@ say_who_may(const char *path)
 		    path, mode, group);
 }
 
+void
+say_daemon_refused(void)
+{
+	say("the broker refused lockbrokerd, not this user: an operator checks the options broker "
+	    "and "
+	    "password-file (lockbrokerd.conf(5)), and the permissions at the broker");
+}
+
 static void
 say_what_helps(const char *path, int code)
 {
@@ -99,6 +107,10 @@ say_what_helps(const char *path, int code)
 		    "lockbrokerd, or use --socket");
 	if (code == LB_NO_ACCESS && path != NULL)
 		say_who_may(path);
+	if (code == LB_BROKER_REFUSED)
+		say_daemon_refused();
+	if (code == LB_CLOSED)
+		say("lockbrokerd ended, or could not start: see journalctl -u lockbrokerd");
 	if (code == LB_BROKER_UNAVAILABLE)
 		say("lockbroker info shows the connection of lockbrokerd to its broker");
 }
@@ -135,7 +147,7 @@ static const struct {
     {LB_TOO_MANY_LOCKS, EXIT_STATUS_NOT_ACQUIRED},
     {LB_TOO_MANY_WAITERS, EXIT_STATUS_NOT_ACQUIRED},
     {LB_PERMISSION_DENIED, EXIT_STATUS_DENIED},
-    {LB_BROKER_REFUSED, EXIT_STATUS_DENIED},
+    {LB_BROKER_REFUSED, EXIT_STATUS_BROKER_REFUSED},
     {LB_NO_ACCESS, EXIT_STATUS_DENIED},
     {LB_LOST, EXIT_STATUS_LOST},
     {LB_REVOKED, EXIT_STATUS_REVOKED},

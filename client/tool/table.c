@@ -162,9 +162,9 @@ put_aligned(const struct table *table, size_t column, int width, const char *tex
 }
 
 static void
-print_aligned(const struct table *table, const int *widths)
+print_aligned(const struct table *table, const int *widths, bool headers)
 {
-	for (size_t column = 0; column < table->count; column++)
+	for (size_t column = 0; headers && column < table->count; column++)
 		if (!table->columns[column].over)
 			put_aligned(table, column, widths[column], table->columns[column].title);
 	for (size_t row = 0; row < table->rows; row++)
@@ -175,21 +175,27 @@ print_aligned(const struct table *table, const int *widths)
 }
 
 static void
-print_tabbed(const struct table *table)
+put_tabbed(const struct table *table, size_t column, const char *text)
 {
-	for (size_t row = 0; row < table->rows; row++) {
-		for (size_t column = 0; column < table->count; column++) {
-			if (table->columns[column].over)
-				continue;
-			put(cell(table, row, column));
-			putchar(column == last_column(table) ? '\n' : '\t');
-		}
-	}
+	if (table->columns[column].over)
+		return;
+	put(text);
+	putchar(column == last_column(table) ? '\n' : '\t');
+}
+
+static void
+print_tabbed(const struct table *table, bool headers)
+{
+	for (size_t column = 0; headers && column < table->count; column++)
+		put_tabbed(table, column, table->columns[column].title);
+	for (size_t row = 0; row < table->rows; row++)
+		for (size_t column = 0; column < table->count; column++)
+			put_tabbed(table, column, cell(table, row, column));
 }
 
 bool
 table_print(const char *json, const char *const *arrays, const struct table_column *columns,
-    size_t count, size_t *ret_rows)
+    size_t count, bool headers, size_t *ret_rows)
 {
 	struct table table = {.arrays = arrays, .columns = columns, .count = count};
 	bool terminal = isatty(STDOUT_FILENO) == 1;
@@ -202,9 +208,9 @@ table_print(const char *json, const char *const *arrays, const struct table_colu
 		for (size_t column = 0; column < count; column++)
 			widths[column] = column_width(&table, column);
 		if (terminal && table.rows > 0)
-			print_aligned(&table, widths);
+			print_aligned(&table, widths, headers);
 		else if (!terminal)
-			print_tabbed(&table);
+			print_tabbed(&table, headers);
 		*ret_rows = table.rows;
 	}
 	for (size_t i = 0; i < table.rows * table.count; i++)

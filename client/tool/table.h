@@ -1,8 +1,7 @@
 /*
- * Arrays of objects in a result, as rows of text. On a terminal the columns are aligned below a
- * line of titles. Otherwise there is one line for each row, with tabs between the cells, for
- * cut(1). Tabs, line ends and escapes inside a value become question marks, because they could
- * confuse a reader or a terminal.
+ * Arrays of objects in a result, as rows of text below a line of titles. On a terminal the columns
+ * are aligned. Otherwise there are tabs between the cells, for cut(1). Tabs, line ends and escapes
+ * inside a value become question marks, because they could confuse a reader or a terminal.
  */
 #ifndef CLIENT_TOOL_TABLE_H
 #define CLIENT_TOOL_TABLE_H
@@ -21,10 +20,10 @@ struct table_column {
 };
 
 /*
- * Prints the arrays of those names (the last is NULL), one after another. *ret is the number of
- * rows. False: out of memory, and nothing is printed.
+ * Prints the arrays of those names (the last is NULL), one after another. headers false: without
+ * the titles. *ret is the number of rows. False: out of memory, and nothing is printed.
  */
 bool table_print(const char *json, const char *const *arrays, const struct table_column *columns,
-    size_t count, size_t *ret_rows);
+    size_t count, bool headers, size_t *ret_rows);
 
 #endif

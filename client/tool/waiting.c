@@ -1,5 +1,7 @@
 #include "client/tool/waiting.h"
 
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,9 @@
 /* One may have followed another without a change that is told. */
 #define HOLDERS_ANEW_MS 10000
 
+/* How long a client that was refused waits for the names of the holders. */
+#define HOLDERS_ANSWER_MS 1000
+
 /* Whom there is to tell how it stands. */
 enum telling {
 	TELL_NOBODY,
@@ -49,6 +54,7 @@ struct waiting {
 	const struct options *options;
 	const struct signals *signals;
 	const char *name;
+	int process;          /* a pidfd; -1: none */
 	struct lb_lock *lock; /* the handle's; when it is granted */
 	struct lb_options ask;
 	int64_t began, until;
@@ -64,6 +70,9 @@ static const struct lb_event silence = {
     .json = "{\"code\":-5,\"message\":\"the daemon does not answer\","
 	    "\"data\":{\"reason\":\"deadline\"}}",
 };
+
+/* Bytes of a requester's name; the wire takes 256. */
+#define WHO_SIZE 256
 
 /* No exit status yet. */
 enum { GOING_ON = -1 };
@@ -229,19 +238,35 @@ tell_broker(struct waiting *waiting, const struct lb_event *event)
 
 /* ---- the acquire and its events ---- */
 
+/* After a refusal because every slot is busy. An answer that does not come at once is not waited for. */
+static void
+say_holders(struct waiting *waiting)
+{
+	char params[JSON_PARAMS_SIZE], words[200];
+
+	json_params(params, "name", waiting->name, "");
+	if (lb_call(waiting->lb, "show", params, HOLDERS_ANSWER_MS, NULL) != LB_OK)
+		return;
+	holders_words(lb_result_json(waiting->lb), words, sizeof(words));
+	if (*words != '\0')
+		say("%s: held by %s", waiting->name, words);
+}
+
 /* Refused, or the connection has ended. */
 static int
 refused(struct waiting *waiting, const struct lb_event *event)
 {
 	/* By an administrator, which is told apart from all that ends a waiting by itself. */
 	bool denied = json_value_is(event->json, "data.denied", "true");
-	int status;
+	int code = event->code, status;
 
 	terminal_line_erase();
 	status = say_refusal(event, waiting->options, waiting->name);
 	if (denied)
 		return EXIT_STATUS_TURNED_AWAY;
-	if (event->code == LB_NO_SUCH_LOCK && !waiting->options->json)
+	if ((code == LB_WOULD_BLOCK || code == LB_TIMEOUT) && !waiting->options->json)
+		say_holders(waiting);
+	if (code == LB_NO_SUCH_LOCK && !waiting->options->json)
 		say("to create it: lockbroker create %s SLOTS, or use --create", waiting->name);
 	return status;
 }
@@ -315,7 +340,8 @@ heed_signals(const struct waiting *waiting)
 static int
 wait_for_it(struct waiting *waiting)
 {
-	const struct watch watch = {.lb = waiting->lb, .signals = waiting->signals, .input = -1};
+	const struct watch watch = {
+	    .lb = waiting->lb, .signals = waiting->signals, .input = waiting->process};
 	int status = GOING_ON;
 	int64_t request;
 	int code = lb_acquire_start(waiting->lb, waiting->name, &waiting->ask, &request);
@@ -334,22 +360,40 @@ wait_for_it(struct waiting *waiting)
 		if (status == GOING_ON) {
 			int64_t next = keep_line(waiting);
 
-			watch_sleep(&watch, next < waiting->until ? next : waiting->until);
+			if (watch_sleep(&watch, next < waiting->until ? next : waiting->until)) {
+				terminal_line_erase();
+				say("%s: the process has ended before the lock was granted",
+				    waiting->name);
+				status = EXIT_STATUS_NOT_ACQUIRED;
+			}
 		}
 	}
 	terminal_line_erase();
 	return status;
 }
 
+/* USER@HOST, with the number of a user without a name. */
+static void
+requester(char *ret, size_t size)
+{
+	const struct passwd *user = getpwuid(getuid());
+	char number[16], host[HOST_NAME_MAX + 1] = "";
+
+	snprintf(number, sizeof(number), "%u", (unsigned)getuid());
+	(void)gethostname(host, sizeof(host) - 1);
+	snprintf(ret, size, "%s@%s", user != NULL ? user->pw_name : number, host);
+}
+
 int
 waiting_acquire(struct lb *lb, const struct options *options, const char *name, const char *command,
-    struct signals *signals, struct lb_lock **ret)
+    int process, struct signals *signals, struct lb_lock **ret)
 {
 	struct waiting waiting = {
 	    .lb = lb,
 	    .options = options,
 	    .signals = signals,
 	    .name = name,
+	    .process = process,
 	    .ask = LB_OPTIONS_INIT,
 	    .telling = terminal_line_possible() ? TELL_TERMINAL
 		       : options->verbose       ? TELL_LINES
@@ -357,6 +401,7 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	    .stand.asked_at = -HOLDERS_ANEW_MS,
 	};
 	int code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS), status;
+	char who[WHO_SIZE];
 
 	*ret = NULL;
 	if (code != LB_OK)
@@ -370,7 +415,8 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	waiting.ask.create = options->create;
 	waiting.ask.priority = options->priority;
 	waiting.ask.progress = options->wait_ms != 0;
-	waiting.ask.who = options->who;
+	requester(who, sizeof(who));
+	waiting.ask.who = options->who != NULL ? options->who : who;
 	waiting.ask.why = options->why;
 	waiting.ask.command = command;
 	waiting.began = watch_now();

@@ -340,8 +340,11 @@ draw_help(const struct top_view *view)
 static int
 semaphore_lines(const struct top_model *model)
 {
-	int most = (LINES - LINES_BESIDE) * 2 / 5, wanted;
+	int room = LINES - LINES_BESIDE, most = room * 2 / 5, wanted;
 
+	/* Lines that no row needs are for semaphores. */
+	if (model->rows_count < (size_t)(room - most))
+		most = room - (model->rows_count > 0 ? (int)model->rows_count : 1);
 	wanted = model->semaphores_count < (size_t)most ? (int)model->semaphores_count : most;
 	return wanted > 0 ? wanted : 1;
 }

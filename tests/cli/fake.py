@@ -24,7 +24,8 @@ class Fake:
     CLOSE = object()
 
     def __init__(self, test, **script):
-        self.script = {"acquire": GRANT, "release": {"lock": "f-1"}, "create": {}, "ping": {}, **script}
+        self.script = {"acquire": GRANT, "release": {"lock": "f-1"}, "create": {}, "ping": {},
+                       "watch": self.on_watch, **script}
         self.requests = []
         self.connections = []
         self.dir = tempfile.mkdtemp(prefix="lb-fake-")
@@ -34,6 +35,10 @@ class Fake:
         self.listener.listen(8)
         test.addCleanup(self._teardown)
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def on_watch(self, request, connection):
+        """There are no rows."""
+        connection.sendall(notification("synced", {"id": request["id"], "more": 0, "silent_hosts": []}))
 
     def _accept(self):
         while True:

@@ -41,6 +41,10 @@ class Semaphores(Fake):
         rows = [{**self._numbers(name), "exists": True} for name in list(self.semaphores)]
         return {"semaphores": rows, "more": 0, "silent_hosts": []}
 
+    def on_watch(self, request, connection):
+        rows = [("row", {"row": found}) for one in self.semaphores.values() for found in one["rows"]]
+        connection.sendall(watched(request, *rows, ("synced", {"more": 0, "silent_hosts": []})))
+
     def on_show(self, request, connection):
         name = request["params"]["name"]
         if name not in self.semaphores:

@@ -1,8 +1,10 @@
 """The subcommands that administrate, with a fake daemon: their requests, output and exit statuses. A terminal
 shows progress while they wait, and a signal ends them at once."""
 
+import getpass
 import json
 import signal
+import socket
 import subprocess
 import unittest
 
@@ -16,7 +18,7 @@ REASONS = {
     "would-block": (1, 75), "timeout": (2, 75), "contended": (3, 75), "cancelled": (4, 75),
     "no-such-lock": (5, 66), "already-exists": (6, 73), "permission-denied": (10, 77),
     "too-many-waiters": (13, 75), "draining": (14, 69), "broker-unavailable": (15, 69),
-    "broker-blocked": (16, 69), "broker-refused": (17, 77), "method-not-found": (-32601, 64),
+    "broker-blocked": (16, 69), "broker-refused": (17, 78), "method-not-found": (-32601, 64),
     "invalid-params": (-32602, 64), "internal": (-32603, 70),
 }
 COMMANDS = (("create", "db"), ("resize", "db", "2"), ("resize", "db", "+2"), ("destroy", "db"), ("size", "db"),
@@ -35,7 +37,7 @@ class FakeCase(unittest.TestCase):
         """The params of what is asked for that command line."""
         fake = Fake(self, **{argv[0]: result or {"name": "db", "slots": 1, "target": 1}})
         self.lockbroker(fake, *argv)
-        (request,) = fake.requests
+        request = fake.requests[0]
         self.assertEqual(request["method"], argv[0])
         return request.get("params", {})
 
@@ -116,6 +118,7 @@ class Asked(FakeCase):
                 self.acquire(fake, "-n", *argv, "db")
                 for request in fake.asked("acquire"):
                     request["params"].pop("command", None)
+                    params = {"who": f"{getpass.getuser()}@{socket.gethostname()}", **params}
                     self.assertEqual(request["params"], {"name": "db", "lease": True, "timeout": 0, **params})
                 self.assertEqual(fake.asked("create"), [])
         # A number that is a name and not that of slots.
@@ -175,9 +178,9 @@ class Mistakes(unittest.TestCase):
                 (("create", "--wait", "db"), "create: --wait: no such option"),
                 (("create", "--ascending", "db"), "create: --ascending: no such option"),
                 (("resize", "db"), "resize: missing SLOTS (see lockbroker resize --help)"),
-                (("resize", "-2", "db"), "resize: -2: no such option"),
+                (("resize", "-2", "db"), "resize: 'db': expected N, +N"),
                 (("resize", "db", "-2", "3"), "resize: 3: unexpected argument"),
-                (("resize", "db", "--wait"), "resize: --wait: options must come before NAME"),
+                (("resize", "db", "--wait"), "resize: missing SLOTS"),
                 (("resize", "--wait", "5s", "db", "2"), "resize: 2: unexpected argument, or did you mean --wait=DUR?"),
                 (("resize", "--wait=x", "db", "2"), "resize: --wait: 'x': expected seconds"),
                 (("resize", "--wait=0", "db", "2"), "resize: --wait: '0': expected more than 0"),
@@ -375,7 +378,7 @@ class Tables(FakeCase):
 
     def test_list(self):
         fake = Fake(self, list={"semaphores": ROWS, "more": 0})
-        job = self.lockbroker(fake, "list")
+        job = self.lockbroker(fake, "list", "--no-headers")
         self.assertEqual(job.out, "db\t3\t1\t4\t\nnightly/report\tunlimited\t0\t4\t\ngate\t0\t12\t4\t\n"
                          "gone\t0\t?\t4\tmissing\ndark\t?\t?\t4\t\n")
         self.assertEqual(job.err, "")
@@ -390,9 +393,9 @@ class Tables(FakeCase):
     def test_none(self):
         fake = Fake(self, list={"semaphores": [], "more": 0},
                     fsck={"name": "db", "clean": True, "findings": [], "more": 0})
-        self.assertEqual(self.lockbroker(fake, "list").out, "")
+        self.assertEqual(self.lockbroker(fake, "list", "--no-headers").out, "")
         self.assertEqual(self.on_a_terminal(fake, "list"), "There are no semaphores.\n")
-        self.assertEqual(self.lockbroker(fake, "fsck", "db").out, "")
+        self.assertEqual(self.lockbroker(fake, "fsck", "--no-headers", "db").out, "")
         self.assertEqual(self.on_a_terminal(fake, "fsck", "db"), "No problems.\n")
 
     def test_more_than_fits(self):
@@ -401,7 +404,7 @@ class Tables(FakeCase):
 
     def test_thousands(self):
         rows = [{"name": f"n{i}", "slots": i, "busy": 0, "waiting": 4, "exists": True} for i in range(3000)]
-        out = self.lockbroker(Fake(self, list={"semaphores": rows, "more": 0}), "list").out
+        out = self.lockbroker(Fake(self, list={"semaphores": rows, "more": 0}), "list", "--no-headers").out
         self.assertEqual(out, "".join(f"n{i}\t{i}\t0\t4\t\n" for i in range(3000)))
 
     def test_an_answer_that_is_no_table(self):
@@ -411,12 +414,12 @@ class Tables(FakeCase):
                             ({"semaphores": [ROWS[0]], "semaphores.0": {"name": "other"}}, "other\t3\t1\t4\t\n"),
                             ({"semaphores": "x"}, ""), ({"semaphores": None}, ""), ({}, "")):
             with self.subTest(result=result):
-                self.assertEqual(self.lockbroker(Fake(self, list=result), "list").out, out)
+                self.assertEqual(self.lockbroker(Fake(self, list=result), "list", "--no-headers").out, out)
 
     def test_text_that_could_confuse(self):
         finding = {**FINDING, "text": "a\tb\nc\x1b[2Jd\u0085e \u65e5\u672c na\u00efve", "new": 1}
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": [finding], "more": 0})
-        self.assertEqual(self.lockbroker(fake, "fsck", "db", status=1).out,
+        self.assertEqual(self.lockbroker(fake, "fsck", "--no-headers", "db", status=1).out,
                          "gap\t2\tno\ta?b?c?[2Jd?e \u65e5\u672c na\u00efve\n")
         self.assertIn("a?b?c?[2Jd?e \u65e5\u672c na\u00efve\n", self.on_a_terminal(fake, "fsck", "db", status=1))
 
@@ -435,7 +438,7 @@ class Tables(FakeCase):
                 self.lockbroker(fake, "fsck", "--repair", "db", status=status)
                 self.lockbroker(fake, "fsck", "--repair", "--json", "db", status=status)
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
-        job = self.lockbroker(fake, "fsck", "db", status=1)
+        job = self.lockbroker(fake, "fsck", "--no-headers", "db", status=1)
         self.assertEqual(job.out, "gap\t2\tno\tslot 2 is missing\nnot-listed\t\tyes\tit is not in the directory\n")
         self.assertEqual(job.err, "lockbroker: db: to repair: lockbroker fsck --repair db\n")
         self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
@@ -453,7 +456,7 @@ class Tables(FakeCase):
                     self.lockbroker(fake, "fsck", "db", status=status)
                     self.lockbroker(fake, "fsck", "--json", "db", status=status)
         converted = {"name": "db", "clean": True, "findings": [], "converted": 3, "more": 0}
-        job = self.lockbroker(Fake(self, fsck=converted), "fsck", "--repair", "--convert=consumer", "db")
+        job = self.lockbroker(Fake(self, fsck=converted), "fsck", "--no-headers", "--repair", "--convert=consumer", "db")
         self.assertEqual((job.out, job.err), ("", "lockbroker: db: 3 slots converted\n"))
         claims = {"name": "db", "clean": False, "findings": [{**FINDING, "problem": "claim"}], "converted": 1, "more": 0}
         fake = Fake(self, fsck=claims)
@@ -478,8 +481,8 @@ class Tables(FakeCase):
 
     def test_explain(self):
         for verdict, status, more in (
-                ("free", 0, ""), ("unlimited", 0, ""), ("full", 0, ""),
-                ("gate", 0, "To open it: lockbroker resize db N\n"),
+                ("free", 0, ""), ("unlimited", 0, ""), ("full", 75, ""),
+                ("gate", 75, "To open it: lockbroker resize db N\n"),
                 ("no-such-lock", 66, "To create it: lockbroker create db SLOTS\n"),
                 ("already-exists", 73, ""), (None, 69, "")):
             with self.subTest(verdict=verdict):

@@ -1,5 +1,6 @@
 """The other subcommands of lockbroker: their output, exit statuses and holds."""
 
+import getpass
 import json
 import os
 import pty
@@ -13,7 +14,7 @@ from pathlib import Path
 import tap
 from cli import Job, command
 from daemon import Daemon, program
-from fake import Fake
+from fake import Fake, error, reply
 from wait import wait_until
 from wire import Wire
 
@@ -49,7 +50,9 @@ class Usage(unittest.TestCase):
         self.assertIn("s, m, h or d", command(self, None, "acquire", "--help").out)
 
     def test_version(self):
-        self.assertRegex(command(self, None, "--version").out, r"^lockbroker \d+\.\d+\.\d+\n$")
+        version = command(self, None, "--version").out
+        self.assertRegex(version, r"^lockbroker \d+\.\d+\.\d+\n$")
+        self.assertEqual(command(self, None, "-V").out, version)
 
     def test_mistakes(self):
         for argv in ((), ("nonsense",), ("create",), ("create", "a", "b"), ("create", "a", "-1"),
@@ -93,14 +96,78 @@ class Usage(unittest.TestCase):
                 (("run", "--verbose=1", "a", "b"), "run: --verbose=1: takes no value"),
                 (("run", "-n", "-w", "3", "a", "b"), "run: --nonblock and --wait exclude each other"),
                 (("run", "--mutex", "--create", "a", "b"), "run: --create does not apply to a mutex"),
-                (("acquire", "a", "--verbose"), "acquire: --verbose: options must come before NAME"),
-                (("create", "a", "--exist-ok"), "create: --exist-ok: options must come before NAME"),
+                (("acquire", "a", "--exist-ok"), "acquire: --exist-ok: no such option"),
+                (("run", "a", "-q", "b"), "run: -q: no such option"),
+                (("run", "a", "-2"), "run: -2: no such option"),
+                (("run", "a", "--create", "3", "b"), "run: 3: did you mean --create=3?"),
+                (("crate", "a"), "crate: no such subcommand; did you mean 'create'? (see"),
+                (("wacth",), "wacth: no such subcommand; did you mean 'watch'? (see"),
+                (("rn", "a"), "rn: no such subcommand; did you mean 'run'? (see"),
+                (("x" * 100,), "x" * 100 + ": no such subcommand (see lockbroker --help)"),
                 (("size", "a", "b"), "size: b: unexpected argument"),
                 (("help", "nonsense"), "nonsense: no such subcommand"),
                 (("verify",), "verify: missing LOCK")):
             with self.subTest(argv=argv):
                 job = command(self, "/nonexistent/s", *argv, status=64, env={"LOCKBROKER_LOCK": ""})
                 self.assertTrue(job.err.startswith("lockbroker: " + text), job.err)
+
+
+class Placed(CommandCase):
+    """Options stand anywhere before the COMMAND of run."""
+
+    def test_between_and_behind_operands(self):
+        self.lockbroker("create", "db", "--exist-ok", "3")
+        self.lockbroker("create", "db", "3", "--exist-ok")
+        self.assertEqual(self.lockbroker("size", "db", "--json").json(), {"name": "db", "slots": 3})
+        self.assertEqual(self.lockbroker("resize", "db", "-2", "--wait").out, "1\n")
+        self.assertEqual(self.lockbroker("resize", "--wait=9", "db", "-1", "--ascending").out, "0\n")
+
+    def test_behind_two_dashes_there_are_operands_only(self):
+        self.lockbroker("create", "--", "--json")
+        self.assertEqual(self.lockbroker("size", "--", "--json").out, "1\n")
+        self.assertIn("unexpected argument", self.lockbroker("size", "--", "db", "--json", status=64).err)
+
+    def test_before_the_command_of_run(self):
+        self.lockbroker("create", "db")
+        for argv, out in ((("db", "-n", "--", "echo", "-n", "a"), "a"), (("db", "--wait", "1m", "echo", "--wait"), "--wait\n"),
+                          (("-n", "db", "--who=x", "echo", "--", "b"), "-- b\n"), (("db", "-c", "echo c", "-n"), "c\n"),
+                          (("--", "db", "echo", "-n", "d"), "d"), (("--", "db", "--", "echo", "e"), "e\n")):
+            with self.subTest(argv=argv):
+                self.assertEqual(self.lockbroker("run", *argv, env={"POSIXLY_CORRECT": "1"}).out, out)
+                self.assertEqual(self.lockbroker("run", *argv).out, out)
+        job = self.lockbroker("run", "db", "--", "--no-such-program", status=127)
+        self.assertIn("--no-such-program: No such file", job.err)
+        self.assertIn("missing COMMAND", self.lockbroker("run", "db", "-n", status=64).err)
+        self.assertIn("missing COMMAND", self.lockbroker("run", "db", "--", status=64).err)
+
+
+class Refused(unittest.TestCase):
+    """The broker refused the daemon: nothing that this user did or may do."""
+
+    WORDS = "the broker refused lockbrokerd, not this user"
+
+    def test_the_login_of_the_daemon(self):
+        refused = error(17, "broker-refused", "the broker refused the daemon: ACCESS_REFUSED")
+        fake = Fake(self, acquire=lambda request, connection: connection.sendall(reply(request, error=refused)),
+                    list=lambda request, connection: connection.sendall(reply(request, error=refused)))
+        for argv in ("run", "db", "true"), ("list",):
+            job = command(self, fake, *argv, status=78)
+            self.assertIn("the broker refused the daemon: ACCESS_REFUSED", job.err)
+            self.assertIn(self.WORDS, job.err)
+
+    def test_explain(self):
+        answer = {"name": "db", "kind": "semaphore", "verdict": None, "slots": None, "busy": None, "here": None,
+                  "waiting": 0, "uncounted": None, "claim": None, "text": "the broker refused the daemon: no"}
+        job = command(self, Fake(self, explain=answer, ping={"broker": {"state": "refused"}}), "explain", "db", status=78)
+        self.assertEqual(job.out, "db: the broker refused the daemon: no\n")
+        self.assertIn(self.WORDS, job.err)
+        job = command(self, Fake(self, explain=answer, ping={"broker": {"state": "down"}}), "explain", "db", status=69)
+        self.assertEqual(job.err, "")
+
+    def test_a_daemon_that_cannot_start(self):
+        """Behind a socket unit, whose connections are closed again."""
+        job = command(self, Fake(self, ping=Fake.CLOSE), "ping", status=69)
+        self.assertIn("journalctl -u lockbrokerd", job.err)
 
 
 class Simple(CommandCase):
@@ -156,6 +223,34 @@ class Simple(CommandCase):
         # It holds what it got until it ends, and that is at once.
         self.lockbroker("call", "acquire", '{"name": "db", "timeout": 0}')
         wait_until(self.free, what="it is free")
+
+    def test_explain_has_the_status_of_an_acquire(self):
+        self.lockbroker("explain", "db", status=66)
+        self.lockbroker("create", "db")
+        self.lockbroker("explain", "db")
+        peer = Wire(self.daemon)
+        peer.call("acquire", name="db", timeout=0)
+        self.lockbroker("explain", "db", status=75)
+        self.lockbroker("resize", "db", "0")
+        self.lockbroker("explain", "--json", "db", status=75)
+
+    def test_a_refused_acquire_names_the_holders(self):
+        self.lockbroker("create", "db")
+        peer = Wire(self.daemon)
+        peer.call("acquire", name="db", timeout=0, who="alice", why="backup")
+        for patience in ("-n",), ("-w", "0.1"):
+            job = self.lockbroker("run", *patience, "db", "true", status=75)
+            self.assertIn("lockbroker: db: held by alice (backup)\n", job.err)
+        job = self.lockbroker("run", "--json", "-n", "db", "true", status=75)
+        self.assertEqual(job.err.count("\n"), 1)
+
+    def test_the_requester_is_the_user_on_the_host(self):
+        self.lockbroker("create", "db")
+        job = self.lockbroker("run", "db", program("lockbroker"), "show", "--json", "db")
+        self.assertEqual(job.json()["holders"][0]["who"],
+                         f"{getpass.getuser()}@{socket.gethostname()}")
+        job = self.lockbroker("run", "--who=bob", "db", program("lockbroker"), "show", "--json", "db")
+        self.assertEqual(job.json()["holders"][0]["who"], "bob")
 
     def test_verify(self):
         peer = Wire(self.daemon)

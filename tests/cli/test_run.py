@@ -87,8 +87,8 @@ class Status(RunCase):
                      ("--on-lost=maybe", "db", "true"), ("--on-lost=signal:", "db", "true"),
                      ("--on-lost=run:", "db", "true"), ("--on-revoke=run:true", "db", "true"),
                      ("--status-fd", "77", "db", "true"), ("--status-fd", "0", "db", "true"),
-                     ("--status-fd", "x", "db", "true"), ("db", "-n", "true"),
-                     ("db", "-c", "true"), ("-c", "true", "db", "true"), ("-c", "true"),
+                     ("--status-fd", "x", "db", "true"), ("db", "-q", "true"),
+                     ("-c", "true", "db", "true"), ("-c", "true"),
                      ("a b", "true"), ("amq.x", "true"), ("x-1-A", "true")):
             with self.subTest(argv=argv):
                 job = self.run_to_end(*argv, status=64)

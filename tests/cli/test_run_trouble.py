@@ -1,8 +1,10 @@
 """lockbroker run against a daemon that misbehaves, or that does what the real one cannot do yet."""
 
+import getpass
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -77,7 +79,7 @@ class Answers(TroubleCase):
                 (1, "would-block", 75), (2, "timeout", 75), (3, "contended", 75), (4, "cancelled", 75),
                 (5, "no-such-lock", 66), (10, "permission-denied", 77), (11, "too-many-requests", 75),
                 (12, "too-many-locks", 75), (13, "too-many-waiters", 75), (14, "draining", 69),
-                (15, "broker-unavailable", 69), (16, "broker-blocked", 69), (17, "broker-refused", 77),
+                (15, "broker-unavailable", 69), (16, "broker-blocked", 69), (17, "broker-refused", 78),
                 (-32601, "method-not-found", 64), (-32602, "invalid-params", 64),
                 (-32603, "internal", 70), (4711, "from-the-future", 70)):
             with self.subTest(reason=reason):
@@ -104,7 +106,8 @@ class Answers(TroubleCase):
                                  "priority": -3, "progress": True, "who": "me", "why": "b\u00e4ckup"})
         self.run_to_end(fake, "-n", "db", "true", status=0)
         self.assertEqual(fake.asked("acquire")[1]["params"],
-                         {"name": "db", "lease": True, "timeout": 0, "command": "true"})
+                         {"name": "db", "lease": True, "timeout": 0, "command": "true",
+                          "who": f"{getpass.getuser()}@{socket.gethostname()}"})
 
     def test_create_goes_with_the_acquire(self):
         fake = Fake(self, acquire=lambda request, _: reply(request, error=error(5, "no-such-lock")))

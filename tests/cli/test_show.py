@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import subprocess
 import unittest
 
@@ -12,6 +13,11 @@ from fake import Fake, error, notification, reply
 from rows import Semaphores, row, unknown, watched
 from screen import Screen
 from wait import wait_until
+
+try:
+    USER = pwd.getpwuid(1000).pw_name
+except KeyError:
+    USER = "1000"
 
 
 class Show(unittest.TestCase):
@@ -24,22 +30,62 @@ class Show(unittest.TestCase):
         self.fake.add("idle", "unlimited")
 
     def test_a_line_a_row(self):
-        out = command(self, self.fake, "show", "db").out
+        out = command(self, self.fake, "show", "--no-headers", "db").out
         self.assertEqual([line.split("\t") for line in out.splitlines()], [
-            ["busy", "1", "", "alice", "backup", "pg_dump", "1000", "4711", "north", "1m15s", "w-1"],
+            ["busy", "1", "", "alice", "backup", "pg_dump", USER, "4711", "north", "1m15s", "w-1"],
             ["busy", "2", "", "unknown", "", "", "", "", "", "", ""],
-            ["granted", "", "", "bob", "", "", "1000", "4711", "north", "1m15s", "w-2"],
-            ["waiting", "", "1", "carol", "", "", "1000", "12", "south", "1m15s", "w-3"],
-            ["waiting", "", "2", "", "", "", "1000", "4711", "north", "2h00m", "w-4"]])
+            ["granted", "", "", "bob", "", "", USER, "4711", "north", "1m15s", "w-2"],
+            ["waiting", "", "1", "carol", "", "", USER, "12", "south", "1m15s", "w-3"],
+            ["waiting", "", "2", "", "", "", USER, "4711", "north", "2h00m", "w-4"]])
+
+    def test_a_line_of_titles_unless_not_wanted(self):
+        lines = command(self, self.fake, "show", "db").out.splitlines()
+        self.assertEqual(lines[0], "STATE\tSLOT\tPOSITION\tWHO\tWHY\tCOMMAND\tUSER\tPID\tHOST\tAGE\tWAITER")
+        self.assertEqual(lines[1:], command(self, self.fake, "show", "--no-headers", "db").out.splitlines())
+        self.assertEqual(command(self, self.fake, "list").out.splitlines()[0], "NAME\tSLOTS\tBUSY\tWAITING\t")
+        terminal = Terminal(self, self.fake, "list", "--no-headers")
+        terminal.wait(0)
+        self.assertRegex(terminal.text, "^db ")
+
+    def test_users_have_names(self):
+        self.fake.add("db", 1, row("busy", "w-1", slot=1, uid=0), row("waiting", "w-2", uid=4000000000))
+        users = [line.split("\t")[6] for line in command(self, self.fake, "show", "db").out.splitlines()]
+        self.assertEqual(users, ["USER", "root", "4000000000"])
+
+    def test_of_all_locks(self):
+        self.fake.add("m", None, row("busy", "w-8", kind="mutex", who='a "row": {b}'),
+                      row("waiting", "w-9", kind="mutex", position=1))
+        lines = [line.split("\t") for line in command(self, self.fake, "show").out.splitlines()]
+        self.assertEqual(lines[0][:3], ["NAME", "STATE", "SLOT"])
+        self.assertEqual([(cells[0], cells[1], cells[11]) for cells in lines[1:]],
+                         [("db", "busy", "w-1"), ("db", "busy", ""), ("db", "granted", "w-2"), ("db", "waiting", "w-3"),
+                          ("db", "waiting", "w-4"), ("m", "busy", "w-8"), ("m", "waiting", "w-9")])
+        self.assertEqual(lines[6][4], 'a "row": {b}')
+        shown = command(self, self.fake, "show", "--json").json()
+        self.assertEqual([one["waiter"] for one in shown["rows"]], ["w-1", None, "w-2", "w-3", "w-4", "w-8", "w-9"])
+        self.assertEqual((shown["more"], shown["silent_hosts"]), (0, []))
+        self.assertEqual(command(self, Fake(self), "show", "--no-headers").out, "")
+
+    def test_mutexes_are_listed(self):
+        self.fake.semaphores.clear()
+        self.fake.add("m", None, row("busy", "w-8", kind="mutex"), row("waiting", "w-9", kind="mutex"))
+        self.fake.script["list"] = {"semaphores": [{"name": "z", "slots": 1, "busy": 0, "waiting": 0, "exists": True}],
+                                    "more": 0, "silent_hosts": []}
+        self.assertEqual(command(self, self.fake, "list", "--no-headers").out, "z\t1\t0\t0\t\nm\tmutex\t1\t1\t\n")
+        self.assertEqual(command(self, self.fake, "list", "--json").json()["mutexes"],
+                         [{"name": "m", "kind": "mutex", "busy": 1, "waiting": 1}])
+        refused = error(13, "too-many-waiters")
+        self.fake.script["watch"] = lambda request, connection: self.fake.refuse(request, connection, refused)
+        self.assertEqual(command(self, self.fake, "list", "--no-headers").out, "z\t1\t0\t0\t\n")
 
     def test_a_table_on_a_terminal(self):
         terminal = Terminal(self, self.fake, "show", "db", columns=200)
         terminal.wait(0)
         lines = terminal.read().replace("\r", "").splitlines()
         self.assertEqual(lines[0], "db: slots 2, busy 2, waiting 2")
-        self.assertRegex(lines[1], r"^STATE +SLOT +POSITION +WHO +WHY +COMMAND +UID +PID +HOST +AGE +WAITER")
-        self.assertRegex(lines[2], r"^busy +1 +alice +backup +pg_dump +1000 +4711 +north +1m15s +w-1")
-        self.assertRegex(lines[5], r"^waiting +1 +carol +1000 +12 +south")
+        self.assertRegex(lines[1], r"^STATE +SLOT +POSITION +WHO +WHY +COMMAND +USER +PID +HOST +AGE +WAITER")
+        self.assertRegex(lines[2], r"^busy +1 +alice +backup +pg_dump +\w+ +4711 +north +1m15s +w-1")
+        self.assertRegex(lines[5], r"^waiting +1 +carol +\w+ +12 +south")
         terminal = Terminal(self, self.fake, "show", "idle", columns=200)
         terminal.wait_text("idle: slots unlimited, busy 0, waiting 0")
         terminal.wait_text("No holders, no waiters.")
@@ -54,7 +100,7 @@ class Show(unittest.TestCase):
                   "holders": [row("busy", "w-1", slot=2, revoked=True)], "waiters": [],
                   "silent_hosts": ["west"]}
         fake = Fake(self, show=answer, ping={"broker": {"state": "connecting"}})
-        job = command(self, fake, "show", "db")
+        job = command(self, fake, "show", "--no-headers", "db")
         self.assertTrue(job.out.startswith("revoked\t2\t"), job.out)
         self.assertIn("west does not answer", job.err)
         self.assertIn("3 more do not fit", job.err)
@@ -87,7 +133,7 @@ class Show(unittest.TestCase):
     def test_words_that_would_confuse_a_terminal(self):
         self.fake.add("evil", 1, row("busy", "w-9", slot=1, who="\x1b[2J\tx\n", why="na\u00efve \u202ex",
                                      command="\u6f22\u5b57"))
-        cells = command(self, self.fake, "show", "evil").out.rstrip("\n").split("\t")
+        cells = command(self, self.fake, "show", "--no-headers", "evil").out.rstrip("\n").split("\t")
         self.assertEqual(cells[3:6], ["?[2J?x?", "na\u00efve ?x", "\u6f22\u5b57"])
 
     def test_a_missing_semaphore(self):
@@ -95,12 +141,11 @@ class Show(unittest.TestCase):
         self.assertIn("the lock does not exist", job.err)
         job = command(self, self.fake, "show", "a b", status=64)
         self.assertIn("'a b'", job.err)
-        command(self, self.fake, "show", status=64)
         command(self, self.fake, "show", "a", "b", status=64)
         self.assertEqual(len(self.fake.asked("show")), 1)
 
     def test_list_says_busy_and_waiting(self):
-        self.assertEqual(command(self, self.fake, "list").out, "db\t2\t2\t2\t\nidle\tunlimited\t0\t0\t\n")
+        self.assertEqual(command(self, self.fake, "list", "--no-headers").out, "db\t2\t2\t2\t\nidle\tunlimited\t0\t0\t\n")
         terminal = Terminal(self, self.fake, "list")
         terminal.wait_text("NAME")
         terminal.wait(0)
@@ -269,7 +314,7 @@ class OverADaemon(unittest.TestCase):
     def rows(self, *wanted, name="db"):
         """Waits until show has these (state, who); returns its cells by who."""
         def found():
-            lines = [line.split("\t") for line in command(self, self.daemon, "show", name).out.splitlines()]
+            lines = [line.split("\t") for line in command(self, self.daemon, "show", "--no-headers", name).out.splitlines()]
             return [lines] if [(cells[0], cells[3]) for cells in lines] == list(wanted) else []
         (lines,) = wait_until(found, 10, f"show has {wanted}")
         return {cells[3]: cells for cells in lines}
@@ -286,7 +331,7 @@ class OverADaemon(unittest.TestCase):
     def test_a_granted_waiter_takes_no_slot(self):
         (a, b, c), rows = self.three()
         self.assertEqual([rows[who][1:3] for who in "ABC"], [["1", ""], ["", "1"], ["", "2"]])
-        self.assertEqual(command(self, self.daemon, "list").out, "db\t1\t1\t2\t\n")
+        self.assertEqual(command(self, self.daemon, "list", "--no-headers").out, "db\t1\t1\t2\t\n")
         self.assertIn("granted: db on ", command(self, self.daemon, "grant", rows["B"][10]).out)
         b.wait_out("runs")
         self.rows(("busy", "A"), ("granted", "B"), ("waiting", "C"))

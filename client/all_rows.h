@@ -1,0 +1,20 @@
+/*
+ * The holders and waiters of all locks on all hosts, read at once: a watch that ends when it is complete.
+ */
+#ifndef CLIENT_ALL_ROWS_H
+#define CLIENT_ALL_ROWS_H
+
+#include "client/asking.h"
+
+/*
+ * Sets *ret_json to {"rows":[...],"more":N,"silent_hosts":[...]}, with the rows of the protocol; free() it.
+ * Otherwise an enum lb_code of the handle.
+ */
+int all_rows_read(const struct asking *asking, char **ret_json);
+/*
+ * Adds the mutexes among the rows to an answer to `list`, as the member `mutexes`. NULL: out of memory. free()
+ * the text.
+ */
+char *all_rows_with_mutexes(const char *list_json, const char *rows_json);
+
+#endif

@@ -1,0 +1,135 @@
+"""The recipes of lockbroker(1), taken from its source and executed."""
+
+import os
+import re
+import shlex
+import shutil
+import stat
+import tempfile
+import unittest
+from pathlib import Path
+
+import tap
+from cli import Job, command
+from daemon import Daemon, program
+from wait import wait_until
+
+MANUAL = (Path(os.environ["top_srcdir"]) / "man/lockbroker.1.in").read_text()
+
+
+def recipe(words):
+    """The only literal block of the manual that has these words, as a reader sees it."""
+    blocks = [block for block in re.findall(r"(?ms)^\.Bd -literal.*?\n(.*?)^\.Ed$", MANUAL) if words in block]
+    assert len(blocks) == 1, (words, blocks)
+    return blocks[0].replace("\\&", "").replace("\\e", "\\")
+
+
+class Recipes(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self)
+        self.dir = Path(tempfile.mkdtemp(prefix="lb-recipe-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.bin = self.dir / "bin"
+        self.bin.mkdir()
+        (self.bin / "lockbroker").symlink_to(os.path.abspath(program("lockbroker")))
+
+    def program(self, name, text):
+        file = self.bin / name
+        file.write_text("#!/bin/sh\n" + text)
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+        return file
+
+    def fifo(self, name):
+        """A file that keeps its reader waiting until the test writes to it."""
+        os.mkfifo(self.dir / name)
+        return self.dir / name
+
+    def start(self, *argv, env=None):
+        return Job(self, self.daemon, *argv[1:], binary=shutil.which(argv[0]), cwd=self.dir,
+                   env={"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.dir), **(env or {})})
+
+    def holders(self, name):
+        return command(self, self.daemon, "show", "--json", name).json()["holders"]
+
+    def wait_free(self, *lock):
+        wait_until(lambda: Job(self, self.daemon, "run", "-n", *lock, "true").wait() == 0, what="it is free")
+
+    def test_a_part_of_a_script(self):
+        command(self, self.daemon, "create", "report")
+        for name in "collect", "publish":
+            self.program(name, f"echo {name}; lockbroker list\n")
+            (self.dir / name).symlink_to(self.bin / name)
+        job = self.start("sh", "-c", recipe("./collect"))
+        job.wait(0)
+        said = re.findall(r"collect|publish|report\t1\t\d", job.out)
+        self.assertEqual(said, ["collect", "report\t1\t1", "publish", "report\t1\t0"])
+
+    def test_cron(self):
+        line = recipe("0 3 * * *").strip()
+        fifo = self.fifo("late")
+        self.program("backup", "echo backup\n")
+        self.program("sleep", f"echo sleeps; read -r x <{fifo}\n")
+        words = line.split(" root ", 1)[1]
+        first = self.start("sh", "-c", words)
+        first.wait_out("sleeps")
+        second = self.start("sh", "-c", words)
+        second.wait(0)
+        self.assertEqual(second.out, "")
+        fifo.write_text("go\n")
+        first.wait(0)
+        self.assertEqual(first.out, "backup\nsleeps\n")
+
+    def test_a_unit_that_runs_a_job(self):
+        """ExecStart= as systemd splits it; that it starts when it has the lock is another test's."""
+        command(self, self.daemon, "create", "nightly")
+        report = self.program("report", "lockbroker verify\n")
+        line = re.search(r"ExecStart=(lockbroker.*)", recipe("ExecStart=lockbroker")).group(1)
+        job = self.start(*shlex.split(line.replace("/usr/local/bin/report", str(report))))
+        job.wait(0)
+        self.assertEqual(job.out, "held, slot 1\n")
+
+    def test_a_unit_whose_main_process_holds_the_lock(self):
+        command(self, self.daemon, "create", "nightly")
+        fifo = self.fifo("work")
+        report = self.program("report", f"echo pid $$; read -r x <{fifo}\n")
+        line = re.search(r"(?s)ExecStart=(.*)", recipe("acquire --for-pid $$$$")).group(1)
+        line = line.replace("\\\n", " ").replace("$$", "$").replace("/usr/local/bin/report", str(report))
+        job = self.start(*shlex.split(line))
+        job.wait_out("pid")
+        self.assertIn(f"pid {job.pid}\n", job.out)
+        holder, = self.holders("nightly")
+        self.assertIn("for-pid", holder["command"])
+        fifo.write_text("go\n")
+        job.wait(0)
+        self.wait_free("nightly")
+
+    def test_ci(self):
+        """The daemon is private, and the broker is its memory."""
+        self.program("deploy", "lockbroker verify; lockbroker list --no-headers\n")
+        (self.dir / "deploy").symlink_to(self.bin / "deploy")
+        (self.dir / "url").write_text("memory:\n")
+        line = re.search(r"- (lockbroker.*)", recipe("deploy:\n  script:")).group(1)
+        job = self.start("sh", "-c", line, env={"LOCKS_URL": "url"})
+        job.wait(0)
+        self.assertEqual(job.out, "held\ndeploy\tmutex\t1\t0\t\n")
+
+    @unittest.skipIf(shutil.which("ansible-playbook") is None, "needs ansible-playbook")
+    def test_ansible(self):
+        fifo = self.fifo("work")
+        self.program("deploy", f"read -r x <{fifo}\n")
+        (self.dir / "deploy").symlink_to(self.bin / "deploy")
+        (self.dir / "play.yml").write_text(recipe("- hosts: all"))
+        job = self.start("ansible-playbook", "-i", "localhost,", "-c", "local", "play.yml",
+                         env={"ANSIBLE_LOCALHOST_WARNING": "0", "LC_ALL": "C.UTF-8"})
+        wait_until(lambda: "TASK [Deploy]" in job.out or not job.running(), 60, "the second task runs")
+        self.assertTrue(job.running(), job.out + job.err)
+        self.assertEqual(len(self.holders("deploy")), 1)
+        other = self.start("lockbroker", "run", "--mutex", "-n", "deploy", "true")
+        other.wait(75)
+        fifo.write_text("go\n")
+        job.wait(0, within=60)
+        self.wait_free("--mutex", "deploy")
+
+
+if __name__ == "__main__":
+    tap.main()
