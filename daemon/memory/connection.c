@@ -12,7 +12,7 @@
  * Parcels of a channel that are taken before other channels have their turn. So an answer does not
  * wait for the hundreds of probes on another channel: RabbitMQ's channels are concurrent processes.
  */
-#define PARCELS_A_TURN 16
+#define PARCELS_A_TURN 64
 
 /* ---- frames that arrive ---- */
 

@@ -3,7 +3,7 @@
     tables.py FILE.tsv...                       prints them
     tables.py FILE.tsv... DOCUMENT              puts them between the two marks of the document
 
-Each file is one run. Rows are of all runs: the medians, each ratio, and what most runs say of the limit. The settings
+Each file is one run. Rows are of all runs: the medians, each ratio, and the verdict of most runs. The settings
 and the other figures are those of the first file.
 
 The lines of a file are of four kinds, with tabs between the columns:
