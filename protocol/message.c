@@ -176,7 +176,11 @@ read_answer(const struct cJSON *tree, struct message_answer *ret)
 	if (json_string(json_get(tree, "method"), &ret->method)) {
 		ret->kind = MESSAGE_NOTIFICATION;
 		ret->content = json_get(tree, "params");
-		return id == NULL ? NULL : "a request from the daemon";
+		if (id != NULL)
+			return "a request from the daemon";
+		return ret->content == NULL || json_is_object(ret->content)
+			   ? NULL
+			   : "a notification whose params are no object";
 	}
 	if (id == NULL || (!json_is_null(id) && !message_id_read(id, &ret->id)))
 		return "an answer without a usable id";
@@ -186,6 +190,8 @@ read_answer(const struct cJSON *tree, struct message_answer *ret)
 	ret->content = json_get(tree, "result");
 	if (ret->content == NULL)
 		return "neither a result nor an error";
+	if (!json_is_object(ret->content))
+		return "a result that is no object";
 	return ret->id.kind != MESSAGE_ID_NULL ? NULL : "a result without an id";
 }
 

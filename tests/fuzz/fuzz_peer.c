@@ -119,7 +119,7 @@ begin(void)
 static void
 settle(void)
 {
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 10000; i++) {
 		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 		timers_run(timers);
 		peers_visit(peers);

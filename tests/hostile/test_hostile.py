@@ -14,7 +14,7 @@ A latency counts from the time at which a round was due. So an answer that takes
 second late. The time in which the daemon or the honest user was ready and had no processor is subtracted. Both, and
 RabbitMQ, have a higher priority than the hostile user: the test is not about the kernel's scheduler. FLOOR is a
 latency that no user notices, and that a busy machine causes: a daemon that makes 0.5 ms into 19 ms passes. An attack
-that is too slow, and nothing worse, is measured up to TRIES times. It fails if it is too slow each time. Memory is
+that is too slow or too weak, and nothing worse, is measured up to TRIES times. It fails if it is so each time. Memory is
 not judged in a build with sanitizers, which need more.
 
 An attack that is marked `late` may be slow, in the rounds and up to the time that the mark names, and nothing
@@ -135,8 +135,8 @@ class Hostile(unittest.TestCase):
         slow it may be. how: as in measure()."""
         for tries in range(1, TRIES + 1):
             done, problems, slow, waits = self.measure(attack, options, late, **how)
-            for counter, least in (most or {}).items():
-                self.assertGreaterEqual(done[counter], least, f"the attack was too weak to show anything: {done}")
+            slow += [f"the attack was too weak to show anything: {done}"
+                     for counter, least in (most or {}).items() if done[counter] < least]
             if waits:
                 print(f"EXPECTED WAITS in {attack.__name__}, {late.why}:", *waits, sep="\n    ")
             if problems or not slow:

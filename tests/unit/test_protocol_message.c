@@ -272,6 +272,8 @@ static const struct {
     {"{}", "an answer without a usable id"},
     {"{\"id\":1.5,\"result\":{}}", "an answer without a usable id"},
     {"{\"id\":1}", "neither a result nor an error"},
+    {"{\"id\":1,\"result\":[]}", "a result that is no object"},
+    {"{\"method\":\"x\",\"params\":[]}", "a notification whose params are no object"},
     {"{\"id\":null,\"result\":{}}", "a result without an id"},
     {"{\"id\":1,\"method\":\"x\"}", "a request from the daemon"},
     {"{\"id\":1,\"error\":{}}", "an error without code and message"},
