@@ -27,8 +27,8 @@ bool scan_is_whole(const struct semaphore *semaphore);
  * asks whether the known state of a full semaphore has changed. If more than a B has changed, the
  * knowledge of the semaphore is dropped, and a scan is due. The window has these queues:
  *
- *	slots		N-U, the A above the last slot, the Bs (of many a part, from a random one);
- *			for new waiters also the last A
+ *	slots		N-U, the A above the last slot, the Bs (of more than 256 a part, from a random
+ *			one); for new waiters all Bs, and also the last A
  *	gate		N-U, A[1], N-G
  *	true mutex	its queue; if that may be an administration mutex, also N-U, A[1] and N-G
  */
