@@ -2,10 +2,10 @@
 
     make bench-profile
 
-A line is one operation of one service, in microseconds: the median that its client waits, the time that the daemons,
-RabbitMQ and the client ran, the time that they were ready and waited for a processor, and how often one of them began to
-run (/proc/PID/task/*/schedstat, in Linux's Documentation/scheduler/sched-stats.rst). What is left of the client's wait is
-the time until sleeping processes are woken, and time of other processes.
+A line is one operation of one service, in microseconds. `p50` is the median that its client waits. `daemons`, `RabbitMQ`
+and `client` are the times that these processes ran. `ready` is how long they waited for a processor, and the last column
+is how often one of them began to run. The kernel counts all that for each thread (/proc/PID/task/TID/schedstat, in Linux's
+Documentation/scheduler/sched-stats.rst). A process also does work for which no client waits.
 """
 
 import contextlib

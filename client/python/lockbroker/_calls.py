@@ -98,6 +98,7 @@ class Explained(TypedDict):
     waiting: int | None
     uncounted: int | None
     claim: str | None
+    reason: str | None
     text: str
 
 
