@@ -246,11 +246,11 @@ class Administration(ConsumerCase):
         self.judge(contests)
 
     def remove_and_make(self, contest, daemon, method, noticed):
-        """An error names the slot, and the holder queue stays."""
+        """The holder queue stays. An error names the slot, or from 3.11 on says that the broker does not answer."""
         said = self.ask(daemon, method, name=contest.name, **({"slots": 0} if method == "resize" else {}))
         print(f"  {contest.name}: {now() - self.began:.1f} {said}")
         if noticed:
-            self.assertIn("slot 1", said)
+            self.assertIn("slot 1" if release() < (3, 11) else "broker-unavailable", said)
         for again, more in ("create", {"slots": 1, "claim": "consumer"}), ("fsck", {"repair": True}):
             print(f"    {again} {self.ask(daemon, again, name=contest.name, **more)}")
 
