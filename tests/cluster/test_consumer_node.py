@@ -164,7 +164,8 @@ class Nodes(ConsumerCase):
                     Wire(daemon).call(method, within=SLACK, name="free", **more)
                 print(f"  {method}: {caught.exception.message}")
                 self.assertEqual(caught.exception.reason, "broker-unavailable")
-                self.assertIn("slot 1", caught.exception.message)
+                if release() < (3, 11):  # later ones do not answer a question about such a queue
+                    self.assertIn("slot 1", caught.exception.message)
         self.wait_noticed(contests)
         self.show("down", contests)
         for contest in contests:
