@@ -128,8 +128,8 @@ struct broker_probe_done {
 };
 
 /*
- * reply->answer: OK, REFUSED (nothing was done) or UNKNOWN. reply->channel_open has no meaning
- * here. names: those read, entered or removed; none unless OK. All are borrowed.
+ * reply->answer: OK, REFUSED or UNREACHABLE (nothing was done), or UNKNOWN. reply->channel_open has
+ * no meaning here. names: those read, entered or removed; none unless OK. All are borrowed.
  */
 struct broker_names_done {
 	void (*fn)(void *ctx, uint64_t id, const struct broker_reply *reply,

@@ -9,6 +9,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/name_list.h"
 #include "daemon/broker/raw_channel.h"
+#include "daemon/broker/request.h"
 
 /* The maximum of unanswered gets. */
 #define GETS_MAX 256
@@ -396,8 +397,10 @@ on_closed(void *ctx, int code, const char *text)
 	job->code = code;
 	free(job->text);
 	job->text = mem_strdup(text);
+	if (refused && code == AMQP_NOT_FOUND)
+		job->answer = amqp_request_refusal(AMQP_REQUEST_DECLARE_SLOT, code, text);
 	/* A directory that does not exist has no names. */
-	if (declaring && job->kind != JOB_ENTER && code == AMQP_NOT_FOUND) {
+	if (job->answer == BROKER_ABSENT && declaring && job->kind != JOB_ENTER) {
 		job->answer = BROKER_OK;
 		job->code = 0;
 		job->text[0] = '\0';

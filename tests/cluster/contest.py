@@ -31,6 +31,16 @@ def release():
     return tuple(int(part) for part in version().split(".")[:2])
 
 
+def is_created(admin, **params):
+    """False: a node that is back is not reached yet."""
+    try:
+        return admin.call("create", **params)
+    except WireError as error:
+        if error.reason != "broker-unavailable":
+            raise
+        return False
+
+
 class Contest:
     """A holder behind one daemon, and a rival that waits behind another. home: the daemon whose node makes the slot
     queue, and keeps it, as it is a classic queue. None: a true mutex, which has no slot queue.
@@ -48,7 +58,7 @@ class Contest:
             if self.kind == "mutex":
                 admin.call("release", lock=admin.call("acquire", timeout=10, **self.params)["lock"])
             else:
-                admin.call("create", name=name, slots=1, claim=claim)
+                wait_until(lambda: is_created(admin, name=name, slots=1, claim=claim), 60, f"{name} is created")
             admin.hang_up()
         self.holder, self.rival = Wire(holder), Wire(rival)
         self.peers = {"holder": self.holder, "rival": self.rival}

@@ -75,6 +75,28 @@ START_TEST(messages_of_others_are_no_names_and_stay)
 }
 END_TEST
 
+/* It has names, which nobody can read there. */
+START_TEST(unreachable_while_its_home_is_down)
+{
+	enter_name(one, "d", "x", 1);
+	pass(0);
+	ck_saw("auxiliary:up 1=ok(x)");
+	ck_assert(memory_world_set_home(world, "d", 1));
+	memory_world_set_reach(world, 0, 1, MEMORY_DOWN);
+	read_names(one, "d", 2);
+	pass(0);
+	leave_name(one, "d", "x", 3);
+	pass(0);
+	enter_name(one, "d", "y", 4);
+	pass(0);
+	ck_saw("2=unreachable 3=unreachable 4=unreachable");
+	memory_world_set_reach(world, 0, 1, MEMORY_REACHED);
+	read_names(one, "d", 5);
+	pass(0);
+	ck_saw("5=ok(x)");
+}
+END_TEST
+
 START_TEST(refused_where_the_queue_is_another)
 {
 	uint64_t channel = take(two, BROKER_AUXILIARY);
@@ -284,6 +306,7 @@ suite_memory_directory(void)
 
 	tcase_add_test(tcase, entered_read_and_left);
 	tcase_add_test(tcase, messages_of_others_are_no_names_and_stay);
+	tcase_add_test(tcase, unreachable_while_its_home_is_down);
 	tcase_add_test(tcase, refused_where_the_queue_is_another);
 	tcase_add_test(tcase, unknown_when_the_link_dies);
 	tcase_add_test(tcase, nobody_enters_during_an_alarm);
