@@ -7,7 +7,7 @@ import time
 import cluster
 from rabbit import version
 from wait import wait_until
-from wire import Wire
+from wire import Wire, WireError
 
 # Seconds after which a node that is not heard counts as dead, a quarter more or less.
 NET_TICKTIME = 5
