@@ -26,8 +26,7 @@ def setUpModule():
 
 def slots_of(name):
     """The numbers of the A queues of a name that exist now."""
-    queues = RABBIT.ctl("list_queues", "name").split()
-    parts = [queue.rpartition("-A")[0].rpartition("-") for queue in queues if queue.endswith("-A")]
+    parts = [queue.rpartition("-A")[0].rpartition("-") for queue in RABBIT.queues() if queue.endswith("-A")]
     return sorted(int(slot) for lock, _, slot in parts if lock == name)
 
 
@@ -73,8 +72,8 @@ class Revoked(Admin):
 
     @staticmethod
     def watched(name):
-        rows = [line.split("\t") for line in RABBIT.ctl("list_queues", "name", "consumers").splitlines()]
-        return sum(int(row[1]) for row in rows if row[0].startswith(name) and row[0].endswith("-A"))
+        return sum(queue.consumers for queue_name, queue in RABBIT.queues().items()
+                   if queue_name.startswith(name) and queue_name.endswith("-A"))
 
     def test_a_slot_that_comes_back_is_nobody_elses(self):
         here, there, name = self.daemon(), self.daemon(), self.name()

@@ -40,7 +40,7 @@ class HardError(unittest.TestCase):
 
     def admit(self):
         """add_vhost, add_user and set_permissions, in one go."""
-        RABBIT.ctl("eval", f"""
+        RABBIT.eval(f"""
             Vhost = <<"{self.vhost}">>, User = <<"{self.user}">>, All = <<".*">>, By = <<"tests">>,
             ok = rabbit_vhost:add(Vhost, By),
             ok = rabbit_auth_backend_internal:add_user(User, <<"{PASSWORD}">>, By),
@@ -154,7 +154,7 @@ class Closed(HardError):
         hold = self.owner()
         channels = [row.split("\t") for row in RABBIT.ctl("list_channels", "connection", "pid").splitlines()]
         victim = next(pid for connection, pid in channels if connection == hold)
-        RABBIT.ctl("eval", f'exit(rabbit_misc:string_to_pid("{victim}"), provoked).')
+        RABBIT.eval(f'exit(rabbit_misc:string_to_pid("{victim}"), provoked).')
         self.all_lost("INTERNAL_ERROR")
         self.assertRegex(self.daemon.log(), "541")
         self.serves_again()

@@ -43,8 +43,8 @@ class Heartbeat(unittest.TestCase):
         self.assertEqual(daemon.log().count("lock connection up"), 1)
 
     def test_a_broker_that_leaves_no_lease_is_refused(self):
-        self.addCleanup(RABBIT.ctl, "eval", "application:set_env(rabbit, heartbeat, 3).")
-        RABBIT.ctl("eval", "application:set_env(rabbit, heartbeat, 1).")
+        self.addCleanup(RABBIT.eval, "application:set_env(rabbit, heartbeat, 3).")
+        RABBIT.eval("application:set_env(rabbit, heartbeat, 1).")
         daemon = Daemon(self, "--heartbeat", "10", "--margin", "6", broker=RABBIT.url,
                         expect=["lock connection refused"])
         peer = Wire(daemon)
@@ -58,7 +58,7 @@ class Heartbeat(unittest.TestCase):
         self.assertIn("a heartbeat of 1 s", str(refused.exception))
         self.assertNotIn("lock connection up", daemon.log())
         # Refused once in the log, and tried again; when the broker wants a longer one, it is taken.
-        RABBIT.ctl("eval", "application:set_env(rabbit, heartbeat, 3).")
+        RABBIT.eval("application:set_env(rabbit, heartbeat, 3).")
         wait_until(lambda: "lock connection up" in daemon.log(), 30)
         self.assertEqual(daemon.log().count("lock connection refused"), 1)
 

@@ -206,7 +206,7 @@ class OldPermissions(Main):
     def setUp(self):
         self.vhost = self.id().rpartition(".")[2]
         everything, all_of_it = ", ".join(f"<<{json.dumps(one)}>>" for one in self.EVERYTHING), '<<".*">>'
-        RABBIT.ctl("eval", f"""
+        RABBIT.eval(f"""
             Vhost = <<"{self.vhost}">>, User = Vhost, By = <<"tests">>,
             Permit = fun(Who, Configure, Write, Read) ->
                 ok = rabbit_auth_backend_internal:set_permissions(Who, Vhost, Configure, Write, Read, By) end,

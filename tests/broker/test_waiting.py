@@ -30,13 +30,13 @@ def setUpModule():
 
 def messages_received():
     """How many messages the node has been sent since it started."""
-    said = RABBIT.ctl("eval", "rabbit_global_counters:overview().")
+    said = RABBIT.eval("rabbit_global_counters:overview().")
     return sum(int(count) for count in re.findall(r"messages_received_total => (\d+)", said))
 
 
 def daemons_waiting(name):
-    rows = [row.split("\t") for row in RABBIT.ctl("list_queues", "name", "consumers").splitlines()]
-    return sum(int(row[1]) for row in rows if row[0] == name + "-W")
+    queue = RABBIT.queues().get(name + "-W")
+    return queue.consumers if queue else 0
 
 
 class Waiting(unittest.TestCase):

@@ -351,4 +351,4 @@ class Cluster:
 
     def meets(self, name, other):
         """Whether one node reaches the other one, now that it tries."""
-        return "pong" in self[name].ctl("eval", f"net_adm:ping('{self[other].node}').")
+        return "pong" in self[name].eval(f"net_adm:ping('{self[other].node}').")

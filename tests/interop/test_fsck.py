@@ -33,9 +33,7 @@ class Fsck(unittest.TestCase):
         return {(one["problem"], one["slot"]): one["repaired"] for one in findings}
 
     def durable(self):
-        rows = RABBIT.ctl("list_queues", "name", "durable").splitlines()
-        return {row.split("\t")[0]: row.split("\t")[1] == "true"
-                for row in rows if row.startswith(self.name + "-")}
+        return {name: queue.durable for name, queue in RABBIT.queues().items() if name.startswith(self.name + "-")}
 
     def test_transient_slots_are_made_anew_when_nobody_holds_them(self):
         self.foreign.under_admin("create", self.name, slots=3, durable=False)
@@ -73,7 +71,7 @@ class Fsck(unittest.TestCase):
         print(f"{slots} slots, scanned twice: {time.monotonic() - began:.2f} s")
         self.assertEqual({problem for problem, _ in self.found()}, {"arguments"})
         # Nothing is left of it: a channel, or the mutex.
-        wait_until(lambda: self.name not in RABBIT.ctl("list_queues", "name").split(), 5,
+        wait_until(lambda: self.name not in RABBIT.queues(), 5,
                    "the administration mutex is dropped")
         self.assertEqual(self.foreign.size(name=self.name), slots)
 

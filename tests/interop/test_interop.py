@@ -66,8 +66,7 @@ class Together:
     def slots(self):
         """The slots whose A the broker lists."""
         numbers = {self.form("A").format(slot): slot for slot in range(1, 400)}
-        return sorted(numbers[queue] for queue in RABBIT.ctl("list_queues", "name").splitlines()
-                      if queue in numbers)
+        return sorted(numbers[queue] for queue in RABBIT.queues() if queue in numbers)
 
     def form(self, letter):
         return (f"{self.name}-{letter}-{{}}" if self.naming == "amqp-locks-python"

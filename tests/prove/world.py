@@ -181,10 +181,14 @@ class World:
         with self.whole:
             return self.nodes["n1"].ctl(*words, check=check)
 
+    def eval(self, expressions):
+        with self.whole:
+            return self.nodes["n1"].eval(expressions, check=False)
+
     def delete_queue(self, queue):
         """By hand, even if it is in use. It may be missing, or go at this moment."""
-        self.ctl("eval", f"""{{ok, Queue}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>)),
-                 rabbit_amqqueue:delete(Queue, false, false, <<"prover">>).""", check=False)
+        self.eval(f"""{{ok, Queue}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>)),
+                 rabbit_amqqueue:delete(Queue, false, false, <<"prover">>).""")
 
     def connections(self, number):
         """The broker's connections of a daemon."""
@@ -213,7 +217,7 @@ class World:
             if node.pid is None:
                 node.start()
             others = [f"'{other.node}'" for other in self.nodes.values() if other is not node]
-            if "whole" not in node.ctl("eval", f"""
+            if "whole" not in node.eval(f"""
                     case {{[net_adm:ping(N) || N <- [{",".join(others)}]], rabbit:is_running(),
                           rabbit_node_monitor:partitions()}} of
                         {{[pong, pong], true, []}} -> whole; Else -> Else end.""", check=False):
@@ -284,8 +288,7 @@ class World:
             self.ask("destroy", name=lock.name, wait=TAKEOVER)
 
         def left():
-            names = self.ctl("list_queues", "--no-table-headers", "name").splitlines()
-            return [name for name in names if not LEFT_ALONE.match(name)]
+            return [name for name in self.nodes["n1"].queues() if not LEFT_ALONE.match(name)]
         try:
             wait_until(lambda: not left(), TAKEOVER)
             held = self.nodes["n1"].holders()
