@@ -1,4 +1,4 @@
-"""The recipes of lockbroker(1), taken from its source and executed."""
+"""The recipes of lockbroker(1) and of the operations guide, taken from their sources and executed."""
 
 import os
 import re
@@ -12,19 +12,11 @@ from pathlib import Path
 import tap
 from cli import Job, command
 from daemon import Daemon, program
+from recipe import SOURCE, guide, manual
 from wait import wait_until
 
-MANUAL = (Path(os.environ["top_srcdir"]) / "man/lockbroker.1.in").read_text()
 
-
-def recipe(words):
-    """The only literal block of the manual that has these words, as a reader sees it."""
-    blocks = [block for block in re.findall(r"(?ms)^\.Bd -literal.*?\n(.*?)^\.Ed$", MANUAL) if words in block]
-    assert len(blocks) == 1, (words, blocks)
-    return blocks[0].replace("\\&", "").replace("\\e", "\\")
-
-
-class Recipes(unittest.TestCase):
+class Shell(unittest.TestCase):
     def setUp(self):
         self.daemon = Daemon(self)
         self.dir = Path(tempfile.mkdtemp(prefix="lb-recipe-"))
@@ -54,18 +46,20 @@ class Recipes(unittest.TestCase):
     def wait_free(self, *lock):
         wait_until(lambda: Job(self, self.daemon, "run", "-n", *lock, "true").wait() == 0, what="it is free")
 
+
+class Manual(Shell):
     def test_a_part_of_a_script(self):
         command(self, self.daemon, "create", "report")
         for name in "collect", "publish":
             self.program(name, f"echo {name}; lockbroker list\n")
             (self.dir / name).symlink_to(self.bin / name)
-        job = self.start("sh", "-c", recipe("./collect"))
+        job = self.start("sh", "-c", manual("./collect"))
         job.wait(0)
         said = re.findall(r"collect|publish|report\t1\t\d", job.out)
         self.assertEqual(said, ["collect", "report\t1\t1", "publish", "report\t1\t0"])
 
     def test_cron(self):
-        line = recipe("0 3 * * *").strip()
+        line = manual("0 3 * * *").strip()
         fifo = self.fifo("late")
         self.program("backup", "echo backup\n")
         self.program("sleep", f"echo sleeps; read -r x <{fifo}\n")
@@ -83,7 +77,7 @@ class Recipes(unittest.TestCase):
         """ExecStart= as systemd splits it; that it starts when it has the lock is another test's."""
         command(self, self.daemon, "create", "nightly")
         report = self.program("report", "lockbroker verify\n")
-        line = re.search(r"ExecStart=(lockbroker.*)", recipe("ExecStart=lockbroker")).group(1)
+        line = re.search(r"ExecStart=(lockbroker.*)", manual("ExecStart=lockbroker")).group(1)
         job = self.start(*shlex.split(line.replace("/usr/local/bin/report", str(report))))
         job.wait(0)
         self.assertEqual(job.out, "held, slot 1\n")
@@ -92,7 +86,7 @@ class Recipes(unittest.TestCase):
         command(self, self.daemon, "create", "nightly")
         fifo = self.fifo("work")
         report = self.program("report", f"echo pid $$; read -r x <{fifo}\n")
-        line = re.search(r"(?s)ExecStart=(.*)", recipe("acquire --for-pid $$$$")).group(1)
+        line = re.search(r"(?s)ExecStart=(.*)", manual("acquire --for-pid $$$$")).group(1)
         line = line.replace("\\\n", " ").replace("$$", "$").replace("/usr/local/bin/report", str(report))
         job = self.start(*shlex.split(line))
         job.wait_out("pid")
@@ -108,7 +102,7 @@ class Recipes(unittest.TestCase):
         self.program("deploy", "lockbroker verify; lockbroker list --no-headers\n")
         (self.dir / "deploy").symlink_to(self.bin / "deploy")
         (self.dir / "url").write_text("memory:\n")
-        line = re.search(r"- (lockbroker.*)", recipe("deploy:\n  script:")).group(1)
+        line = re.search(r"- (lockbroker.*)", manual("deploy:\n  script:")).group(1)
         job = self.start("sh", "-c", line, env={"LOCKS_URL": "url"})
         job.wait(0)
         self.assertEqual(job.out, "held\ndeploy\tmutex\t1\t0\t\n")
@@ -118,7 +112,7 @@ class Recipes(unittest.TestCase):
         fifo = self.fifo("work")
         self.program("deploy", f"read -r x <{fifo}\n")
         (self.dir / "deploy").symlink_to(self.bin / "deploy")
-        (self.dir / "play.yml").write_text(recipe("- hosts: all"))
+        (self.dir / "play.yml").write_text(manual("- hosts: all"))
         job = self.start("ansible-playbook", "-i", "localhost,", "-c", "local", "play.yml",
                          env={"ANSIBLE_LOCALHOST_WARNING": "0", "LC_ALL": "C.UTF-8"})
         wait_until(lambda: "TASK [Deploy]" in job.out or not job.running(), 60, "the second task runs")
@@ -129,6 +123,74 @@ class Recipes(unittest.TestCase):
         fifo.write_text("go\n")
         job.wait(0, within=60)
         self.wait_free("--mutex", "deploy")
+
+
+class Guide(Shell):
+    def create(self, *sizes):
+        for size in sizes:
+            command(self, self.daemon, "create", f"of-{size}", size)
+
+    def sh(self, text, status=0):
+        job = self.start("sh", "-c", text)
+        job.wait(status)
+        return job
+
+    def test_the_first_look(self):
+        said = self.sh(guide("lockbroker info   ").partition("journalctl")[0]).out
+        for member in "broker.state: up", "broker.why: ", "counts.holds: 0", "limits.line: ":
+            self.assertIn(f"\n{member}", said)
+
+    def test_two_hosts(self):
+        self.program("sleep", f"read -r x <{self.fifo('late')}\n")
+        first = self.start("sh", "-c", guide("lockbroker run trial"))
+        wait_until(lambda: first.running() and "trial" in self.sh("lockbroker show").out, what="it is held")
+        second = self.sh(guide("--nonblock trial"))
+        self.assertIn("trial: held by ", second.err)
+        self.assertIn("\tlockbroker run trial sleep 60\t", second.out)
+        self.assertEqual(self.start("lockbroker", "run", "--nonblock", "trial", "true").wait(), 75)
+        (self.dir / "late").write_text("go\n")
+        first.wait(0)
+
+    def test_drain(self):
+        """The rule keeps new ones out, and the loop ends with the last hold."""
+        self.create("1")
+        (self.bin / "sleep").symlink_to("/bin/true")
+        holder = self.start("lockbroker", "run", "of-1", "sh", "-c", f"echo on; read -r x <{self.fifo('work')}")
+        holder.wait_out("on")
+        rule = re.search(r"Add `(rule = .*?)`", (SOURCE / "docs/OPERATIONS.md").read_text()).group(1)
+        self.daemon.write_config(f"[access]\n{rule}\n")
+        self.daemon.reload()
+        self.daemon.wait_log("reloaded")
+        command(self, self.daemon, "run", "--mutex", "m", "true", status=77)
+        drained = self.start("sh", "-c", guide("counts.holds"))
+        self.sh("lockbroker info")
+        self.assertTrue(drained.running())
+        (self.dir / "work").write_text("go\n")
+        holder.wait(0)
+        drained.wait(0)
+
+    def test_each_semaphore_is_checked(self):
+        self.create("1", "2")
+        self.start("lockbroker", "run", "--mutex", "m", "sh", "-c", "echo on; sleep 60").wait_out("on")
+        self.sh(guide("xargs -n 1 lockbroker fsck").replace("rabbitmqctl cluster_status\n", ""))
+        self.assertEqual(sorted(re.findall("requested fsck of ([^:]+):", self.daemon.log())), ["of-1", "of-2"])
+
+    def test_semaphores_are_made_again(self):
+        self.create("0", "3", "unlimited")
+        before = self.sh("lockbroker list").out
+        save, again = guide("/var/backups").replace("/var/backups", str(self.dir)).splitlines()
+        self.sh(save)
+        for size in "0", "3", "unlimited":
+            command(self, self.daemon, "destroy", f"of-{size}")
+        self.assertNotIn("of-", self.sh("lockbroker list").out)
+        self.sh(again)
+        self.assertEqual(self.sh("lockbroker list").out, before)
+        self.sh(again)  # they exist already
+
+    def test_the_version_of_the_daemon(self):
+        line, = [line for line in guide("grep '^version'").splitlines() if "grep" in line]
+        version = command(self, self.daemon, "--version").out.split()[1]
+        self.assertEqual(self.sh(line).out, f"version: {version}\n")
 
 
 if __name__ == "__main__":
