@@ -8,10 +8,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import guide
 import tap
 from daemon import Daemon
+from guide import EXAMPLES
 from rabbit import Certificates, Rabbit, free_ports
-from recipe import EXAMPLES, GUIDE, guide
 from wire import Wire
 
 PASSWORD = "geheim"
@@ -46,7 +47,7 @@ RABBIT = node()
 
 def rabbitmqctl(commands):
     for line in commands.replace("\\\n", " ").splitlines():
-        program, *arguments = shlex.split(line)
+        program, *arguments = shlex.split(line, comments=True)
         assert program == "rabbitmqctl", line
         RABBIT.ctl(*arguments)
 
@@ -55,7 +56,7 @@ def setUpModule():
     unittest.addModuleCleanup(ETC.cleanup)
     unittest.addModuleCleanup(RABBIT.close)
     RABBIT.start()
-    rabbitmqctl(guide("set_permissions").replace("PASSWORD", PASSWORD))
+    rabbitmqctl(guide.commands("set_permissions").replace("PASSWORD", PASSWORD))
     write("broker-password", PASSWORD)
 
 
@@ -91,7 +92,7 @@ class Operations(unittest.TestCase):
         daemon.wait_log("lock connection down: .*TLS: the certificate of 127.0.0.1 is rejected: IP address mismatch", 20)
 
     def test_a_cluster(self):
-        rabbitmqctl(guide("set_cluster_name"))
+        rabbitmqctl(guide.commands("set_cluster_name"))
         daemon = self.daemon(example("lockbrokerd-cluster.conf", mq1=f"127.0.0.1:{NOBODY}", mq2=f"127.0.0.1:{RABBIT.port}"),
                              expect=["lock connection down"])
         daemon.wait_log("lock connection up: .*, cluster locks, ")
@@ -99,20 +100,17 @@ class Operations(unittest.TestCase):
 
     def test_the_password_is_changed(self):
         """No lock ends."""
-        config = Path(ETC.name, "lockbrokerd.conf")
-        config.write_text(f"broker = amqp://lockbroker@127.0.0.1:{RABBIT.port}/locks\n", encoding="utf-8")
-        once = guide("password-file =").replace("/etc/lockbroker", ETC.name).replace(" -o lockbroker", "")
-        install, *rest = once.splitlines()
+        change, install, reload = guide.commands("change_password").splitlines()
+        install = install.replace("/etc/lockbroker", ETC.name).replace(" -o lockbroker", "")
         self.sh(install, PASSWORD)
-        self.sh(rest[0])
-        self.assertEqual(rest[1:], ["systemctl restart lockbrokerd"])
-        daemon = self.daemon(config.read_text(encoding="utf-8"))
+        daemon = self.daemon(f"broker = amqp://lockbroker@127.0.0.1:{RABBIT.port}/locks\npassword-file = {ETC.name}/password\n")
         holder = Wire(daemon)
         lock = holder.call("acquire", name="kept", kind="mutex")["lock"]
 
-        RABBIT.ctl("change_password", "lockbroker", "new")
+        rabbitmqctl(change)
         self.addCleanup(RABBIT.ctl, "change_password", "lockbroker", PASSWORD)
-        self.sh(install, "new")
+        self.sh(install, "NEW")
+        self.assertRegex(reload, "^systemctl reload lockbrokerd")
         daemon.reload()
         daemon.wait_log("reload: the next connection to the broker uses the new password")
         holder.call("verify", lock=lock)
@@ -122,7 +120,7 @@ class Operations(unittest.TestCase):
 
     def test_rabbitmqctl(self):
         """The commands that the guide names for failures."""
-        named = re.findall(r"`rabbitmqctl ((?:list_|cluster_)[^`]+)`", GUIDE.read_text(encoding="utf-8"))
+        named = re.findall(r"`rabbitmqctl ((?:list_|cluster_)[^`]+)`", guide.TEXT)
         self.assertGreater(len(named), 3)
         for arguments in named:
             RABBIT.ctl(*arguments.split())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tap
 from daemon import Daemon, clean_environment, program
-from recipe import EXAMPLES
+from guide import EXAMPLES
 from wait import wait_until
 from wire import Wire
 

@@ -9,11 +9,16 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import guide
 import tap
 from cli import Job, command
 from daemon import Daemon, program
-from recipe import SOURCE, guide, manual
+from manual import block
 from wait import wait_until
+
+
+def recipe(words):
+    return block("lockbroker.1", words)
 
 
 class Shell(unittest.TestCase):
@@ -47,19 +52,19 @@ class Shell(unittest.TestCase):
         wait_until(lambda: Job(self, self.daemon, "run", "-n", *lock, "true").wait() == 0, what="it is free")
 
 
-class Manual(Shell):
+class Recipes(Shell):
     def test_a_part_of_a_script(self):
         command(self, self.daemon, "create", "report")
         for name in "collect", "publish":
             self.program(name, f"echo {name}; lockbroker list\n")
             (self.dir / name).symlink_to(self.bin / name)
-        job = self.start("sh", "-c", manual("./collect"))
+        job = self.start("sh", "-c", recipe("./collect"))
         job.wait(0)
         said = re.findall(r"collect|publish|report\t1\t\d", job.out)
         self.assertEqual(said, ["collect", "report\t1\t1", "publish", "report\t1\t0"])
 
     def test_cron(self):
-        line = manual("0 3 * * *").strip()
+        line = recipe("0 3 * * *").strip()
         fifo = self.fifo("late")
         self.program("backup", "echo backup\n")
         self.program("sleep", f"echo sleeps; read -r x <{fifo}\n")
@@ -77,7 +82,7 @@ class Manual(Shell):
         """ExecStart= as systemd splits it; that it starts when it has the lock is another test's."""
         command(self, self.daemon, "create", "nightly")
         report = self.program("report", "lockbroker verify\n")
-        line = re.search(r"ExecStart=(lockbroker.*)", manual("ExecStart=lockbroker")).group(1)
+        line = re.search(r"ExecStart=(lockbroker.*)", recipe("ExecStart=lockbroker")).group(1)
         job = self.start(*shlex.split(line.replace("/usr/local/bin/report", str(report))))
         job.wait(0)
         self.assertEqual(job.out, "held, slot 1\n")
@@ -86,7 +91,7 @@ class Manual(Shell):
         command(self, self.daemon, "create", "nightly")
         fifo = self.fifo("work")
         report = self.program("report", f"echo pid $$; read -r x <{fifo}\n")
-        line = re.search(r"(?s)ExecStart=(.*)", manual("acquire --for-pid $$$$")).group(1)
+        line = re.search(r"(?s)ExecStart=(.*)", recipe("acquire --for-pid $$$$")).group(1)
         line = line.replace("\\\n", " ").replace("$$", "$").replace("/usr/local/bin/report", str(report))
         job = self.start(*shlex.split(line))
         job.wait_out("pid")
@@ -102,7 +107,7 @@ class Manual(Shell):
         self.program("deploy", "lockbroker verify; lockbroker list --no-headers\n")
         (self.dir / "deploy").symlink_to(self.bin / "deploy")
         (self.dir / "url").write_text("memory:\n")
-        line = re.search(r"- (lockbroker.*)", manual("deploy:\n  script:")).group(1)
+        line = re.search(r"- (lockbroker.*)", recipe("deploy:\n  script:")).group(1)
         job = self.start("sh", "-c", line, env={"LOCKS_URL": "url"})
         job.wait(0)
         self.assertEqual(job.out, "held\ndeploy\tmutex\t1\t0\t\n")
@@ -112,7 +117,7 @@ class Manual(Shell):
         fifo = self.fifo("work")
         self.program("deploy", f"read -r x <{fifo}\n")
         (self.dir / "deploy").symlink_to(self.bin / "deploy")
-        (self.dir / "play.yml").write_text(manual("- hosts: all"))
+        (self.dir / "play.yml").write_text(recipe("- hosts: all"))
         job = self.start("ansible-playbook", "-i", "localhost,", "-c", "local", "play.yml",
                          env={"ANSIBLE_LOCALHOST_WARNING": "0", "LC_ALL": "C.UTF-8"})
         wait_until(lambda: "TASK [Deploy]" in job.out or not job.running(), 60, "the second task runs")
@@ -136,15 +141,15 @@ class Guide(Shell):
         return job
 
     def test_the_first_look(self):
-        said = self.sh(guide("lockbroker info   ").partition("journalctl")[0]).out
+        said = self.sh(guide.commands("lockbroker info   ").partition("journalctl")[0]).out
         for member in "broker.state: up", "broker.why: ", "counts.holds: 0", "limits.line: ":
             self.assertIn(f"\n{member}", said)
 
     def test_two_hosts(self):
         self.program("sleep", f"read -r x <{self.fifo('late')}\n")
-        first = self.start("sh", "-c", guide("lockbroker run trial"))
+        first = self.start("sh", "-c", guide.commands("lockbroker run trial"))
         wait_until(lambda: first.running() and "trial" in self.sh("lockbroker show").out, what="it is held")
-        second = self.sh(guide("--nonblock trial"))
+        second = self.sh(guide.commands("--nonblock trial"))
         self.assertIn("trial: held by ", second.err)
         self.assertIn("\tlockbroker run trial sleep 60\t", second.out)
         self.assertEqual(self.start("lockbroker", "run", "--nonblock", "trial", "true").wait(), 75)
@@ -157,12 +162,12 @@ class Guide(Shell):
         (self.bin / "sleep").symlink_to("/bin/true")
         holder = self.start("lockbroker", "run", "of-1", "sh", "-c", f"echo on; read -r x <{self.fifo('work')}")
         holder.wait_out("on")
-        rule = re.search(r"Add `(rule = .*?)`", (SOURCE / "docs/OPERATIONS.md").read_text()).group(1)
+        rule = re.search(r"Add `(rule = .*?)`", guide.TEXT).group(1)
         self.daemon.write_config(f"[access]\n{rule}\n")
         self.daemon.reload()
         self.daemon.wait_log("reloaded")
         command(self, self.daemon, "run", "--mutex", "m", "true", status=77)
-        drained = self.start("sh", "-c", guide("counts.holds"))
+        drained = self.start("sh", "-c", guide.commands("counts.holds"))
         self.sh("lockbroker info")
         self.assertTrue(drained.running())
         (self.dir / "work").write_text("go\n")
@@ -172,13 +177,13 @@ class Guide(Shell):
     def test_each_semaphore_is_checked(self):
         self.create("1", "2")
         self.start("lockbroker", "run", "--mutex", "m", "sh", "-c", "echo on; sleep 60").wait_out("on")
-        self.sh(guide("xargs -n 1 lockbroker fsck").replace("rabbitmqctl cluster_status\n", ""))
+        self.sh(guide.commands("xargs -n 1 lockbroker fsck").replace("rabbitmqctl cluster_status\n", ""))
         self.assertEqual(sorted(re.findall("requested fsck of ([^:]+):", self.daemon.log())), ["of-1", "of-2"])
 
     def test_semaphores_are_made_again(self):
         self.create("0", "3", "unlimited")
         before = self.sh("lockbroker list").out
-        save, again = guide("/var/backups").replace("/var/backups", str(self.dir)).splitlines()
+        save, again = guide.commands("/var/backups").replace("/var/backups", str(self.dir)).splitlines()
         self.sh(save)
         for size in "0", "3", "unlimited":
             command(self, self.daemon, "destroy", f"of-{size}")
@@ -188,7 +193,7 @@ class Guide(Shell):
         self.sh(again)  # they exist already
 
     def test_the_version_of_the_daemon(self):
-        line, = [line for line in guide("grep '^version'").splitlines() if "grep" in line]
+        line, = [line for line in guide.commands("grep '^version'").splitlines() if "grep" in line]
         version = command(self, self.daemon, "--version").out.split()[1]
         self.assertEqual(self.sh(line).out, f"version: {version}\n")
 

@@ -12,7 +12,7 @@ import unittest
 import openrpc
 import tap
 from daemon import Daemon
-from recipe import EXAMPLES
+from guide import EXAMPLES
 from wire import Wire, WireError
 
 USER = pwd.getpwuid(os.getuid()).pw_name

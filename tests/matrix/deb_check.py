@@ -25,7 +25,7 @@ import root as roots
 from boot import Host
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-import recipe  # noqa: E402
+import guide  # noqa: E402
 from wait import wait_until  # noqa: E402
 
 SUITES = ("bookworm", "trixie")
@@ -116,9 +116,9 @@ def put(host, debs, folder):
     return f"{APT} install {folder}/*.deb"
 
 
-def guide(host, words, *changes):
+def follow(host, words, *changes):
     """Executes commands of the operations guide. The password that it asks for is empty."""
-    commands = recipe.guide(words)
+    commands = guide.commands(words)
     for old, new in changes:
         assert old in commands, old
         commands = commands.replace(old, new)
@@ -137,10 +137,10 @@ def lifecycle(debs, folder, suite, log):
         same(host, f"systemctl is-active {units}; systemctl is-enabled {units}", ["active", "active", "enabled", "enabled"])
         same(host, "stat -c '%U %G %a' /run/lockbroker/lockbroker.sock /etc/lockbroker /etc/lockbroker/lockbrokerd.conf",
              ["root lockbroker 660", "root root 755", "root root 644"])
-        guide(host, "apt install ./deb/lockbroker_", ("apt install ./deb/", f"{APT} install /debs/"),
+        follow(host, "apt install ./deb/lockbroker_", ("apt install ./deb/", f"{APT} install /debs/"),
               ("amqp://lockbroker@mq1.example.org/locks", "memory:"))
         host.run("useradd alice; useradd olga")
-        users = recipe.guide("adduser USER").splitlines()
+        users = guide.commands("adduser USER").splitlines()
         host.run(users[0].replace("USER", "alice"))
         host.run(users[1].replace("USER", "olga"))
         host.run("runuser -u olga -- lockbroker create nightly; ! runuser -u alice -- lockbroker destroy nightly")
