@@ -115,7 +115,7 @@ class Operations(unittest.TestCase):
         daemon.wait_log("reload: the next connection to the broker uses the new password")
         holder.call("verify", lock=lock)
         daemon.expect("lock connection down", "lost kept")
-        RABBIT.ctl("close_all_connections", "with the old password")
+        RABBIT.ctl("close_all_connections", "--global", "with the old password")
         daemon.wait_log("lock connection up", 20, count=2)
 
     def test_rabbitmqctl(self):

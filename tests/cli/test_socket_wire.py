@@ -327,7 +327,7 @@ class Users(unittest.TestCase):
             return "result" in reply
 
         for group, method, name, allowed in (
-                ("shop", "acquire", "shop/a", True), ("shop", "show", "shop/a", True), ("shop", "resize", "shop/a", False),
+                ("shop", "acquire", "shop/a", True), ("shop", "show", "shop/a", True), ("shop", "destroy", "shop/a", False),
                 ("shop", "acquire", "data/a", False), ("shop", "show", "data/a", False), ("shop", "acquire", "other", False),
                 ("data", "acquire", "data/a", True), ("data", "acquire", "shop/a", False),
                 ("shop-ops", "create", "shop/b", True), ("shop-ops", "create", "data/b", False),
