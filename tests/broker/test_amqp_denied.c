@@ -78,7 +78,7 @@ START_TEST(test_user_without_permissions)
 END_TEST
 
 /*
- * The permissions that README.md lists for a user that takes slots and waits for them, with the
+ * The permissions that OPERATIONS.md lists for a user that takes slots and waits for them, with the
  * default naming.
  */
 START_TEST(test_user_that_may_acquire_and_wait)

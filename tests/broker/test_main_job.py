@@ -152,8 +152,8 @@ class Held(Main):
         wait_until(lambda: not held_queues(name), 30, "no slot is held")
 
     def test_least_permissions(self):
-        """The permissions in README.md suffice: those for everything, and those for acquiring slots alone."""
-        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
+        """The permissions of the operations guide suffice: those for everything, and those for acquiring slots alone."""
+        with open(os.path.join(SOURCE, "docs/OPERATIONS.md"), encoding="utf-8") as file:
             everything, taking = re.findall(RIGHTS, file.read())
         with open(os.path.join(SOURCE, "man/lockbrokerd.8.in"), encoding="utf-8") as file:
             self.assertEqual(re.findall(RIGHTS, file.read().replace(r"\e", "\\")), [everything])

@@ -1,6 +1,7 @@
 """The configuration from outside: exit statuses, output, reloading, and users that rules refuse."""
 
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import tap
 from daemon import Daemon, clean_environment, program
+from guide import EXAMPLES
 from wait import wait_until
 from wire import Wire
 
@@ -60,12 +62,19 @@ class Command(unittest.TestCase):
         self.conf.write_text("broker = memory:\n")
         self.assertEqual(run("--check-config", "--config", str(self.conf)), (0, "", ""))
 
-    def test_the_installed_example(self):
-        (self.dir / "broker-password").write_text("geheim\n")
-        (self.dir / "broker-password").chmod(0o600)
-        example = Path(os.environ["top_srcdir"]) / "docs/examples/lockbrokerd.conf"
-        self.assertEqual(run("--check-config", "--config", str(example),
-                             CREDENTIALS_DIRECTORY=str(self.dir)), (0, "", ""))
+    def test_the_installed_examples(self):
+        """With files and groups that exist here."""
+        for name in "broker-password", "ca.pem", "client.pem", "client.key":
+            (self.dir / name).write_text("geheim\n")
+            (self.dir / name).chmod(0o600)
+        examples = sorted(EXAMPLES.glob("lockbrokerd*.conf"))
+        self.assertEqual(len(examples), 4)
+        for example in examples:
+            text = re.sub(r"group:[\w-]+", "gid:0", example.read_text()).replace("/etc/lockbroker", str(self.dir))
+            for text in text, re.sub("(?m)^#(?=[a-z-]+ = )", "", text):
+                self.conf.write_text(text)
+                self.assertEqual(run("--check-config", "--config", str(self.conf),
+                                     CREDENTIALS_DIRECTORY=str(self.dir)), (0, "", ""), example)
 
     def test_print(self):
         self.conf.write_text("broker = amqp://u:geheim@h/v\nmax-races = 3\n"

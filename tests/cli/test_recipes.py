@@ -1,4 +1,4 @@
-"""The recipes of lockbroker(1), taken from its source and executed."""
+"""The recipes of lockbroker(1) and of the operations guide, taken from their sources and executed."""
 
 import os
 import re
@@ -9,22 +9,19 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import guide
 import tap
 from cli import Job, command
 from daemon import Daemon, program
+from manual import block
 from wait import wait_until
-
-MANUAL = (Path(os.environ["top_srcdir"]) / "man/lockbroker.1.in").read_text()
 
 
 def recipe(words):
-    """The only literal block of the manual that has these words, as a reader sees it."""
-    blocks = [block for block in re.findall(r"(?ms)^\.Bd -literal.*?\n(.*?)^\.Ed$", MANUAL) if words in block]
-    assert len(blocks) == 1, (words, blocks)
-    return blocks[0].replace("\\&", "").replace("\\e", "\\")
+    return block("lockbroker.1", words)
 
 
-class Recipes(unittest.TestCase):
+class Shell(unittest.TestCase):
     def setUp(self):
         self.daemon = Daemon(self)
         self.dir = Path(tempfile.mkdtemp(prefix="lb-recipe-"))
@@ -54,6 +51,8 @@ class Recipes(unittest.TestCase):
     def wait_free(self, *lock):
         wait_until(lambda: Job(self, self.daemon, "run", "-n", *lock, "true").wait() == 0, what="it is free")
 
+
+class Recipes(Shell):
     def test_a_part_of_a_script(self):
         command(self, self.daemon, "create", "report")
         for name in "collect", "publish":
@@ -129,6 +128,74 @@ class Recipes(unittest.TestCase):
         fifo.write_text("go\n")
         job.wait(0, within=60)
         self.wait_free("--mutex", "deploy")
+
+
+class Guide(Shell):
+    def create(self, *sizes):
+        for size in sizes:
+            command(self, self.daemon, "create", f"of-{size}", size)
+
+    def sh(self, text, status=0):
+        job = self.start("sh", "-c", text)
+        job.wait(status)
+        return job
+
+    def test_the_first_look(self):
+        said = self.sh(guide.commands("lockbroker info   ").partition("journalctl")[0]).out
+        for member in "broker.state: up", "broker.why: ", "counts.holds: 0", "limits.line: ":
+            self.assertIn(f"\n{member}", said)
+
+    def test_two_hosts(self):
+        self.program("sleep", f"read -r x <{self.fifo('late')}\n")
+        first = self.start("sh", "-c", guide.commands("lockbroker run trial"))
+        wait_until(lambda: first.running() and "trial" in self.sh("lockbroker show").out, what="it is held")
+        second = self.sh(guide.commands("--nonblock trial"))
+        self.assertIn("trial: held by ", second.err)
+        self.assertIn("\tsleep 60\t", second.out)
+        self.assertEqual(self.start("lockbroker", "run", "--nonblock", "trial", "true").wait(), 75)
+        (self.dir / "late").write_text("go\n")
+        first.wait(0)
+
+    def test_drain(self):
+        """The rule keeps new ones out, and the loop ends with the last hold."""
+        self.create("1")
+        (self.bin / "sleep").symlink_to("/bin/true")
+        holder = self.start("lockbroker", "run", "of-1", "sh", "-c", f"echo on; read -r x <{self.fifo('work')}")
+        holder.wait_out("on")
+        rule = re.search(r"Add `(rule = .*?)`", guide.TEXT).group(1)
+        self.daemon.write_config(f"[access]\n{rule}\n")
+        self.daemon.reload()
+        self.daemon.wait_log("reloaded")
+        command(self, self.daemon, "run", "--mutex", "m", "true", status=77)
+        drained = self.start("sh", "-c", guide.commands("counts.holds"))
+        self.sh("lockbroker info")
+        self.assertTrue(drained.running())
+        (self.dir / "work").write_text("go\n")
+        holder.wait(0)
+        drained.wait(0)
+
+    def test_each_semaphore_is_checked(self):
+        self.create("1", "2")
+        self.start("lockbroker", "run", "--mutex", "m", "sh", "-c", "echo on; sleep 60").wait_out("on")
+        self.sh(guide.commands("xargs -n 1 lockbroker fsck").replace("rabbitmqctl cluster_status\n", ""))
+        self.assertEqual(sorted(re.findall("requested fsck of ([^:]+):", self.daemon.log())), ["of-1", "of-2"])
+
+    def test_semaphores_are_made_again(self):
+        self.create("0", "3", "unlimited")
+        before = self.sh("lockbroker list").out
+        save, again = guide.commands("/var/backups").replace("/var/backups", str(self.dir)).splitlines()
+        self.sh(save)
+        for size in "0", "3", "unlimited":
+            command(self, self.daemon, "destroy", f"of-{size}")
+        self.assertNotIn("of-", self.sh("lockbroker list").out)
+        self.sh(again)
+        self.assertEqual(self.sh("lockbroker list").out, before)
+        self.sh(again)  # they exist already
+
+    def test_the_version_of_the_daemon(self):
+        line, = [line for line in guide.commands("grep '^version'").splitlines() if "grep" in line]
+        version = command(self, self.daemon, "--version").out.split()[1]
+        self.assertEqual(self.sh(line).out, f"version: {version}\n")
 
 
 if __name__ == "__main__":

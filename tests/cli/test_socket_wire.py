@@ -5,12 +5,14 @@ import json
 import os
 import pwd
 import random
+import re
 import socket
 import unittest
 
 import openrpc
 import tap
 from daemon import Daemon
+from guide import EXAMPLES
 from wire import Wire, WireError
 
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -305,6 +307,37 @@ class Users(unittest.TestCase):
             os.waitpid(child, 0)
         openrpc.load().check_reply(method, reply)
         return reply
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_teams(self):
+        """The rules of the example, with groups that need not exist."""
+        rules = (EXAMPLES / "lockbrokerd-teams.conf").read_text()
+        groups = {name: 60000 + n for n, name in enumerate(sorted(set(re.findall(r"group:([\w-]+)", rules))))}
+        daemon = Daemon(self, "--socket-mode", "0666",
+                        config=re.sub(r"group:([\w-]+)", lambda found: f"gid:{groups[found[1]]}", rules))
+        os.chmod(daemon.dir, 0o711)
+        root = Wire(daemon)
+        for name in "shop/a", "data/a", "other":
+            root.call("create", name=name, slots=9)
+
+        def may(group, method, name):
+            reply = self.as_user(daemon, [groups[group]] if group else [], method, name=name)
+            if "error" in reply:
+                self.assertEqual(reply["error"]["data"]["reason"], "permission-denied")
+            return "result" in reply
+
+        for group, method, name, allowed in (
+                ("shop", "acquire", "shop/a", True), ("shop", "show", "shop/a", True), ("shop", "destroy", "shop/a", False),
+                ("shop", "acquire", "data/a", False), ("shop", "show", "data/a", False), ("shop", "acquire", "other", False),
+                ("data", "acquire", "data/a", True), ("data", "acquire", "shop/a", False),
+                ("shop-ops", "create", "shop/b", True), ("shop-ops", "create", "data/b", False),
+                ("shop-ops", "acquire", "shop/b", True), ("data-ops", "destroy", "data/a", True),
+                ("lockbroker-admin", "destroy", "shop/b", True), ("lockbroker-admin", "acquire", "other", True),
+                (None, "acquire", "other", False), (None, "acquire", "shop/a", False)):
+            with self.subTest(group=group, method=method, name=name):
+                self.assertIs(may(group, method, name), allowed)
+        listed = self.as_user(daemon, [groups["shop"]], "list")["result"]["semaphores"]
+        self.assertEqual([row["name"] for row in listed], ["shop/a"])
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
     def test_administration_needs_the_admin_group(self):

@@ -34,7 +34,8 @@ for node in null zero full random urandom tty; do
 	touch dev/$node && mount --bind /dev/$node dev/$node || exit
 done
 mkdir dev/pts dev/shm && mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts && ln -s pts/ptmx dev/ptmx &&
-	ln -s /proc/self/fd dev/fd && mkdir -p mnt && pivot_root . mnt && umount -l /mnt && mount --make-rshared / || exit
+	ln -s /proc/self/fd dev/fd && ln -s fd/0 dev/stdin &&
+	mkdir -p mnt && pivot_root . mnt && umount -l /mnt && mount --make-rshared / || exit
 exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=null
 """
 

@@ -25,6 +25,7 @@ import root as roots
 from boot import Host
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import guide  # noqa: E402
 from wait import wait_until  # noqa: E402
 
 SUITES = ("bookworm", "trixie")
@@ -115,6 +116,15 @@ def put(host, debs, folder):
     return f"{APT} install {folder}/*.deb"
 
 
+def follow(host, words, *changes):
+    """Executes commands of the operations guide. The password that it asks for is empty."""
+    commands = guide.commands(words)
+    for old, new in changes:
+        assert old in commands, old
+        commands = commands.replace(old, new)
+    return host.run(commands)
+
+
 def lifecycle(debs, folder, suite, log):
     """Installed, configured, upgraded, removed, installed again and purged, on a host with systemd."""
     base = roots.make(folder, suite, name=f"{suite}.systemd", first=("systemd-sysv", "dbus", "needrestart"))
@@ -127,9 +137,12 @@ def lifecycle(debs, folder, suite, log):
         same(host, f"systemctl is-active {units}; systemctl is-enabled {units}", ["active", "active", "enabled", "enabled"])
         same(host, "stat -c '%U %G %a' /run/lockbroker/lockbroker.sock /etc/lockbroker /etc/lockbroker/lockbrokerd.conf",
              ["root lockbroker 660", "root root 755", "root root 644"])
-        host.run("install -m 600 /dev/null /etc/lockbroker/broker-password; useradd -G lockbroker alice; "
-                 "useradd -G lockbroker-admin olga")
-        host.run("echo 'broker = memory:' >>/etc/lockbroker/lockbrokerd.conf; systemctl restart lockbrokerd")
+        follow(host, "apt install ./deb/lockbroker_", ("apt install ./deb/", f"{APT} install /debs/"),
+              ("amqp://lockbroker@mq1.example.org/locks", "memory:"))
+        host.run("useradd alice; useradd olga")
+        users = guide.commands("adduser USER").splitlines()
+        host.run(users[0].replace("USER", "alice"))
+        host.run(users[1].replace("USER", "olga"))
         host.run("runuser -u olga -- lockbroker create nightly; ! runuser -u alice -- lockbroker destroy nightly")
         if glob.glob(f"{debs}/python3-lockbroker_*.deb"):
             host.run("cd / && python3 -c 'import lockbroker'")

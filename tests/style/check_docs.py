@@ -1,14 +1,19 @@
-"""The documents that name tests name tests that there are: `file: test, test`, and faults in brackets."""
+"""The documents that name tests name tests that there are: `file: test, test`, and faults in brackets. The operations
+guide quotes messages of the programs, and names all alerts."""
 
 import os
 import re
 import unittest
 
 import tap
-from tree import ROOT, text
+from tree import ROOT, sources, text
 
 DOCUMENTS = ("docs/SAFETY.md", "docs/SEEDS.md")
 NAMED = re.compile(r"\b((?:test|fuzz|bench)_\w+\.(?:c|py))\b(?::((?: \w+,?)+))?")
+
+GUIDE = "docs/OPERATIONS.md"
+# A message that is not ours has the name of its program behind it.
+QUOTED = re.compile(r"`([^`]+)`(?! \((?:RabbitMQ|systemd)\))")
 
 
 def tests():
@@ -20,6 +25,23 @@ def tests():
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
                     found[name] = file.read()
     return found
+
+
+def literals():
+    """The strings of the programs."""
+    for path in sources(".c", rooms=("client", "daemon", "protocol")):
+        for string in re.findall(r'"((?:\\.|[^"\\\n])*)"', re.sub(r'"\s*\n\s*"', "", text(path))):
+            yield string.replace('\\"', '"')
+
+
+def is_said(message, strings):
+    """Whether its pieces between ... are in strings, or it is a format of three words or more, filled in."""
+    everything = "\0".join(strings)
+    if all(piece.strip(' :;,()"') in everything for piece in message.split("...")):
+        return True
+    formats = (string for string in strings if len(re.findall(r"(?<!%)\b[a-z]{2,}", string)) > 2)
+    return any(re.fullmatch(re.sub(r"%[-\d.*]*[a-z]+", ".*", re.escape(string).replace("\\%", "%")), message)
+               for string in formats)
 
 
 class Documents(unittest.TestCase):
@@ -40,6 +62,20 @@ class Documents(unittest.TestCase):
                  for listed in re.findall(r"\b[Ss]im \(([^)]*)\)", text(document))
                  for name in re.findall(r"\b[A-Z][A-Z_0-9]{3,}\b", listed) if name not in faults]
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
+
+    def test_quoted_messages_are_said(self):
+        strings = list(literals())
+        failures = text(GUIDE).partition("\n## Failures\n")[2]
+        cells = re.findall(r"(?m)^\| ([^|]*) \|", failures)
+        quoted = [message for cell in cells for message in QUOTED.findall(cell)]
+        self.assertGreater(len(quoted), 60)
+        self.assertEqual([message for message in quoted if not is_said(message, strings)], [])
+        for planted in "the broker accepts no massages: ...", "dock connection down: ...":
+            self.assertFalse(is_said(planted, strings), planted)
+
+    def test_the_guide_names_each_alert(self):
+        alerts = re.findall(r"- alert: (\w+)", text("docs/examples/lockbroker.rules.yml"))
+        self.assertEqual(sorted(re.findall(r"\bLockbroker[A-Z]\w+", text(GUIDE))), sorted(alerts))
 
 
 if __name__ == "__main__":
