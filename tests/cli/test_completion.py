@@ -72,7 +72,7 @@ class Completion(unittest.TestCase):
 
     def complete(self, name):
         holder = Job(self, self.daemon, "run", "nightly", "sleep", "60")
-        self.daemon.wait_log("granted nightly")
+        self.daemon.wait_log("acquired nightly")
         waiting = Job(self, self.daemon, "run", "nightly", "true")
         self.daemon.wait_log("requested nightly", count=2)
         waiter = command(self, self.daemon, "show", "--json", "nightly").json()["waiters"][0]["waiter"]
