@@ -98,6 +98,7 @@ class Explained(TypedDict):
     waiting: int | None
     uncounted: int | None
     claim: str | None
+    reason: str | None
     text: str
 
 
@@ -245,6 +246,11 @@ def deny_all(name: str) -> Call[int]:
 def info() -> Call[dict[str, Any]]:
     """Describes the daemon and its broker."""
     return Call("info", {}, _result)
+
+
+def metrics(*, format: Literal["prometheus", "openmetrics"] = "prometheus") -> Call[str]:
+    """The counts, ages and histograms of the daemon, as text for Prometheus."""
+    return Call("metrics", {"format": format}, operator.itemgetter("text"))
 
 
 def ping() -> Call[None]:
