@@ -139,29 +139,11 @@ print_rows(struct asking *asking, const char *result, const char *const *arrays,
 static int
 ask_list(struct asking *asking)
 {
-	char *list = NULL, *rows = NULL, *whole = NULL;
 	int code = lb_call(asking->lb, "list", NULL, asking_patience(asking, SCAN_ANSWER_MS), NULL);
 
-	if (code != LB_OK)
-		return code;
-	list = strdup(lb_result_json(asking->lb));
-	/*
-	 * No daemon keeps a list of mutexes: they exist while they are held or waited for. If the
-	 * user has too many watches, they are left out.
-	 */
-	(void)all_rows_read(asking, &rows);
-	if (list != NULL)
-		whole = all_rows_with_mutexes(list, rows != NULL ? rows : "{}");
-	if (whole == NULL)
-		code = LB_NO_MEMORY;
-	else if (asking->options->json)
-		print_json(whole);
-	else
-		print_rows(asking, whole, list_arrays, list_columns, COLUMNS(list_columns),
-		    "There are no semaphores.");
-	free(list);
-	free(rows);
-	free(whole);
+	if (code == LB_OK && !asking_printed_json(asking))
+		print_rows(asking, lb_result_json(asking->lb), list_arrays, list_columns,
+		    COLUMNS(list_columns), "There are no semaphores.");
 	return code;
 }
 

@@ -340,6 +340,7 @@ class Package(unittest.TestCase):
         self.assertEqual(members(_calls.Row), described("show", "properties", "holders", "items"))
         self.assertEqual(members(_calls.Listed), described("list"))
         self.assertEqual(members(_calls.Semaphore), described("list", "properties", "semaphores", "items"))
+        self.assertEqual(members(_calls.Mutex), described("list", "properties", "mutexes", "items"))
         self.assertEqual(members(_calls.Explained), described("explain"))
         self.assertEqual(members(_calls.Checked), described("fsck"))
         self.assertEqual(members(_calls.Finding), described("fsck", "properties", "findings", "items"))
