@@ -303,6 +303,10 @@ START_TEST(mutexes_are_among_the_semaphores)
 	ck_assert(
 	    top_model_list(&model, MUTEXES(SEMAPHORE("b", "2", "1", "1"), MUTEX("b", "1", "3"))));
 	ck_assert(top_model_semaphore(&model)->mutex);
+	top_model_move(&model, TOP_SEMAPHORES, -1);
+	ck_assert(
+	    top_model_list(&model, MUTEXES(SEMAPHORE("b", "2", "1", "1"), MUTEX("b", "1", "3"))));
+	ck_assert(!top_model_semaphore(&model)->mutex);
 	ck_assert(top_model_list(&model, LIST(SEMAPHORE("b", "2", "1", "1"))));
 	ck_assert(!top_model_semaphore(&model)->mutex);
 	ck_assert_uint_eq(model.mutexes_count, 0);
