@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tool/row.h"
 #include "client/tool/watch.h"
-
-/* ---- reading ---- */
 
 /* The text behind a member's name in the params of a notification, up to their last brace. */
 static void
@@ -65,100 +62,4 @@ all_rows_read(const struct asking *asking, char **ret_json)
 		*ret_json = NULL;
 	}
 	return code;
-}
-
-/* ---- mutexes ---- */
-
-struct mutex {
-	char name[ROW_NAME_SIZE];
-	int busy, waiting;
-};
-
-struct mutexes {
-	struct mutex *items; /* owned */
-	size_t count;
-	long index;     /* of the row that is read; -1: none */
-	struct row row; /* the row that is read */
-	bool is_mutex;
-};
-
-/* Counts the last row. */
-static int
-count(struct mutexes *mutexes)
-{
-	struct mutex *one = mutexes->items, *grown;
-
-	if (mutexes->index < 0 || !mutexes->is_mutex)
-		return 0;
-	while (one < mutexes->items + mutexes->count && strcmp(one->name, mutexes->row.name) != 0)
-		one++;
-	if (one == mutexes->items + mutexes->count) {
-		grown = realloc(mutexes->items, (mutexes->count + 1) * sizeof(*grown));
-		if (grown == NULL)
-			return LB_NO_MEMORY;
-		mutexes->items = grown;
-		one = grown + mutexes->count++;
-		*one = (struct mutex){.busy = 0};
-		snprintf(one->name, sizeof(one->name), "%s", mutexes->row.name);
-	}
-	one->busy += mutexes->row.state == ROW_BUSY;
-	one->waiting += mutexes->row.state == ROW_WAITING;
-	return 0;
-}
-
-static int
-read_member(const char *path, const char *value, void *arg)
-{
-	struct mutexes *mutexes = arg;
-	char *member;
-	long index;
-
-	if (strncmp(path, "rows.", 5) != 0)
-		return 0;
-	index = strtol(path + 5, &member, 10);
-	if (*member != '.')
-		return 0;
-	if (index != mutexes->index) {
-		if (count(mutexes) != 0)
-			return LB_NO_MEMORY;
-		row_init(&mutexes->row);
-		mutexes->index = index;
-		mutexes->is_mutex = false;
-	}
-	row_take(&mutexes->row, member + 1, value);
-	if (strcmp(member + 1, "kind") == 0)
-		mutexes->is_mutex = strcmp(value, "mutex") == 0;
-	return 0;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	return strcmp(((const struct mutex *)a)->name, ((const struct mutex *)b)->name);
-}
-
-char *
-all_rows_with_mutexes(const char *list_json, const char *rows_json)
-{
-	struct mutexes mutexes = {.index = -1};
-	bool ok = lb_json_each(rows_json, read_member, &mutexes) == LB_OK && count(&mutexes) == 0;
-	char *json = NULL;
-	size_t size;
-	FILE *to = ok ? open_memstream(&json, &size) : NULL;
-
-	if (mutexes.count > 0)
-		qsort(mutexes.items, mutexes.count, sizeof(*mutexes.items), compare);
-	if (to != NULL) {
-		fprintf(to, "%.*s%s\"mutexes\":[", (int)strlen(list_json) - 1, list_json,
-		    strlen(list_json) > 2 ? "," : "");
-		for (const struct mutex *one = mutexes.items; one < mutexes.items + mutexes.count;
-		     one++)
-			fprintf(to,
-			    "%s{\"name\":\"%s\",\"kind\":\"mutex\",\"busy\":%d,\"waiting\":%d}",
-			    one > mutexes.items ? "," : "", one->name, one->busy, one->waiting);
-		fputs("]}", to);
-		fclose(to);
-	}
-	free(mutexes.items);
-	return json;
 }

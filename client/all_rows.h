@@ -11,10 +11,5 @@
  * Otherwise an enum lb_code of the handle.
  */
 int all_rows_read(const struct asking *asking, char **ret_json);
-/*
- * Adds the mutexes among the rows to an answer to `list`, as the member `mutexes`. NULL: out of memory. free()
- * the text.
- */
-char *all_rows_with_mutexes(const char *list_json, const char *rows_json);
 
 #endif

@@ -139,29 +139,11 @@ print_rows(struct asking *asking, const char *result, const char *const *arrays,
 static int
 ask_list(struct asking *asking)
 {
-	char *list = NULL, *rows = NULL, *whole = NULL;
 	int code = lb_call(asking->lb, "list", NULL, asking_patience(asking, SCAN_ANSWER_MS), NULL);
 
-	if (code != LB_OK)
-		return code;
-	list = strdup(lb_result_json(asking->lb));
-	/*
-	 * No daemon keeps a list of mutexes: they exist while they are held or waited for. If the
-	 * user has too many watches, they are left out.
-	 */
-	(void)all_rows_read(asking, &rows);
-	if (list != NULL)
-		whole = all_rows_with_mutexes(list, rows != NULL ? rows : "{}");
-	if (whole == NULL)
-		code = LB_NO_MEMORY;
-	else if (asking->options->json)
-		print_json(whole);
-	else
-		print_rows(asking, whole, list_arrays, list_columns, COLUMNS(list_columns),
-		    "There are no semaphores.");
-	free(list);
-	free(rows);
-	free(whole);
+	if (code == LB_OK && !asking_printed_json(asking))
+		print_rows(asking, lb_result_json(asking->lb), list_arrays, list_columns,
+		    COLUMNS(list_columns), "There are no semaphores.");
 	return code;
 }
 
@@ -406,9 +388,9 @@ static int
 ask_explain(struct asking *asking)
 {
 	int kind = asking->options->kind, code;
-	char more[48] = "", verdict[24], text[768];
-	const struct json_wanted wanted[] = {
-	    {"verdict", verdict, sizeof(verdict)}, {"text", text, sizeof(text)}};
+	char more[48] = "", verdict[24], reason[32], text[768];
+	const struct json_wanted wanted[] = {{"verdict", verdict, sizeof(verdict)},
+	    {"reason", reason, sizeof(reason)}, {"text", text, sizeof(text)}};
 	const char *name = asking->name;
 
 	if (kind != LB_SEMAPHORE)
@@ -416,24 +398,14 @@ ask_explain(struct asking *asking)
 	code = asking_call(asking, "explain", "name", name, more, ASKING_ANSWER_MS);
 	if (code != LB_OK)
 		return code;
-	json_values(lb_result_json(asking->lb), wanted, 2);
-	if (strcmp(verdict, "no-such-lock") == 0)
-		asking->status = EXIT_STATUS_NO_SUCH_LOCK;
-	else if (strcmp(verdict, "already-exists") == 0)
-		asking->status = EXIT_STATUS_EXISTS;
-	else if (strcmp(verdict, "full") == 0 || strcmp(verdict, "gate") == 0)
-		asking->status = EXIT_STATUS_NOT_ACQUIRED;
-	else if (*verdict == '\0' || strcmp(verdict, "unknown") == 0)
+	json_values(lb_result_json(asking->lb), wanted, 3);
+	if (*reason != '\0')
+		asking->status = status_of_word(reason);
+	else if (*verdict == '\0')
 		asking->status = EXIT_STATUS_UNREACHABLE;
-	if (!asking_printed_json(asking))
-		printf("%s: %s\n", name, text);
-	/* An answer without `reason` does not tell this, but a ping does. */
-	if (asking->status == EXIT_STATUS_UNREACHABLE &&
-	    lb_ping(asking->lb, 1, asking_patience(asking, ASKING_ANSWER_MS)) == LB_OK &&
-	    json_value_is(lb_result_json(asking->lb), "broker.state", "refused"))
-		asking->status = EXIT_STATUS_BROKER_REFUSED;
-	if (asking->options->json)
+	if (asking_printed_json(asking))
 		return LB_OK;
+	printf("%s: %s\n", name, text);
 	if (asking->status == EXIT_STATUS_BROKER_REFUSED)
 		say_daemon_refused();
 	if (strcmp(verdict, "gate") == 0)

@@ -89,8 +89,7 @@ void
 say_daemon_refused(void)
 {
 	say("the broker refused lockbrokerd, not this user: an operator checks the options broker "
-	    "and "
-	    "password-file (lockbrokerd.conf(5)), and the permissions at the broker");
+	    "and password-file (lockbrokerd.conf(5)), and the permissions at the broker");
 }
 
 static void
@@ -124,11 +123,14 @@ names_itself(const char *words, const char *name)
 	return strncmp(words, name, len) == 0 && words[len] == ':';
 }
 
-/* Of all other codes, unless -E is about them: EXIT_STATUS_INTERNAL. */
+/* Of all other codes: EXIT_STATUS_INTERNAL. -E replaces the status of the first three. */
 static const struct {
 	enum lb_code code;
 	enum exit_status status;
 } statuses[] = {
+    {LB_WOULD_BLOCK, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_TIMEOUT, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_CONTENDED, EXIT_STATUS_NOT_ACQUIRED},
     {LB_OK, EXIT_STATUS_OK},
     {LB_BAD_ARGUMENT, EXIT_STATUS_USAGE},
     {LB_METHOD_NOT_FOUND, EXIT_STATUS_USAGE},
@@ -190,6 +192,15 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 		return options->conflict_status;
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
 		if ((int)statuses[i].code == code)
+			return (int)statuses[i].status;
+	return EXIT_STATUS_INTERNAL;
+}
+
+int
+status_of_word(const char *word)
+{
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if (strcmp(lb_code_word(statuses[i].code), word) == 0)
 			return (int)statuses[i].status;
 	return EXIT_STATUS_INTERNAL;
 }

@@ -18,6 +18,8 @@ bool output_ready(int fd);
 int say_failure(struct lb *lb, int code, const struct options *options, const char *name);
 /* The same for an acquire that ended with an event. */
 int say_refusal(const struct lb_event *event, const struct options *options, const char *name);
+/* The exit status of an error word of the protocol, without -E. */
+int status_of_word(const char *word);
 /* Says that the broker refused the daemon, and where to look. */
 void say_daemon_refused(void);
 /* Writes one line to --status-fd, if set: {"event": what, and the members of json}. */

@@ -23,9 +23,31 @@ is_about_a_row(enum top_question question)
 }
 
 static bool
+is_about_slots(enum top_question question)
+{
+	return question == ASK_UNLIMITED || question == ASK_GATE || question == ASK_SLOTS;
+}
+
+static bool
 is_typed(enum top_question question)
 {
 	return question == ASK_SLOTS || question == ASK_FILTER;
+}
+
+/* Those for the semaphore and those for the mutex: a deny of all is by name. -1: not known. */
+static int
+waiting_for(const struct top_model *model, const char *name)
+{
+	int waiting = 0;
+
+	for (size_t i = 0; i < model->semaphores_count; i++) {
+		if (strcmp(model->semaphores[i].name, name) != 0)
+			continue;
+		if (model->semaphores[i].waiting < 0)
+			return -1;
+		waiting += model->semaphores[i].waiting;
+	}
+	return waiting;
 }
 
 bool
@@ -45,17 +67,21 @@ top_ask_begin(struct top_ask *ask, enum top_question question, const struct top_
 		*ret_why = "no semaphore is selected";
 		return false;
 	}
+	if (is_about_slots(question) && semaphore->mutex) {
+		*ret_why = "a mutex has no slots";
+		return false;
+	}
 	if (is_about_a_row(question) && (row == NULL || row->state != ROW_WAITING)) {
 		*ret_why = "the selected row is not a waiter";
 		return false;
 	}
-	if (question == ASK_DENY_ALL && semaphore->waiting == 0) {
+	begun.waiting = waiting_for(model, semaphore->name);
+	if (question == ASK_DENY_ALL && begun.waiting == 0) {
 		*ret_why = "no waiters";
 		return false;
 	}
 	snprintf(begun.name, sizeof(begun.name), "%s", semaphore->name);
 	begun.busy = semaphore->busy;
-	begun.waiting = semaphore->waiting;
 	if (is_about_a_row(question)) {
 		snprintf(begun.waiter, sizeof(begun.waiter), "%s", row->waiter);
 		row_whom(row, begun.whom, sizeof(begun.whom));

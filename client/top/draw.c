@@ -173,6 +173,8 @@ draw_semaphore(const struct top_view *view, int y, size_t shown)
 	snprintf(cells.text[0], CELL_SIZE, "%s", one->name);
 	for (size_t i = 0; i < 3; i++)
 		snprintf(cells.text[i + 1], CELL_SIZE, "%s", number_words(numbers[i], digits));
+	if (one->mutex)
+		snprintf(cells.text[1], CELL_SIZE, "mutex");
 	snprintf(cells.text[4], CELL_SIZE, "%s", one->missing ? "missing" : "");
 	begin_item(y, shown == model->sight[TOP_SEMAPHORES].selected,
 	    model->focus == TOP_SEMAPHORES, one->waiting > 0 ? colour(COLOUR_WAITING) : A_NORMAL);
@@ -260,12 +262,16 @@ static void
 draw_title(const struct top_model *model)
 {
 	const struct top_sight *sight = &model->sight[TOP_SEMAPHORES];
+	size_t mutexes = model->mutexes_count, semaphores = model->semaphores_count - mutexes;
 	char line[CELL_SIZE];
+	int len = snprintf(line, sizeof(line), "lockbroker top");
 
-	snprintf(line, sizeof(line), "lockbroker top");
 	if (model->semaphores_known)
-		snprintf(line, sizeof(line), "lockbroker top   %zu semaphore%s",
-		    model->semaphores_count, model->semaphores_count == 1 ? "" : "s");
+		len += snprintf(line + len, sizeof(line) - (size_t)len, "   %zu semaphore%s",
+		    semaphores, semaphores == 1 ? "" : "s");
+	if (mutexes > 0)
+		snprintf(line + len, sizeof(line) - (size_t)len, ", %zu mutex%s", mutexes,
+		    mutexes == 1 ? "" : "es");
 	add_more(line, sizeof(line), model->more, sight->filter, model->silent);
 	put_line(0, A_REVERSE, line);
 }
@@ -279,9 +285,10 @@ draw_about(const struct top_model *model, int y)
 	int room;
 
 	if (one != NULL)
-		snprintf(numbers, sizeof(numbers), "   slots %s, busy %s, waiting %s",
-		    number_words(one->slots, slots), number_words(one->busy, busy),
-		    number_words(one->waiting, waiting));
+		snprintf(numbers, sizeof(numbers), "   %s%s, busy %s, waiting %s",
+		    one->mutex ? "mutex" : "slots ",
+		    one->mutex ? "" : number_words(one->slots, slots),
+		    number_words(one->busy, busy), number_words(one->waiting, waiting));
 	room = COLS - text_columns(numbers);
 	if (one != NULL)
 		text_fit(name, sizeof(name), one->name, room > NAME_LEAST ? room : NAME_LEAST);

@@ -69,7 +69,7 @@ static const struct {
     {ROW_REVOKED, "revoked    holds a slot that was removed, until it releases it"},
     {ROW_UNKNOWN, "unknown    a slot that is busy, whose holder no daemon knows"},
     {-1, "missing: the semaphore is listed, but does not exist (lockbroker fsck)"},
-    {-1, "?: unknown. unlimited, or the infinity sign: no client waits"},
+    {-1, "?: unknown. mutex: no slots. unlimited, or infinity: no client waits"},
     {-1, ""},
     {-1, "KEYS"},
     {-1, "up down  k j  PgUp PgDn  Home End   select"},

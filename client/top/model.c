@@ -114,9 +114,13 @@ top_model_row(const struct top_model *model)
 
 /* ---- list ---- */
 
-struct list_read {
+struct names_read {
 	struct top_semaphore *items;
 	size_t count;
+};
+
+struct list_read {
+	struct names_read semaphores, mutexes;
 	int more; /* -1 = it is no answer to list */
 	char silent[TOP_SILENT_SIZE];
 };
@@ -175,24 +179,20 @@ add_word(char *words, size_t size, const char *word)
 	snprintf(words + len, size - len, "%s%s", len > 0 ? ", " : "", word);
 }
 
+/* Into those of that array, if it is one of its elements. */
 static int
-read_list(const char *path, const char *value, void *arg)
+read_name(struct names_read *names, const char *array, const char *path, const char *value)
 {
-	struct list_read *read = arg;
 	bool no_memory = false;
-	void *items = read->items;
+	void *items = names->items;
 	const char *member =
-	    element(path, "semaphores", sizeof(*read->items), &items, &read->count, &no_memory);
+	    element(path, array, sizeof(*names->items), &items, &names->count, &no_memory);
 	struct top_semaphore *one;
 
-	read->items = items;
-	if (strcmp(path, "more") == 0)
-		read->more = atoi(value);
-	else if (strncmp(path, "silent_hosts.", 13) == 0)
-		add_word(read->silent, sizeof(read->silent), value);
+	names->items = items;
 	if (member == NULL)
 		return no_memory ? LB_NO_MEMORY : 0;
-	one = &read->items[read->count - 1];
+	one = &names->items[names->count - 1];
 	if (strcmp(member, "name") == 0)
 		snprintf(one->name, sizeof(one->name), "%s", value);
 	else if (strcmp(member, "slots") == 0)
@@ -207,10 +207,51 @@ read_list(const char *path, const char *value, void *arg)
 }
 
 static int
+read_list(const char *path, const char *value, void *arg)
+{
+	struct list_read *read = arg;
+	int code = read_name(&read->semaphores, "semaphores", path, value);
+
+	if (strcmp(path, "more") == 0)
+		read->more = atoi(value);
+	else if (strncmp(path, "silent_hosts.", 13) == 0)
+		add_word(read->silent, sizeof(read->silent), value);
+	return code != 0 ? code : read_name(&read->mutexes, "mutexes", path, value);
+}
+
+/* A mutex comes behind the semaphore of its name. */
+static int
 compare_names(const void *a, const void *b)
 {
-	return strcmp(
-	    ((const struct top_semaphore *)a)->name, ((const struct top_semaphore *)b)->name);
+	const struct top_semaphore *one = a, *other = b;
+	int order = strcmp(one->name, other->name);
+
+	return order != 0 ? order : one->mutex - other->mutex;
+}
+
+/* All of them by name, and room to show them. Frees `read`. NULL: out of memory. */
+static struct top_semaphore *
+join_names(struct top_sight *sight, struct list_read *read)
+{
+	size_t slots = read->semaphores.count, count = slots + read->mutexes.count;
+	struct top_semaphore *all = calloc(count + 1, sizeof(*all));
+
+	if (all != NULL && slots > 0)
+		memcpy(all, read->semaphores.items, slots * sizeof(*all));
+	for (size_t i = slots; all != NULL && i < count; i++) {
+		all[i] = read->mutexes.items[i - slots];
+		all[i].mutex = true;
+		all[i].slots = -1;
+	}
+	free(read->semaphores.items);
+	free(read->mutexes.items);
+	if (all != NULL && !make_room(sight, count)) {
+		free(all);
+		return NULL;
+	}
+	if (all != NULL)
+		qsort(all, count, sizeof(*all), compare_names);
+	return all;
 }
 
 bool
@@ -219,26 +260,26 @@ top_model_list(struct top_model *model, const char *json)
 	struct top_sight *sight = &model->sight[TOP_SEMAPHORES];
 	const struct top_semaphore *before = top_model_semaphore(model);
 	struct list_read read = {.more = -1};
-	char name[ROW_NAME_SIZE] = "";
+	struct top_semaphore selected = {.name = ""}, *all;
+	bool ok = lb_json_each(json, read_list, &read) == LB_OK && read.more >= 0;
 
-	if (lb_json_each(json, read_list, &read) != LB_OK || read.more < 0 ||
-	    !make_room(sight, read.count)) {
-		free(read.items);
+	all = join_names(sight, &read);
+	if (!ok || all == NULL) {
+		free(all);
 		return false;
 	}
-	if (read.count > 0)
-		qsort(read.items, read.count, sizeof(*read.items), compare_names);
 	if (before != NULL)
-		snprintf(name, sizeof(name), "%s", before->name);
+		selected = *before;
 	free(model->semaphores);
-	model->semaphores = read.items;
-	model->semaphores_count = read.count;
+	model->semaphores = all;
+	model->semaphores_count = read.semaphores.count + read.mutexes.count;
+	model->mutexes_count = read.mutexes.count;
 	model->semaphores_known = true;
 	model->more = read.more;
 	snprintf(model->silent, sizeof(model->silent), "%s", read.silent);
 	see(model, TOP_SEMAPHORES);
 	for (size_t i = 0; i < sight->count; i++)
-		if (strcmp(top_model_semaphore_at(model, i)->name, name) == 0)
+		if (compare_names(top_model_semaphore_at(model, i), &selected) == 0)
 			sight->selected = i;
 	return true;
 }

@@ -1,7 +1,7 @@
 /*
- * The data of lockbroker top: the semaphores, and the rows of the selected one, as the daemon last
- * reported them. Also filters, selections and the visible part. A selection stays with its
- * semaphore or row when others come and go. Owns its arrays. It knows no screen, no connection and
+ * The data of lockbroker top: the semaphores and mutexes, and the rows of the selected one, as the
+ * daemon last reported them. Also filters, selections and the visible part. A selection stays with
+ * its lock or row when others come and go. Owns its arrays. It knows no screen, no connection and
  * no clock.
  */
 #ifndef CLIENT_TOP_MODEL_H
@@ -27,9 +27,10 @@ enum top_panel { TOP_SEMAPHORES, TOP_ROWS };
 
 struct top_semaphore {
 	char name[ROW_NAME_SIZE];
-	int slots;         /* LB_UNLIMITED; -1: unknown */
+	int slots;         /* LB_UNLIMITED; -1: unknown, or a mutex */
 	int busy, waiting; /* -1: unknown */
 	bool missing;      /* listed, but it does not exist */
+	bool mutex;        /* a mutex that is held or waited for */
 };
 
 /* The rows that pass the filter of a panel, by their index in the model. */
@@ -47,10 +48,10 @@ struct top_cancelled {
 };
 
 struct top_model {
-	struct top_semaphore *semaphores; /* owned; by name */
-	size_t semaphores_count;
-	bool semaphores_known; /* the daemon has listed them; there may be none */
-	struct row *rows;      /* owned; holders, waiters, cancelled */
+	struct top_semaphore *semaphores;       /* owned; by name; mutexes, too */
+	size_t semaphores_count, mutexes_count; /* the first one includes the second */
+	bool semaphores_known;                  /* the daemon has listed them; there may be none */
+	struct row *rows;                       /* owned; holders, waiters, cancelled */
 	size_t rows_count;
 	char rows_of[ROW_NAME_SIZE];  /* "": no rows yet */
 	bool rows_partial;            /* other daemons or the broker could not be asked */

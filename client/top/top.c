@@ -84,15 +84,15 @@ ask(struct top *top, enum top_question question)
 }
 
 /*
- * Adds or removes one slot. If there is no number of slots, it asks for one. At a gate, it offers
- * to remove the limit.
+ * Adds or removes one slot. If there is no number of slots, it asks for one, or says why it does
+ * not. At a gate, it offers to remove the limit.
  */
 static void
 step(struct top *top, bool more)
 {
 	const struct top_semaphore *semaphore = top_model_semaphore(&top->model);
 
-	if (semaphore == NULL || semaphore->slots == LB_UNLIMITED)
+	if (semaphore == NULL || semaphore->mutex || semaphore->slots == LB_UNLIMITED)
 		ask(top, ASK_SLOTS);
 	else if (!more && semaphore->slots == 0)
 		ask(top, ASK_UNLIMITED);

@@ -48,16 +48,17 @@ find(uid_t uid)
 	return user;
 }
 
-static void
+/* False: it cannot be read now, perhaps for want of a descriptor. The old names stay. */
+static bool
 read_all(const char *path)
 {
 	FILE *file = fopen(path, "re");
 	const struct passwd *entry;
 	struct user *user;
 
-	forget();
 	if (file == NULL)
-		return;
+		return false;
+	forget();
 	while (HASH_COUNT(names.users) < USERS_MOST && (entry = fgetpwent(file)) != NULL) {
 		if (find(entry->pw_uid) != NULL)
 			continue; /* the first name of a uid counts (getpwuid(3)) */
@@ -67,6 +68,7 @@ read_all(const char *path)
 		HASH_ADD(hh, names.users, uid, sizeof(user->uid), user);
 	}
 	fclose(file);
+	return true;
 }
 
 static bool
@@ -88,10 +90,8 @@ user_name(uid_t uid)
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	if (names.checked == 0 || now.tv_sec != names.checked) {
 		names.checked = now.tv_sec;
-		if (stat(path, &status) == 0 && !is_same(&status, &names.seen)) {
+		if (stat(path, &status) == 0 && !is_same(&status, &names.seen) && read_all(path))
 			names.seen = status;
-			read_all(path);
-		}
 	}
 	user = find(uid);
 	return user == NULL ? NULL : user->name;

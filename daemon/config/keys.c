@@ -34,7 +34,7 @@ const struct config_key config_keys[] = {
 	    "the daemon tries in turn. They must all have the same cluster name (rabbitmqctl "
 	    "set_cluster_name). memory: is a broker inside the daemon, for development. Its locks "
 	    "are for this host alone, and end with the daemon."},
-	{"password-file", KEY_STRING, AT(password_file), "", "PATH", 0, 1024, NULL, false,
+	{"password-file", KEY_STRING, AT(password_file), "", "PATH", 0, 1024, NULL, true,
 	    "A file with one line: the password for every broker URL that has none. A reload reads "
 	    "it again. Empty: the systemd credential broker-password is used if it exists."},
 	{"sasl", KEY_WORD, AT(sasl), "plain", "MECHANISM", 0, 0, sasl_words, false,

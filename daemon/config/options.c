@@ -11,10 +11,10 @@
 
 enum {
 	OPTION_HELP = 'h',
+	OPTION_VERSION = 'V',
 	OPTION_CONFIG = 256,
 	OPTION_CHECK,
 	OPTION_PRINT,
-	OPTION_VERSION,
 	OPTION_KEYS /* this and higher values: the keys, by index */
 };
 
@@ -98,7 +98,7 @@ options_parse(int argc, char *argv[], struct options *ret, struct config_error *
 	/* --help and --version end the reading: later arguments have no effect. */
 	while (found.action != CONFIG_HELP && found.action != CONFIG_VERSION) {
 		/* "+" keeps the order of argv. ":" reports a missing value in its own way. */
-		option = getopt_long(argc, argv, "+:h", options, NULL);
+		option = getopt_long(argc, argv, "+:hV", options, NULL);
 		if (option == -1)
 			break;
 		if (option == ':')

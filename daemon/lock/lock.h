@@ -384,12 +384,19 @@ void lock_each_passing(
 /* All slots that are busy because of this daemon, with a row or without. As lock_each(). */
 void lock_each_busy(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
+/* The use that clients of this daemon make of a lock. */
+struct lock_use {
+	const char *name;
+	bool mutex;     /* a true mutex; else a semaphore or a persistent mutex */
+	size_t waiting; /* waiters */
+	size_t busy;    /* of a mutex: holders; of a semaphore 0 */
+};
 /*
- * The number of waiters of each name that has any. A name with waiters for a semaphore and for a
- * mutex comes twice. As lock_each().
+ * Each lock that clients of this daemon wait for, and each mutex that one holds. Mutexes come last.
+ * A mutex with both comes twice: the numbers are to be added. As lock_each().
  */
-void lock_each_waiting(const struct lock_engine *engine,
-    void (*fn)(void *ctx, const char *name, size_t waiting), void *ctx);
+void lock_each_use(
+    const struct lock_engine *engine, void (*fn)(void *ctx, const struct lock_use *use), void *ctx);
 
 /*
  * Why the user, exempt or not, could claim no slot now: the limit of channels, in words. NULL: the

@@ -232,28 +232,31 @@ handle_list(const struct call *call)
 	lock_list(call->dispatch->engine, call->conn->id, call->request->number);
 }
 
-/* A list of all locks must not have names that the access rules forbid. */
-static bool
-may_list(const void *ctx, const char *name)
+bool
+handlers_tells(const void *ctx, const char *name)
 {
 	const struct call *call = ctx;
+	const struct dispatch_row *row = call->request->row;
 	const struct access_rules *rules = call->dispatch->config->access;
 	const struct access_subject *subject = &call->conn->subject;
 
-	return access_allowed(rules, subject, "list", ACCESS_ANYONE, name) &&
-	       access_allowed(rules, subject, "show", ACCESS_ANYONE, name);
+	return access_allowed(rules, subject, row->method, row->privilege, name) &&
+	       (row->handle != handle_list ||
+		   access_allowed(rules, subject, "show", ACCESS_ANYONE, name));
 }
 
-/* The view adds the number of waiters. */
+/* The view adds the number of waiters, and the mutexes. */
 static void
 answer_list(const struct call *call, const struct lock_answer *answer)
 {
 	struct result_facts facts = handlers_facts(call->dispatch);
+	struct cJSON *list;
+	size_t more;
 
-	facts.tells = may_list;
+	facts.tells = handlers_tells;
 	facts.tells_ctx = call;
-	view_count(call->dispatch->view, call->conn->id, call->request->number,
-	    result_list(&facts, answer));
+	list = result_list(&facts, answer, &more);
+	view_count(call->dispatch->view, call->conn->id, call->request->number, list, more);
 }
 
 /* ---- explain ---- */

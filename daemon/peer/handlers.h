@@ -58,6 +58,11 @@ const struct dispatch_row *handlers_find(const char *method);
 void handlers_reply(const struct call *call, struct cJSON *result);
 void handlers_refuse(
     const struct call *call, const struct message_error *error, struct cJSON *data);
+/*
+ * Whether the answer to a request about all locks may name that one. A list also tells what `show`
+ * tells. ctx: a struct call.
+ */
+bool handlers_tells(const void *ctx, const char *name);
 /* Facts that results show besides the answer. */
 struct result_facts handlers_facts(const struct dispatch *dispatch);
 

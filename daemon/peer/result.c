@@ -227,7 +227,7 @@ new_row(const struct lock_listed *row)
 }
 
 struct cJSON *
-result_list(const struct result_facts *facts, const struct lock_answer *answer)
+result_list(const struct result_facts *facts, const struct lock_answer *answer, size_t *ret_more)
 {
 	struct cJSON *result = json_new_object(), *semaphores = json_new_array();
 	size_t count = 0;
@@ -241,7 +241,7 @@ result_list(const struct result_facts *facts, const struct lock_answer *answer)
 			json_append(semaphores, new_row(row));
 	}
 	json_add(result, "semaphores", semaphores);
-	json_add_integer(result, "more", (int64_t)(count - listed(count, RESULT_ROWS_MAX)));
+	*ret_more = count - listed(count, RESULT_ROWS_MAX);
 	return result;
 }
 

@@ -46,7 +46,9 @@ struct cJSON *result_await(const struct result_facts *facts, const struct lock_a
 struct cJSON *result_fsck(const struct result_facts *facts, const struct lock_answer *answer);
 /* If the answer has no explanation, the members that come from the engine are null. */
 struct cJSON *result_explain(const struct result_facts *facts, const struct lock_answer *answer);
-struct cJSON *result_list(const struct result_facts *facts, const struct lock_answer *answer);
+/* Without what the view adds. *ret_more: the number of semaphores left out. */
+struct cJSON *result_list(
+    const struct result_facts *facts, const struct lock_answer *answer, size_t *ret_more);
 
 /*
  * The answer is an error: sets *ret_error and returns its data. NULL: the error has no data of its

@@ -61,21 +61,25 @@ read_array(const struct cJSON *tree, const char *name, const struct cJSON **ret)
 	return *ret == NULL || json_is_array(*ret);
 }
 
-/* [["db", 3], ...] */
+/* [["db", 3], ...]: names of locks, and so many numbers of each. */
 static bool
-counts_are_sane(const struct cJSON *counts)
+counts_are_sane(const struct cJSON *counts, int numbers)
 {
-	const struct cJSON *pair, *number;
+	const struct cJSON *one, *number;
 	const char *name;
-	int64_t waiting;
+	int64_t value;
 
-	for (pair = json_first(counts); pair != NULL; pair = json_next(pair)) {
-		if (!json_is_array(pair) || !json_string(json_first(pair), &name) ||
+	for (one = json_first(counts); one != NULL; one = json_next(one)) {
+		if (!json_is_array(one) || !json_string(json_first(one), &name) ||
 		    lockname_error(name, strlen(name)) != NULL)
 			return false;
-		number = json_next(json_first(pair));
-		if (number == NULL || !json_integer(number, &waiting) || waiting < 0 ||
-		    waiting > DAEMON_MESSAGE_COUNT_MAX || json_next(number) != NULL)
+		number = json_next(json_first(one));
+		for (int i = 0; i < numbers; i++, number = json_next(number)) {
+			if (number == NULL || !json_integer(number, &value) || value < 0 ||
+			    value > DAEMON_MESSAGE_COUNT_MAX)
+				return false;
+		}
+		if (number != NULL)
 			return false;
 	}
 	return true;
@@ -161,7 +165,9 @@ read_body(struct daemon_message *message)
 		return "an outcome or a number is invalid";
 	if (!read_array(tree, "rows", &message->rows) ||
 	    !read_array(tree, "slots", &message->slots) || !slots_are_sane(message->slots) ||
-	    !read_array(tree, "counts", &message->counts) || !counts_are_sane(message->counts))
+	    !read_array(tree, "counts", &message->counts) || !counts_are_sane(message->counts, 1) ||
+	    !read_array(tree, "mutexes", &message->mutexes) ||
+	    !counts_are_sane(message->mutexes, 2))
 		return "a list is invalid";
 	if (!message->answer && message->waiter == 0 &&
 	    (message->op == DAEMON_MESSAGE_FIND || message->op == DAEMON_MESSAGE_GRANT ||

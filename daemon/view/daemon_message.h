@@ -31,7 +31,7 @@ enum daemon_message_op {
 	DAEMON_MESSAGE_HELLO,   /* the sender answers from now on; has no answer */
 	DAEMON_MESSAGE_BYE,     /* the sender stops answering; has no answer */
 	DAEMON_MESSAGE_ROWS,    /* the rows of `name`, or all rows */
-	DAEMON_MESSAGE_WAITING, /* the number of waiters of each name */
+	DAEMON_MESSAGE_WAITING, /* the number of waiters of each semaphore, and the mutexes */
 	DAEMON_MESSAGE_FIND,    /* the name that `waiter` waits for */
 	DAEMON_MESSAGE_GRANT,   /* grants `waiter`, for `uid` of host `host` */
 	DAEMON_MESSAGE_DENY,    /* denies `waiter`, or all waiters of `name` */
@@ -51,14 +51,15 @@ struct daemon_message {
 	uid_t uid;
 	/* of an answer */
 	bool last;
-	enum reason reason;         /* find, grant, deny; find and grant also have `name` */
-	uint64_t count;             /* deny: the number of waiters denied */
-	uint64_t waiting;           /* rows: the number of waiters, listed or not */
-	uint64_t more;              /* rows: the number of rows left out */
-	const struct cJSON *rows;   /* rows: an array, not checked yet (row.h); else NULL */
-	const struct cJSON *slots;  /* rows: slots in a hand-off, an array of integers; else NULL */
-	const struct cJSON *counts; /* waiting: an array of [name, integer], checked; else NULL */
-	struct cJSON *tree;         /* owned */
+	enum reason reason;        /* find, grant, deny; find and grant also have `name` */
+	uint64_t count;            /* deny: the number of waiters denied */
+	uint64_t waiting;          /* rows: the number of waiters, listed or not */
+	uint64_t more;             /* rows, waiting: the number of rows, or names, left out */
+	const struct cJSON *rows;  /* rows: an array, not checked yet (row.h); else NULL */
+	const struct cJSON *slots; /* rows: slots in a hand-off, an array of integers; else NULL */
+	/* waiting, checked; else NULL: arrays of [name, waiting] and of [name, waiting, busy] */
+	const struct cJSON *counts, *mutexes;
+	struct cJSON *tree; /* owned */
 };
 
 /* The sender of a message. */

@@ -8,7 +8,7 @@
  *	internal			jobs, requests, a walk through our own rows
  *	responder			answers the other daemons
  *	show				rows of one name
- *	waiter_counts			waiters by name
+ *	waiter_counts			waiters by name, and mutexes
  *	grant_deny			grant and deny
  *	metrics, scrape			counts of this daemon; their text
  *	mirror, feed			watches: their data, and their notifications

@@ -24,7 +24,8 @@ struct answer {
 	struct view *view;
 	uint64_t from;
 	enum daemon_message_op op;
-	struct cJSON *list, *slots; /* of the part in hand; owned */
+	struct cJSON *list, *slots; /* of the part in hand; owned, as the next one */
+	struct cJSON *mutexes;      /* NULL: the answer has none */
 	size_t size, slot_count;
 	unsigned parts; /* sent */
 	uint64_t waiting, more;
@@ -46,6 +47,10 @@ new_part(struct answer *answer, const char *list)
 
 	json_add(message, list, answer->list);
 	answer->list = json_new_array();
+	if (answer->mutexes != NULL) {
+		json_add(message, "mutexes", answer->mutexes);
+		answer->mutexes = json_new_array();
+	}
 	answer->size = 0;
 	answer->parts++;
 	return message;
@@ -73,6 +78,7 @@ end_answer(struct answer *answer, const char *list)
 	struct cJSON *message = new_part(answer, list);
 
 	json_free(answer->list);
+	json_free(answer->mutexes);
 	json_add_integer(message, "waiting", (int64_t)answer->waiting);
 	json_add_integer(message, "more", (int64_t)answer->more);
 	if (answer->slots != NULL)
@@ -179,33 +185,38 @@ answer_rows(struct view *view, uint64_t from, const struct daemon_message *messa
 	view_job_begin(view, &asked->job, ROUND_ROBIN_DAEMONS);
 }
 
-/* ---- waiters by name ---- */
+/* ---- waiters by name, and mutexes ---- */
 
 static void
-add_count(void *ctx, const char *name, size_t waiting)
+add_use(void *ctx, const struct lock_use *use)
 {
 	struct answer *answer = ctx;
-	size_t size = strlen(name) + 24;
-	struct cJSON *pair;
+	size_t size = strlen(use->name) + 24;
+	struct cJSON *one;
 
 	if (!make_room(answer, "counts", size)) {
 		answer->more++;
 		return;
 	}
-	pair = json_new_array();
-	json_append_string(pair, name);
-	json_append_integer(pair, (int64_t)waiting);
-	json_append(answer->list, pair);
+	one = json_new_array();
+	json_append_string(one, use->name);
+	json_append_integer(one, (int64_t)use->waiting);
+	if (use->mutex)
+		json_append_integer(one, (int64_t)use->busy);
+	json_append(use->mutex ? answer->mutexes : answer->list, one);
 	answer->size += size;
 }
 
 static void
 answer_counts(struct view *view, uint64_t from)
 {
-	struct answer answer = {
-	    .view = view, .from = from, .op = DAEMON_MESSAGE_WAITING, .list = json_new_array()};
+	struct answer answer = {.view = view,
+	    .from = from,
+	    .op = DAEMON_MESSAGE_WAITING,
+	    .list = json_new_array(),
+	    .mutexes = json_new_array()};
 
-	lock_each_waiting(view->engine, add_count, &answer);
+	lock_each_use(view->engine, add_use, &answer);
 	end_answer(&answer, "counts");
 }
 

@@ -47,7 +47,7 @@ struct view_events {
 	 * Whether the peer may ask about that lock. False: the callback has answered the request.
 	 */
 	bool (*may)(void *ctx, uint64_t peer, uint64_t request, const char *name);
-	/* Whether a watch of all locks may show that lock. */
+	/* Whether the answer to a request about all locks may name that lock. */
 	bool (*sees)(void *ctx, uint64_t peer, uint64_t request, const char *name);
 	/* Sends a notification of a watch; params is taken. */
 	void (*tell)(
@@ -72,7 +72,8 @@ void view_set_timeout(struct view *view, int64_t timeout);
 /* Requests. `request` is unique within the peer while it is unanswered. */
 void view_show(struct view *view, uint64_t peer, uint64_t request, const char *name);
 /* Takes the result of `list`, and adds the number of waiters of each name at all daemons. */
-void view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *list);
+void view_count(
+    struct view *view, uint64_t peer, uint64_t request, struct cJSON *list, uint64_t more);
 /* waiter: an id of the wire. uid: the administrator, for the log. */
 void view_grant(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);
 void view_deny(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);

@@ -110,6 +110,15 @@ class Shown(View):
                          [(1, "A", False), (2, None, True)])
         self.wait_rows(admin, {"A": ("here", "busy", 1), "B": ("there", "busy", 2)})
 
+    def test_a_list_has_the_mutexes_of_all_hosts(self):
+        here, there = self.daemon("here"), self.daemon("there")
+        admin, holder = Wire(here), Wire(there)
+        holder.call("acquire", name=self.name, kind="mutex", who="B")
+        admin.request("acquire", name=self.name, kind="mutex", who="A")
+        self.wait_rows(admin, {"B": ("there", "busy", None), "A": ("here", "waiting", None)})
+        for peer in admin, holder:
+            self.assertIn({"name": self.name, "kind": "mutex", "busy": 1, "waiting": 1}, peer.call("list")["mutexes"])
+
     def test_a_mutex_of_a_silent_daemon_has_an_unknown_holder(self):
         here = self.daemon("here")
         there = self.daemon("there", "--heartbeat", "60", expect=TROUBLE)

@@ -37,9 +37,16 @@ class Semaphores(Fake):
                 "busy": sum(row["state"] == "busy" for row in one["rows"]),
                 "waiting": sum(row["state"] == "waiting" for row in one["rows"])}
 
+    def _is_mutex(self, name):
+        return any(row["kind"] == "mutex" for row in self.semaphores[name]["rows"])
+
     def on_list(self, _request, _connection):
-        rows = [{**self._numbers(name), "exists": True} for name in list(self.semaphores)]
-        return {"semaphores": rows, "more": 0, "silent_hosts": []}
+        names = list(self.semaphores)
+        rows = [{**self._numbers(name), "exists": True} for name in names if not self._is_mutex(name)]
+        mutexes = [{**self._numbers(name), "kind": "mutex"} for name in names if self._is_mutex(name)]
+        for one in mutexes:
+            del one["slots"]
+        return {"semaphores": rows, "mutexes": mutexes, "more": 0, "silent_hosts": []}
 
     def on_watch(self, request, connection):
         rows = [("row", {"row": found}) for one in self.semaphores.values() for found in one["rows"]]

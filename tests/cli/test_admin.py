@@ -114,7 +114,7 @@ class Sizes(AdminCase):
         self.assertEqual(self.lockbroker("destroy", "--json", "db").json(), {"name": "db"})
 
     def test_a_user_without_the_right_is_refused(self):
-        daemon = Daemon(self, config="[access]\nrule = deny any create,resize,destroy,fsck *\n", expect=("denied",))
+        daemon = Daemon(self, config="[access]\nrule = deny any create,resize,destroy,fsck *\n")
         for argv in (("create", "db"), ("resize", "db", "1"), ("destroy", "db"), ("fsck", "--repair", "db"),
                      ("run", "--create", "db", "true"), ("acquire", "--create", "db")):
             with self.subTest(argv=argv):

@@ -480,13 +480,14 @@ class Tables(FakeCase):
                          "not-listed        yes       it is not in the directory\n")
 
     def test_explain(self):
-        for verdict, status, more in (
-                ("free", 0, ""), ("unlimited", 0, ""), ("full", 75, ""),
-                ("gate", 75, "To open it: lockbroker resize db N\n"),
-                ("no-such-lock", 66, "To create it: lockbroker create db SLOTS\n"),
-                ("already-exists", 73, ""), (None, 69, "")):
-            with self.subTest(verdict=verdict):
-                fake = Fake(self, explain={"name": "db", "verdict": verdict, "text": "so it is"})
+        for verdict, reason, status, more in (
+                ("free", None, 0, ""), ("unlimited", None, 0, ""), ("full", "would-block", 75, ""),
+                ("free", "too-many-locks", 75, ""), ("free", "draining", 69, ""), ("full", "permission-denied", 77, ""),
+                ("gate", "would-block", 75, "To open it: lockbroker resize db N\n"),
+                ("no-such-lock", "no-such-lock", 66, "To create it: lockbroker create db SLOTS\n"),
+                ("already-exists", "already-exists", 73, ""), (None, None, 69, "")):
+            with self.subTest(verdict=verdict, reason=reason):
+                fake = Fake(self, explain={"name": "db", "verdict": verdict, "reason": reason, "text": "so it is"})
                 self.assertEqual(self.lockbroker(fake, "explain", "db", status=status).out,
                                  "db: so it is\n" + more)
                 self.lockbroker(fake, "explain", "--json", "db", status=status)

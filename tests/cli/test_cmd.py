@@ -157,12 +157,14 @@ class Refused(unittest.TestCase):
 
     def test_explain(self):
         answer = {"name": "db", "kind": "semaphore", "verdict": None, "slots": None, "busy": None, "here": None,
-                  "waiting": 0, "uncounted": None, "claim": None, "text": "the broker refused the daemon: no"}
-        job = command(self, Fake(self, explain=answer, ping={"broker": {"state": "refused"}}), "explain", "db", status=78)
+                  "waiting": 0, "uncounted": None, "claim": None, "reason": "broker-refused",
+                  "text": "the broker refused the daemon: no"}
+        job = command(self, Fake(self, explain=answer), "explain", "db", status=78)
         self.assertEqual(job.out, "db: the broker refused the daemon: no\n")
         self.assertIn(self.WORDS, job.err)
-        job = command(self, Fake(self, explain=answer, ping={"broker": {"state": "down"}}), "explain", "db", status=69)
-        self.assertEqual(job.err, "")
+        for reason in "broker-unavailable", None:
+            job = command(self, Fake(self, explain={**answer, "reason": reason}), "explain", "db", status=69)
+            self.assertEqual(job.err, "")
 
     def test_a_daemon_that_cannot_start(self):
         """Behind a socket unit, whose connections are closed again."""
@@ -233,6 +235,12 @@ class Simple(CommandCase):
         self.lockbroker("explain", "db", status=75)
         self.lockbroker("resize", "db", "0")
         self.lockbroker("explain", "--json", "db", status=75)
+
+    def test_explain_has_the_status_of_an_acquire_that_is_forbidden(self):
+        daemon = Daemon(self, config=f"[access]\nrule = deny uid:{os.getuid()} acquire secret\n")
+        command(self, daemon, "create", "secret")
+        job = command(self, daemon, "explain", "secret", status=77)
+        self.assertIn("may not acquire it", job.out)
 
     def test_a_refused_acquire_names_the_holders(self):
         self.lockbroker("create", "db")

@@ -67,16 +67,11 @@ class Show(unittest.TestCase):
         self.assertEqual(command(self, Fake(self), "show", "--no-headers").out, "")
 
     def test_mutexes_are_listed(self):
-        self.fake.semaphores.clear()
         self.fake.add("m", None, row("busy", "w-8", kind="mutex"), row("waiting", "w-9", kind="mutex"))
-        self.fake.script["list"] = {"semaphores": [{"name": "z", "slots": 1, "busy": 0, "waiting": 0, "exists": True}],
-                                    "more": 0, "silent_hosts": []}
-        self.assertEqual(command(self, self.fake, "list", "--no-headers").out, "z\t1\t0\t0\t\nm\tmutex\t1\t1\t\n")
+        self.assertEqual(command(self, self.fake, "list", "--no-headers").out,
+                         "db\t2\t2\t2\t\nidle\tunlimited\t0\t0\t\nm\tmutex\t1\t1\t\n")
         self.assertEqual(command(self, self.fake, "list", "--json").json()["mutexes"],
                          [{"name": "m", "kind": "mutex", "busy": 1, "waiting": 1}])
-        refused = error(13, "too-many-waiters")
-        self.fake.script["watch"] = lambda request, connection: self.fake.refuse(request, connection, refused)
-        self.assertEqual(command(self, self.fake, "list", "--no-headers").out, "z\t1\t0\t0\t\n")
 
     def test_a_table_on_a_terminal(self):
         terminal = Terminal(self, self.fake, "show", "db", columns=200)
@@ -384,6 +379,7 @@ class OverADaemon(unittest.TestCase):
     def test_a_mutex_is_shown_though_it_is_no_semaphore(self):
         self.job("M", "run", "--mutex", "--who", "M", "report", "sh", "-c", "read x")
         self.assertEqual(self.rows(("busy", "M"), name="report")["M"][1:3], ["", ""])
+        self.assertEqual(command(self, self.daemon, "list", "--no-headers").out, "db\t1\t0\t0\t\nreport\tmutex\t1\t0\t\n")
         job = command(self, self.daemon, "show", "nothing", status=66)
         self.assertIn("the lock does not exist", job.err)
 

@@ -58,6 +58,27 @@ class Shown(Rows):
         screen.wait_row("^  \u25cb waiting +#2 +carol")
         self.quit(screen)
 
+    def test_mutexes_too(self):
+        self.fake.add("m", None, row("busy", "w-20", kind="mutex", who="frank"),
+                      row("waiting", "w-21", kind="mutex", position=1, who="grace"))
+        screen = self.start()
+        screen.wait_row("^lockbroker top   3 semaphores, 1 mutex$")
+        screen.type("jj")
+        screen.wait_row("^> m +mutex +1 +1$")
+        screen.wait_row("^m   mutex, busy 1, waiting 1$")
+        screen.wait_row("^> . busy +frank")
+        for key in "+-=g":
+            screen.type(key)
+            screen.wait_row("^a mutex has no slots$")
+            screen.type("\x0c")
+            screen.wait_no_row("a mutex has no slots")
+        self.assertEqual(self.fake.asked("resize"), [])
+        screen.type("D")
+        screen.wait_row(r"^Deny m to 1 waiter\?")
+        screen.type("y")
+        screen.wait_no_row("grace")
+        self.quit(screen)
+
     def test_every_state(self):
         screen = self.start()
         screen.type("jj")

@@ -39,6 +39,11 @@ check_message(const struct daemon_message *message)
 	must(message->name == NULL || lockname_error(message->name, strlen(message->name)) == NULL,
 	    "the name");
 	must(message->rows == NULL || json_is_array(message->rows), "the rows");
+	for (const struct cJSON *one = json_first(message->mutexes); one != NULL;
+	     one = json_next(one))
+		must(json_next(json_next(json_next(json_first(one)))) == NULL &&
+			 json_next(json_next(json_first(one))) != NULL,
+		    "a mutex");
 	must(
 	    message->answer || message->op != DAEMON_MESSAGE_GRANT || message->waiter != 0, "whom");
 	for (const struct cJSON *row = json_first(message->rows); row != NULL; row = json_next(row))

@@ -183,7 +183,7 @@ def watches(it):
 def unread(it):
     """Connections that ask for what is long and read nothing."""
     peers = it.connect(1000, reads=False)
-    methods = ("rpc.discover", "rpc.discover", "info", "list", "show")
+    methods = ("rpc.discover", "rpc.discover", "info", "list", "metrics", "show")
     it.user.set_ready()
     while True:
         for peer in peers:
@@ -213,8 +213,8 @@ def trickle(it):
 
 
 def queries(it):
-    """As many show, list, size and info as are worked on at once, and the next for each answer."""
-    methods = ("show", "size", "list", "show", "size", "info")
+    """As many show, list, size, info and metrics as are worked on at once, and the next for each answer."""
+    methods = ("show", "size", "list", "show", "metrics", "size", "info")
 
     def asks(peer):
         method = methods[peer.last_id % len(methods)]

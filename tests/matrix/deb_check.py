@@ -144,8 +144,11 @@ def lifecycle(debs, folder, suite, log):
         host.run(users[0].replace("USER", "alice"))
         host.run(users[1].replace("USER", "olga"))
         host.run("runuser -u olga -- lockbroker create nightly; ! runuser -u alice -- lockbroker destroy nightly")
-        if glob.glob(f"{debs}/python3-lockbroker_*.deb"):
-            host.run("cd / && python3 -c 'import lockbroker'")
+        host.run("cd / && python3 -c 'import lockbroker'")
+        # As both shells load it; the functions of bash need no package.
+        host.run("cd /usr/share && bash -c '. bash-completion/completions/lockbroker && complete -p lockbroker' && "
+                 "test -e zsh/vendor-completions/../../bash-completion/completions/lockbroker && "
+                 "test -f zsh/vendor-completions/_lockbroker")
         host.run("systemd-run -q --unit=job -p User=alice lockbroker run nightly sleep infinity")
         wait_until(lambda: "sleep infinity" in host.run("systemctl is-active job; lockbroker show nightly"), 30, "no holder")
         running = "systemctl show -P MainPID lockbrokerd job; lockbroker size nightly"

@@ -305,9 +305,12 @@ class Package(unittest.TestCase):
             _calls.await_slot("db", 1, "free"), _calls.await_slot("db", 1, "busy", timeout=0),
             _calls.list_semaphores(), _calls.show("db"), _calls.explain("db", kind="mutex"),
             _calls.fsck("db", repair=True, convert="consumer", wait=None), _calls.fsck("db"), _calls.grant("w"),
-            _calls.deny("w"), _calls.deny_all("db"), _calls.info(), _calls.ping()]
+            _calls.deny("w"), _calls.deny_all("db"), _calls.info(), _calls.metrics(),
+            _calls.metrics(format="openmetrics"), _calls.ping()]
         for call in samples:
             self.assertTrue(load().is_request(call.method, call.params), call)
+        others = {"acquire", "cancel", "release", "verify", "watch", "rpc.discover"}
+        self.assertEqual({call.method for call in samples} | others, set(load().methods))
         full = _calls.acquire("db", 0, "mutex", 1, 2, "who", "why", "command", print)
         self.assertEqual(full[1].keys(), {param["name"] for param in load().methods["acquire"]["params"]})
         self.assertTrue(load().is_request(*_calls.acquire("db", None, "mutex", 0, None, None, None, None, None)))
@@ -337,6 +340,7 @@ class Package(unittest.TestCase):
         self.assertEqual(members(_calls.Row), described("show", "properties", "holders", "items"))
         self.assertEqual(members(_calls.Listed), described("list"))
         self.assertEqual(members(_calls.Semaphore), described("list", "properties", "semaphores", "items"))
+        self.assertEqual(members(_calls.Mutex), described("list", "properties", "mutexes", "items"))
         self.assertEqual(members(_calls.Explained), described("explain"))
         self.assertEqual(members(_calls.Checked), described("fsck"))
         self.assertEqual(members(_calls.Finding), described("fsck", "properties", "findings", "items"))

@@ -137,6 +137,7 @@ class Threads(unittest.TestCase):
         self.client.await_slot("new", 1, "free", timeout=0)
         self.client.ping()
         self.assertEqual(self.client.info()["naming"], "amqp-locks")
+        self.assertRegex(self.client.metrics(), r"(?m)^lockbroker_clients \d+$")
         self.client.resize("new", 0)
         waiting = self.thread(lambda: self.client.acquire("new"))
         denied = self.thread(lambda: self.client.acquire("new"))

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -285,6 +286,7 @@ END_TEST
 START_TEST(users_have_the_names_of_the_file)
 {
 	char path[] = "/tmp/lockbroker-test-XXXXXX";
+	struct rlimit descriptors, none;
 	int fd = mkstemp(path);
 
 	ck_assert_int_gt(dprintf(fd, "alice:x:7:7::/:\nbob:x:8:8::/:\nalso:x:7:7::/:\n"), 0);
@@ -293,7 +295,14 @@ START_TEST(users_have_the_names_of_the_file)
 	ck_assert_str_eq(user_name(8), "bob");
 	ck_assert_ptr_null(user_name(9));
 	ck_assert_int_gt(dprintf(fd, "carol:x:9:9::/:\n"), 0);
+	/* Without a descriptor the old names stay, and the file is read later. */
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = descriptors.rlim_max};
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	user_names_set_file(path); /* as after a second */
+	ck_assert_str_eq(user_name(7), "alice");
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &descriptors), 0);
+	user_names_set_file(path);
 	ck_assert_str_eq(user_name(9), "carol");
 	user_names_set_file(NULL);
 	ck_assert_str_eq(user_name(0), "root");

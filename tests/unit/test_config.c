@@ -322,9 +322,10 @@ START_TEST(help_reads_no_file)
 	static const struct {
 		const char *option;
 		enum config_action action;
-	} cases[] = {{"--help", CONFIG_HELP}, {"--version", CONFIG_VERSION}};
+	} cases[] = {
+	    {"--help", CONFIG_HELP}, {"--version", CONFIG_VERSION}, {"-V", CONFIG_VERSION}};
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct config *config = LOAD("--config", "/no/such", cases[i].option, "--nonsense");
 
 		ck_assert_msg(config != NULL, "%s", error.text);
@@ -551,7 +552,7 @@ END_TEST
 
 START_TEST(a_new_password_is_taken)
 {
-	char *file = in_dir("p"), said[64] = "";
+	char *file = in_dir("p"), *other = in_dir("q"), said[64] = "", *text;
 	struct config *running, *wanted;
 
 	write_bytes(file, "one\n", 4, 0600);
@@ -566,10 +567,25 @@ START_TEST(a_new_password_is_taken)
 	ck_assert_str_eq(running->brokers[0].password, "two");
 	ck_assert_str_eq(wanted->brokers[0].password, "one");
 	config_free(wanted);
+	config_free(running);
+	/* Another file. */
+	text = mem_printf("broker = amqp://u@h\npassword-file = %s\n", file);
+	write_conf(text);
+	free(text);
+	running = LOAD("--config", conf);
+	write_bytes(other, "more\n", 5, 0600);
+	text = mem_printf("broker = amqp://u@h\npassword-file = %s\n", other);
+	write_conf(text);
+	free(text);
+	wanted = config_reload(running, &error);
+	ck_assert_int_eq(config_unreloadable(running, wanted, say, said), 0);
+	ck_assert(config_take_passwords(running, wanted));
+	ck_assert_str_eq(running->brokers[0].password, "more");
+	config_free(wanted);
+	config_free(running);
 	/* Another broker needs a restart, and so does its password. */
 	write_conf("broker = amqp://u@h\n");
 	write_bytes(file, "three\n", 6, 0600);
-	config_free(running);
 	running = LOAD("--config", conf, "--password-file", file);
 	write_conf("broker = amqp://u@i\n");
 	write_bytes(file, "four\n", 5, 0600);
@@ -578,7 +594,9 @@ START_TEST(a_new_password_is_taken)
 	ck_assert_str_eq(running->brokers[0].password, "three");
 	config_free(wanted);
 	config_free(running);
+	unlink(other);
 	free(file);
+	free(other);
 }
 END_TEST
 

@@ -230,23 +230,46 @@ START_TEST(a_walk_goes_on_though_its_last_waiter_has_gone)
 END_TEST
 
 static void
-count_name(void *ctx, const char *name, size_t waiting)
+count_use(void *ctx, const struct lock_use *use)
 {
-	ck_assert_str_eq(name, "db");
-	*(size_t *)ctx += waiting;
+	struct lock_use *sum = ctx;
+
+	ck_assert_str_eq(use->name, "db");
+	sum[use->mutex].waiting += use->waiting;
+	sum[use->mutex].busy += use->busy;
 }
 
-START_TEST(waiters_are_counted_by_name)
+/* "1, 2 3": waiters for the semaphore db; waiters for, and holders of, the mutex db. */
+static const char *
+uses(void)
 {
-	size_t waiting = 0;
+	static char text[64];
+	struct lock_use sum[2] = {{.busy = 0}, {.busy = 0}};
 
+	lock_each_use(engine(0), count_use, sum);
+	ck_assert_uint_eq(sum[false].busy, 0);
+	snprintf(text, sizeof(text), "%zu, %zu %zu", sum[0].waiting, sum[1].waiting, sum[1].busy);
+	return text;
+}
+
+START_TEST(waiters_and_holders_of_mutexes_are_counted_by_name)
+{
 	world_make(world, "db", 1);
-	lock_each_waiting(engine(0), count_name, &waiting);
-	ck_assert_uint_eq(waiting, 0);
+	ck_assert_str_eq(uses(), "0, 0 0");
 	for (uint64_t peer = 1; peer <= 4; peer++)
 		ask_semaphore(peer);
-	lock_each_waiting(engine(0), count_name, &waiting);
-	ck_assert_uint_eq(waiting, 3);
+	ck_assert_str_eq(uses(), "3, 0 0");
+	for (uint64_t peer = 5; peer <= 7; peer++)
+		ask(peer, LOCK_KIND_MUTEX, 0);
+	ck_assert_str_eq(uses(), "3, 2 1");
+	/* The next waiter gets it. */
+	lock_peer_gone(engine(0), 5);
+	world_pass(world, SOON);
+	ck_assert_str_eq(uses(), "3, 1 1");
+	lock_peer_gone(engine(0), 6);
+	lock_peer_gone(engine(0), 7);
+	world_pass(world, NSEC_PER_SEC);
+	ck_assert_str_eq(uses(), "3, 0 0");
 }
 END_TEST
 
@@ -474,7 +497,7 @@ suite_lock_rows(void)
 	tcase_add_test(tcase, a_revoked_hold_is_shown_as_such);
 	tcase_add_test(tcase, a_slot_of_a_pending_drop_has_no_holder);
 	tcase_add_test(tcase, a_walk_goes_on_though_its_last_waiter_has_gone);
-	tcase_add_test(tcase, waiters_are_counted_by_name);
+	tcase_add_test(tcase, waiters_and_holders_of_mutexes_are_counted_by_name);
 	tcase_add_test(tcase, busy_slots_are_those_with_a_holder_anywhere);
 	tcase_add_test(tcase, busy_says_of_a_mutex_whether_it_is_taken);
 	tcase_add_test(tcase, busy_knows_a_mutex_from_an_administrator);

@@ -270,6 +270,49 @@ START_TEST(semaphores_are_sorted_and_selected_by_name)
 }
 END_TEST
 
+#define MUTEXES(rows, mutexes)                                                                     \
+	"{\"semaphores\":[" rows "],\"mutexes\":[" mutexes "],\"more\":0,\"silent_hosts\":[]}"
+#define MUTEX(name, busy, waiting)                                                                 \
+	"{\"name\":\"" name "\",\"kind\":\"mutex\",\"busy\":" busy ",\"waiting\":" waiting "}"
+
+START_TEST(mutexes_are_among_the_semaphores)
+{
+	const char *why = "";
+	struct top_ask ask;
+
+	ck_assert(top_model_list(
+	    &model, MUTEXES(SEMAPHORE("b", "2", "1", "1") "," SEMAPHORE("c", "1", "0", "0"),
+			MUTEX("b", "1", "4") "," MUTEX("a", "0", "2"))));
+	ck_assert_uint_eq(model.semaphores_count, 4);
+	ck_assert_uint_eq(model.mutexes_count, 2);
+	ck_assert_str_eq(selected(), "a");
+	top_model_move(&model, TOP_SEMAPHORES, 1);
+	ck_assert_str_eq(selected(), "b");
+	ck_assert(!top_model_semaphore(&model)->mutex);
+	top_model_move(&model, TOP_SEMAPHORES, 1);
+	ck_assert_str_eq(selected(), "b");
+	ck_assert(top_model_semaphore(&model)->mutex);
+	ck_assert_int_eq(top_model_semaphore(&model)->busy, 1);
+	ck_assert_int_eq(top_model_semaphore(&model)->waiting, 4);
+	ck_assert(!top_ask_begin(&ask, ASK_SLOTS, &model, &why));
+	ck_assert_str_eq(why, "a mutex has no slots");
+	/* By its name: those for the semaphore, too. */
+	ck_assert(top_ask_begin(&ask, ASK_DENY_ALL, &model, &why));
+	ck_assert_int_eq(ask.waiting, 5);
+	/* The selection stays with its kind. */
+	ck_assert(
+	    top_model_list(&model, MUTEXES(SEMAPHORE("b", "2", "1", "1"), MUTEX("b", "1", "3"))));
+	ck_assert(top_model_semaphore(&model)->mutex);
+	top_model_move(&model, TOP_SEMAPHORES, -1);
+	ck_assert(
+	    top_model_list(&model, MUTEXES(SEMAPHORE("b", "2", "1", "1"), MUTEX("b", "1", "3"))));
+	ck_assert(!top_model_semaphore(&model)->mutex);
+	ck_assert(top_model_list(&model, LIST(SEMAPHORE("b", "2", "1", "1"))));
+	ck_assert(!top_model_semaphore(&model)->mutex);
+	ck_assert_uint_eq(model.mutexes_count, 0);
+}
+END_TEST
+
 START_TEST(invalid_answers_change_nothing)
 {
 	const char *answers[] = {"", "{", "[]", "{}", "{\"semaphores\":7}", "null", "{\"more\":\""};
@@ -574,6 +617,7 @@ top_suite(void)
 	tcase_add_test(tcase, params_are_escaped);
 	tcase_add_test(tcase, columns_share_what_is_left);
 	tcase_add_test(tcase, semaphores_are_sorted_and_selected_by_name);
+	tcase_add_test(tcase, mutexes_are_among_the_semaphores);
 	tcase_add_test(tcase, invalid_answers_change_nothing);
 	tcase_add_test(tcase, rows_are_those_of_the_selected_semaphore);
 	tcase_add_test(tcase, unknown_holders_are_told_apart_by_their_slots);

@@ -111,7 +111,7 @@ START_TEST(a_user_asks_the_others_four_things_at_once)
 		view_show(rig->daemon[0].view, 100, request, "db");
 	for (uint64_t request = 1; request <= 10; request++)
 		view_show(rig->daemon[0].view, 101, request, "db");
-	view_count(rig->daemon[0].view, 100, 11, json_new_object());
+	view_count(rig->daemon[0].view, 100, 11, json_new_object(), 0);
 	view_grant(rig->daemon[0].view, 100, 12, "000000a1-1", rig->daemon[0].user);
 	/* A question counts though its client has left. */
 	rig->daemon[0].user = 8;

@@ -2,6 +2,7 @@
  * show and list across two daemons. One may be silent, and there are strangers.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/view/queries.h"
@@ -407,7 +408,7 @@ START_TEST(a_client_that_left_is_not_answered)
 	view_show(rig->daemon[0].view, 100, 1, "db");
 	view_show(rig->daemon[0].view, 101, 1, "db");
 	view_peer_left(rig->daemon[0].view, 101);
-	view_count(rig->daemon[0].view, 100, 2, json_new_object());
+	view_count(rig->daemon[0].view, 100, 2, json_new_object(), 0);
 	view_peer_left(rig->daemon[0].view, 100);
 	world_pass(rig->world, NSEC_PER_SEC);
 	ck_assert_uint_eq(rig->answer_count, 0);
@@ -463,19 +464,76 @@ START_TEST(waiters_are_summed_over_hosts)
 		rig_acquire(rig, 0, peer);
 	for (uint64_t peer = 4; peer <= 6; peer++)
 		rig_acquire(rig, 1, peer);
-	view_count(rig->daemon[0].view, 100, 1, list_of("db", "other"));
+	view_count(rig->daemon[0].view, 100, 1, list_of("db", "other"), 0);
 	row = json_first(json_get(rig_await(rig, 0, 1)->result, "semaphores"));
 	ck_assert(json_integer(json_get(row, "waiting"), &waiting));
 	ck_assert_int_eq(waiting, 4);
 	ck_assert(json_integer(json_get(json_next(row), "waiting"), &waiting));
 	ck_assert_int_eq(waiting, 0);
 	rig->daemon[1].deaf = true;
-	view_count(rig->daemon[0].view, 100, 2, list_of("db", "other"));
+	view_count(rig->daemon[0].view, 100, 2, list_of("db", "other"), 0);
 	row = json_first(json_get(rig_await(rig, 0, 2)->result, "semaphores"));
 	ck_assert(json_integer(json_get(row, "waiting"), &waiting));
 	ck_assert_int_eq(waiting, 1);
 	ck_assert_ptr_nonnull(
 	    json_first(json_get(rig_answered(rig, 0, 2)->result, "silent_hosts")));
+}
+END_TEST
+
+/* "m 1 2, n 0 1": the mutexes of daemon 0's list, with holders and waiters. */
+static const char *
+mutexes(uint64_t request)
+{
+	static char text[256];
+	const struct cJSON *result, *row;
+	const char *name, *kind;
+	int64_t busy, waiting;
+
+	view_count(rig->daemon[0].view, 100, request, list_of("db", "m"), 0);
+	result = rig_await(rig, 0, request)->result;
+	text[0] = '\0';
+	for (row = json_first(json_get(result, "mutexes")); row != NULL; row = json_next(row)) {
+		ck_assert(json_string(json_get(row, "name"), &name));
+		ck_assert(json_string(json_get(row, "kind"), &kind));
+		ck_assert_str_eq(kind, "mutex");
+		ck_assert(json_integer(json_get(row, "busy"), &busy));
+		ck_assert(json_integer(json_get(row, "waiting"), &waiting));
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %d %d",
+		    text[0] == '\0' ? "" : ", ", name, (int)busy, (int)waiting);
+	}
+	/* The semaphore of that name has none of its waiters. */
+	row = json_next(json_first(json_get(result, "semaphores")));
+	ck_assert(json_integer(json_get(row, "waiting"), &waiting));
+	ck_assert_int_eq(waiting, 0);
+	return text;
+}
+
+static void
+acquire_mutex(int daemon, uint64_t peer, const char *name)
+{
+	const struct lock_acquire wanted = {
+	    .name = name, .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .who = "A"};
+
+	lock_acquire(rig->world->daemon[daemon].engine, peer, 1, &wanted);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+}
+
+START_TEST(mutexes_of_all_hosts_are_listed)
+{
+	ck_assert_str_eq(mutexes(1), "");
+	acquire_mutex(0, 1, "own");
+	acquire_mutex(1, 2, "m");
+	acquire_mutex(0, 3, "m");
+	acquire_mutex(1, 4, "m");
+	acquire_mutex(1, 5, "secret");
+	ck_assert_str_eq(mutexes(2), "m 1 2, own 1 0");
+	lock_peer_gone(rig->world->daemon[0].engine, 1);
+	world_pass(rig->world, NSEC_PER_SEC);
+	ck_assert_str_eq(mutexes(3), "m 1 2");
+	rig->daemon[1].deaf = true;
+	ck_assert_str_eq(mutexes(4), "m 0 1");
+	ck_assert_ptr_nonnull(
+	    json_first(json_get(rig_answered(rig, 0, 4)->result, "silent_hosts")));
 }
 END_TEST
 
@@ -521,7 +579,7 @@ START_TEST(numbers_that_nobody_can_have_are_passed_over)
 
 	rig_acquire(rig, 0, 1);
 	view_show(rig->daemon[0].view, 100, 1, "db");
-	view_count(rig->daemon[0].view, 100, 2, list_of("db", "other"));
+	view_count(rig->daemon[0].view, 100, 2, list_of("db", "other"), 0);
 	view_deny_all(rig->daemon[0].view, 100, 3, "db", 0);
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
 		answer_all("rows", runs[i], "\"waiting\":9007199254740991");
@@ -538,6 +596,73 @@ START_TEST(numbers_that_nobody_can_have_are_passed_over)
 	    json_get(json_first(json_get(rig_await(rig, 0, 2)->result, "semaphores")), "waiting"),
 	    &waiting));
 	ck_assert_int_eq(waiting, 0);
+}
+END_TEST
+
+/* 1,500 mutexes: a list has the first thousand, and none that its user has no room for. */
+static const char *
+invent_mutexes(bool full, uint64_t request)
+{
+	static char text[64];
+	struct broker_message message = {.text = NULL, .user = "x"};
+	const struct cJSON *result, *row;
+	int64_t more = -1;
+	size_t size;
+	int count = 0;
+	FILE *to;
+
+	view_count(rig->daemon[0].view, 100, request, list_of("db", "other"), 2);
+	rig->daemon[0].full = full;
+	for (int part = 0; part < 3; part++) {
+		to = open_memstream((char **)&message.text, &size);
+		fprintf(to,
+		    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"answer\":\"waiting\",\"run\":"
+		    "\"000000b0\",\"host\":\"x\",\"stays\":true,\"last\":%s,\"mutexes\":[[\"m\",0,"
+		    "1]",
+		    part == 2 ? "true" : "false");
+		for (int i = 1; i < 500; i++)
+			fprintf(to, ",[\"m%d\",1,0]", 500 * part + i);
+		fputs("]}", to);
+		fclose(to);
+		message.len = size;
+		for (message.asked = 1; message.asked < 20; message.asked++)
+			view_replied(rig->daemon[0].view, &message);
+		free((char *)message.text);
+	}
+	result = rig_await(rig, 0, request)->result;
+	for (row = json_first(json_get(result, "mutexes")); row != NULL; row = json_next(row))
+		count++;
+	ck_assert(json_integer(json_get(result, "more"), &more));
+	snprintf(text, sizeof(text), "%d, %d more", count, (int)more);
+	return text;
+}
+
+START_TEST(mutexes_that_somebody_invents_are_limited)
+{
+	size_t kept = rig->daemon[0].kept;
+
+	/* m, m1 to m499, m501 to m999 and m1001: the two semaphores count, too. */
+	ck_assert_str_eq(invent_mutexes(false, 1), "1000, 500 more");
+	ck_assert_uint_gt(rig->daemon[0].kept - kept, 1000 * 200);
+	/* Each mention counts: m three times. */
+	ck_assert_str_eq(invent_mutexes(true, 2), "0, 1502 more");
+}
+END_TEST
+
+START_TEST(invalid_mutexes_are_passed_over)
+{
+	static const char *const invalid[] = {"7", "[7]", "[[]]", "[[\"m\"]]", "[[\"m\",1]]",
+	    "[[\"m\",1,1,1]]", "[[\"m\",1,-1]]", "[[\"m\",1,10000001]]", "[[\"m\",\"1\",1]]",
+	    "[[\"a b\",1,1]]", "[[1,1,1]]"};
+	char text[64];
+
+	view_count(rig->daemon[0].view, 100, 1, list_of("db", "other"), 0);
+	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
+		snprintf(text, sizeof(text), "\"mutexes\":%s", invalid[i]);
+		answer_all("waiting", "000000b0", text);
+	}
+	ck_assert_ptr_null(json_first(json_get(rig_await(rig, 0, 1)->result, "mutexes")));
+	ck_assert_uint_eq(rig->warnings, 1);
 }
 END_TEST
 
@@ -601,8 +726,11 @@ suite_view_show(void)
 	tcase_add_test(tcase, the_broker_is_done_before_the_others_have_answered);
 	tcase_add_test(tcase, a_client_that_left_is_not_answered);
 	tcase_add_test(tcase, waiters_are_summed_over_hosts);
+	tcase_add_test(tcase, mutexes_of_all_hosts_are_listed);
 	tcase_add_test(tcase, invalid_messages_are_skipped_with_one_log_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
+	tcase_add_test(tcase, mutexes_that_somebody_invents_are_limited);
+	tcase_add_test(tcase, invalid_mutexes_are_passed_over);
 	tcase_add_test(
 	    tcase, a_daemon_with_a_waiter_answers_though_a_client_leaves_in_the_same_pass);
 	tcase_add_test(tcase, daemons_that_name_their_queues_in_another_way_are_left_alone);

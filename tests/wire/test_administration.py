@@ -104,7 +104,7 @@ class BadInput(Administration):
             with self.subTest(method=method, name="left out"):
                 self.expect_refused(method, params, "name")
         self.expect_refused("list", {"name": "db"}, "name")
-        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0, "silent_hosts": []})
+        self.assertEqual(self.admin.call("list"), {"semaphores": [], "mutexes": [], "more": 0, "silent_hosts": []})
 
     def test_params(self):
         self.admin.call("create", name="db", slots=2)
@@ -384,7 +384,7 @@ class Unlimited(Administration):
 
 class Looking(Administration):
     def test_list(self):
-        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0, "silent_hosts": []})
+        self.assertEqual(self.admin.call("list"), {"semaphores": [], "mutexes": [], "more": 0, "silent_hosts": []})
         self.admin.call("create", name="b", slots=2)
         self.admin.call("create", name="a", slots="unlimited")
         self.admin.call("create", name="c", slots=0)

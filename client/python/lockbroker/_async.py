@@ -263,4 +263,5 @@ class AsyncClient:
     deny = _method(_calls.deny)
     deny_all = _method(_calls.deny_all)
     info = _method(_calls.info)
+    metrics = _method(_calls.metrics)
     ping = _method(_calls.ping)

@@ -82,8 +82,18 @@ class Semaphore(TypedDict):
     waiting: int | None
 
 
+class Mutex(TypedDict):
+    """One that clients hold or wait for."""
+
+    name: str
+    kind: str
+    busy: int
+    waiting: int
+
+
 class Listed(TypedDict):
     semaphores: list[Semaphore]
+    mutexes: list[Mutex]
     more: int
     silent_hosts: list[str]
 
@@ -206,7 +216,7 @@ def await_slot(name: str, slot: int, state: Literal["free", "busy"], *, timeout:
 
 
 def list_semaphores() -> Call[Listed]:
-    """The semaphores of all hosts (the method list)."""
+    """The semaphores of all hosts, and the mutexes in use (the method list)."""
     return Call("list", {}, _result)
 
 
@@ -246,6 +256,11 @@ def deny_all(name: str) -> Call[int]:
 def info() -> Call[dict[str, Any]]:
     """Describes the daemon and its broker."""
     return Call("info", {}, _result)
+
+
+def metrics(*, format: Literal["prometheus", "openmetrics"] = "prometheus") -> Call[str]:
+    """The counts, ages and histograms of the daemon, as text for Prometheus."""
+    return Call("metrics", {"format": format}, operator.itemgetter("text"))
 
 
 def ping() -> Call[None]:

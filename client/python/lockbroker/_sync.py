@@ -270,4 +270,5 @@ class Client:
     deny = _method(_calls.deny)
     deny_all = _method(_calls.deny_all)
     info = _method(_calls.info)
+    metrics = _method(_calls.metrics)
     ping = _method(_calls.ping)

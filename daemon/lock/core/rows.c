@@ -263,17 +263,35 @@ lock_each_passing(
 	}
 }
 
+/* Whether clients have the mutex, or hand it off. A hold without a slot leaves it free. */
+static bool
+is_busy_mutex(const struct hold *hold)
+{
+	return hold->kind == LOCK_KIND_MUTEX &&
+	       (hold->state == HOLD_HELD || hold->state == HOLD_RECLAIMING ||
+		   hold->state == HOLD_COUNTING || hold->state == HOLD_PASSING);
+}
+
 void
-lock_each_waiting(const struct lock_engine *engine,
-    void (*fn)(void *ctx, const char *name, size_t waiting), void *ctx)
+lock_each_use(
+    const struct lock_engine *engine, void (*fn)(void *ctx, const struct lock_use *use), void *ctx)
 {
 	const struct semaphore *semaphore;
-	size_t waiting;
+	const struct hold *hold;
+	struct lock_use use;
 
-	for (semaphore = engine->semaphores; semaphore != NULL;
-	     semaphore = semaphore->by_key.next) {
-		waiting = local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL);
-		if (waiting > 0)
-			fn(ctx, semaphore->name, waiting);
+	for (int mutex = 0; mutex <= 1; mutex++) {
+		for (semaphore = engine->semaphores; semaphore != NULL;
+		     semaphore = semaphore->by_key.next) {
+			use = (struct lock_use){.name = semaphore->name, .mutex = mutex != 0};
+			use.waiting = local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL);
+			if (semaphore->mutex == use.mutex && use.waiting > 0)
+				fn(ctx, &use);
+		}
+	}
+	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		use = (struct lock_use){.name = hold->name, .mutex = true, .busy = 1};
+		if (is_busy_mutex(hold))
+			fn(ctx, &use);
 	}
 }
