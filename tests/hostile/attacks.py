@@ -183,7 +183,7 @@ def watches(it):
 def unread(it):
     """Connections that ask for what is long and read nothing."""
     peers = it.connect(1000, reads=False)
-    methods = ("rpc.discover", "rpc.discover", "info", "list", "metrics", "show")
+    methods = ("rpc.discover", "rpc.discover", "info", "list", "show")
     it.user.set_ready()
     while True:
         for peer in peers:
