@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import stat
 import tempfile
 import unittest
@@ -91,7 +92,7 @@ class Recipes(Shell):
         command(self, self.daemon, "create", "nightly")
         fifo = self.fifo("work")
         report = self.program("report", f"echo pid $$; read -r x <{fifo}\n")
-        line = re.search(r"(?s)ExecStart=(.*)", recipe("acquire --for-pid $$$$")).group(1)
+        line = re.search(r"(?s)ExecStart=(.*?)\nRestart", recipe("--for-pid $$$$")).group(1)
         line = line.replace("\\\n", " ").replace("$$", "$").replace("/usr/local/bin/report", str(report))
         job = self.start(*shlex.split(line))
         job.wait_out("pid")
@@ -101,6 +102,20 @@ class Recipes(Shell):
         fifo.write_text("go\n")
         job.wait(0)
         self.wait_free("nightly")
+
+    def test_the_hold_unit(self):
+        """It tries again until the lock is granted, and ends with its hold."""
+        unit = (Path(os.environ["top_builddir"]) / "systemd/lockbroker-hold@.service").read_text()
+        line = re.search(r"(?s)ExecStart=(.*?)\n[A-Z]", unit).group(1).replace("\\\n", " ").replace("$$", "$")
+        line = re.sub(r"\S+/lockbroker", "lockbroker", line).replace("%n", "unit").replace("%I", "nightly")
+        job = self.start(*shlex.split(line))
+        wait_until(lambda: "to create it" in job.err, 10, "there is no such lock")
+        command(self, self.daemon, "create", "nightly")
+        wait_until(lambda: self.holders("nightly"), 10, "it holds the lock")
+        holder, = self.holders("nightly")
+        self.assertEqual(holder["who"], "unit")
+        os.kill(holder["pid"], signal.SIGKILL)
+        job.wait(128 + signal.SIGKILL)
 
     def test_ci(self):
         """The daemon is private, and the broker is its memory."""

@@ -70,6 +70,13 @@ class Systemd(unittest.TestCase):
             print(unit, exposure[1])
             self.assertLessEqual(float(exposure[1]), EXPOSURE_MAX, text)
 
+    def test_a_daemon_that_fails_is_always_started_again(self):
+        """By Restart= it does not reach the limit of starts."""
+        unit = (self.units / "lockbrokerd.service").read_text()
+        interval, burst, pause = (int(re.search(rf"(?m)^{key}=(\d+)$", unit).group(1))
+                                  for key in ("StartLimitIntervalSec", "StartLimitBurst", "RestartSec"))
+        self.assertGreater(burst * pause, interval)
+
     def test_memory_is_bounded(self):
         unit = (self.units / "lockbrokerd.service").read_text()
         self.assertRegex(unit, r"(?m)^MemoryMax=1G$")

@@ -352,7 +352,7 @@ class Rabbit:
         return done.stdout
 
     def eval(self, expressions, check=True):
-        """What Erlang expressions, which end with a dot, print in the node, and the value of the last one at the end.
+        """The output of Erlang expressions in the node, with the value of the last one at its end. They end with a dot.
         erl_call(1) takes some milliseconds, and rabbitmqctl a second."""
         with open(self._path("home/.erlang.cookie"), encoding="ascii") as file:
             cookie = file.read().strip()

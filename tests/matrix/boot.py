@@ -3,7 +3,8 @@
 	with boot.Host(root, folder, log) as host:
 	    host.run("systemctl is-active dbus")
 
-The root is the lower layer of an overlay: nothing changes it. The network is that of this machine. Needs root.
+The root is the lower layer of an overlay: nothing changes it. The network is that of this machine, or with
+network=False a loopback interface alone. Needs root.
 """
 import os
 import select
@@ -23,7 +24,7 @@ class HostError(Exception):
 # Below the root of the unified hierarchy. In the namespace this group is the root.
 CGROUP = """
 mount -t cgroup2 none /sys/fs/cgroup && mkdir "/sys/fs/cgroup/$1" && echo $$ >"/sys/fs/cgroup/$1/cgroup.procs" || exit
-exec unshare --mount --pid --cgroup --uts --ipc --fork --kill-child sh -c "$2" sh "$3" "$4"
+exec unshare --mount --pid --cgroup --uts --ipc $5 --fork --kill-child sh -c "$2" sh "$3" "$4"
 """
 # LoadCredential= of a unit needs shared mounts, which systemd does not make by itself in a container.
 START = """
@@ -50,16 +51,16 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG":
 class Host:
     """Below the folder are the changes; the log has the commands and their output."""
 
-    def __init__(self, root, folder, log):
-        self.root, self.folder, self.log = root, folder, log
+    def __init__(self, root, folder, log, network=True):
+        self.root, self.folder, self.log, self.network = root, folder, log, network
 
     def __enter__(self):
         self.dir = tempfile.mkdtemp(prefix="lockbroker-host-", dir=self.folder)
         for name in ("root", "upper", "work"):
             os.mkdir(os.path.join(self.dir, name))
         self.group = os.path.basename(self.dir)
-        self.process = subprocess.Popen(["unshare", "--mount", "sh", "-c", CGROUP, "sh", self.group, START, self.dir, self.root],
-                                        stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(["unshare", "--mount", "sh", "-c", CGROUP, "sh", self.group, START, self.dir, self.root,
+                                         "" if self.network else "--net"], stdin=subprocess.DEVNULL)
         try:
             wait_until(self.booted, 60, "systemd did not start")
         except BaseException:
@@ -89,6 +90,10 @@ class Host:
             os.close(ended)
         subprocess.run(["unshare", "--mount", "sh", "-c", CLEAN, "sh", self.group], check=False)
         shutil.rmtree(self.dir)
+
+    def path(self, inside):
+        """A file of the host, out here."""
+        return f"/proc/{self.first()}/root{inside}"
 
     def try_run(self, command):
         """Exit status and output of a shell command on the host."""

@@ -30,6 +30,7 @@ from wait import wait_until  # noqa: E402
 
 SUITES = ("bookworm", "trixie")
 BUILDERS = ("build-essential", "debhelper", "dh-python", "lintian")
+SYSTEMD = ("systemd-sysv", "dbus", "needrestart")
 APT = "apt-get -q -y --no-install-recommends"
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 
@@ -108,7 +109,7 @@ def same(host, command, wanted):
 
 def put(host, debs, folder):
     """Copies packages to a folder of the host, and says what apt-get installs from there."""
-    inside = f"/proc/{host.first()}/root{folder}"
+    inside = host.path(folder)
     os.mkdir(inside)
     for deb in glob.glob(f"{debs}/*lockbroker*_*.deb"):
         if "-dbgsym_" not in deb:
@@ -127,7 +128,7 @@ def follow(host, words, *changes):
 
 def lifecycle(debs, folder, suite, log):
     """Installed, configured, upgraded, removed, installed again and purged, on a host with systemd."""
-    base = roots.make(folder, suite, name=f"{suite}.systemd", first=("systemd-sysv", "dbus", "needrestart"))
+    base = roots.make(folder, suite, name=f"{suite}.systemd", first=SYSTEMD)
     with Host(base, folder, log) as host, tempfile.TemporaryDirectory() as new:
         later(debs, new)
         host.run("rm /usr/sbin/policy-rc.d; apt-get -q update")
