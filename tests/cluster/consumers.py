@@ -70,9 +70,10 @@ class ConsumerCase(ContestCase):
                 print(f"  {node.node} had ended {now() - self.began:.1f}")
                 node.start()
 
-    def restart_first(self):
+    def restart(self, *names):
         """Ends a partition that RabbitMQ does not end by itself."""
-        self.nodes["n1"].stop()
-        self.nodes["n1"].start()
+        for name in names:
+            self.nodes[name].stop()
+            self.nodes[name].start()
         for daemon in self.daemons:
             daemon.wait_broker(90)

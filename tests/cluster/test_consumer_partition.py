@@ -63,7 +63,7 @@ class Partitions(ConsumerCase):
             for contest in contests:
                 contest.leave()
             if not whole and number + 1 < len(ROUNDS):
-                self.restart_first()
+                self.restart(*ALONE)
 
     def test_ignore(self):
         self.start()
