@@ -179,7 +179,8 @@ class Installed(unittest.TestCase):
         docs = os.path.join(self.dir, "doc")
         run("make", "-s", "-C", BUILD, "install-dist_docDATA", "install-dist_examplesDATA", "install-dist_examplesSCRIPTS",
             f"docdir={docs}", f"examplesdir={docs}/examples", MAKEFLAGS="")
-        self.assertEqual(set(os.listdir(docs)), {"COPYING", "NEWS.md", "PROTOCOL.md", "SAFETY.md", "examples", "openrpc.json"})
+        self.assertEqual(set(os.listdir(docs)), {"COPYING", "NEWS.md", "OPERATIONS.md", "PROTOCOL.md", "SAFETY.md",
+                                                 "examples", "openrpc.json"})
         self.assertLessEqual({"hold.c", "lockbroker_client.py", "lockbrokerd.conf"}, set(os.listdir(f"{docs}/examples")))
 
     def test_only_one_header_is_installed(self):
