@@ -387,20 +387,22 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct job *job = ctx;
 	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING,
-	     refused = job->channel.blames && (declaring || reading);
+	     refused = job->channel.blames && (declaring || reading),
+	     missing = refused && code == AMQP_NOT_FOUND &&
+		       amqp_request_refusal(AMQP_REQUEST_DECLARE_SLOT, code, text) == BROKER_ABSENT;
 
 	if (code == 0) {
 		job_finish(job);
 		return;
 	}
-	job->answer = refused ? BROKER_REFUSED : BROKER_UNKNOWN;
+	job->answer = !refused                             ? BROKER_UNKNOWN
+		      : code == AMQP_NOT_FOUND && !missing ? BROKER_UNREACHABLE
+							   : BROKER_REFUSED;
 	job->code = code;
 	free(job->text);
 	job->text = mem_strdup(text);
-	if (refused && code == AMQP_NOT_FOUND)
-		job->answer = amqp_request_refusal(AMQP_REQUEST_DECLARE_SLOT, code, text);
 	/* A directory that does not exist has no names. */
-	if (job->answer == BROKER_ABSENT && declaring && job->kind != JOB_ENTER) {
+	if (missing && declaring && job->kind != JOB_ENTER) {
 		job->answer = BROKER_OK;
 		job->code = 0;
 		job->text[0] = '\0';

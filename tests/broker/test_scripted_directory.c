@@ -197,7 +197,8 @@ START_TEST(test_closes_cross)
 	leave = rig_leave(one, "dir", "a");
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(evil.bytes, 1, 404, "NOT_FOUND - no queue", AMQP_QUEUE_DECLARE_METHOD);
+	put_channel_close(
+	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'dir'", AMQP_QUEUE_DECLARE_METHOD);
 	evil_say();
 	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_OK);
 	ck_assert_uint_eq(one->channels_closed, 0);
