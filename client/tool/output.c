@@ -75,8 +75,8 @@ say_who_may(const char *path)
 	mode = status.st_mode & 0777;
 	group_name(group, status.st_gid);
 	if ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
-		say("%s (mode %04o) is open to group %s; add the user to the group (adduser USER "
-		    "%s) and log in again",
+		say("%s (mode %04o) is open to group %s; add the user to the group (usermod -aG %s "
+		    "USER) and log in again",
 		    path, mode, group, group);
 	else
 		say("%s (mode %04o, group %s) is closed to groups; set socket-group and "

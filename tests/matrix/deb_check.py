@@ -141,7 +141,7 @@ def lifecycle(debs, folder, suite, log):
         follow(host, "apt install ./deb/lockbroker_", ("apt install ./deb/", f"{APT} install /debs/"),
               ("amqp://lockbroker@mq1.example.org/locks", "memory:"))
         host.run("useradd alice; useradd olga")
-        users = guide.commands("adduser USER").splitlines()
+        users = guide.commands("usermod -aG").splitlines()
         host.run(users[0].replace("USER", "alice"))
         host.run(users[1].replace("USER", "olga"))
         host.run("runuser -u olga -- lockbroker create nightly; ! runuser -u alice -- lockbroker destroy nightly")
