@@ -345,18 +345,6 @@ log_line(enum log_level level, const struct log_event *event, const char *format
 }
 
 void
-log_at(enum log_level level, const char *format, ...)
-{
-	va_list args;
-
-	if (level > the_log.level)
-		return;
-	va_start(args, format);
-	log_line(level, NULL, format, args);
-	va_end(args);
-}
-
-void
 log_event_at(enum log_level level, const struct log_event *event, const char *format, ...)
 {
 	va_list args;

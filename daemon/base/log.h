@@ -58,14 +58,13 @@ void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line
 /* The socket of the journal, for tests. */
 void log_set_journal(const char *path);
 
-void log_at(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The line begins with the kind's word. */
+/* The line begins with the kind's word. event: NULL: it is about no lock. */
 void log_event_at(enum log_level level, const struct log_event *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-#define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
-#define log_warning(...) log_at(LOG_LEVEL_WARNING, __VA_ARGS__)
-#define log_info(...) log_at(LOG_LEVEL_INFO, __VA_ARGS__)
-#define log_debug(...) log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_error(...) log_event_at(LOG_LEVEL_ERROR, NULL, __VA_ARGS__)
+#define log_warning(...) log_event_at(LOG_LEVEL_WARNING, NULL, __VA_ARGS__)
+#define log_info(...) log_event_at(LOG_LEVEL_INFO, NULL, __VA_ARGS__)
+#define log_debug(...) log_event_at(LOG_LEVEL_DEBUG, NULL, __VA_ARGS__)
 
 #define LOG_QUOTE_MAX 256
 /*

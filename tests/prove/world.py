@@ -181,14 +181,12 @@ class World:
         with self.whole:
             return self.nodes["n1"].ctl(*words, check=check)
 
-    def eval(self, expressions):
-        with self.whole:
-            return self.nodes["n1"].eval(expressions, check=False)
-
     def delete_queue(self, queue):
         """By hand, even if it is in use. It may be missing, or go at this moment."""
-        self.eval(f"""{{ok, Queue}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>)),
-                 rabbit_amqqueue:delete(Queue, false, false, <<"prover">>).""")
+        with self.whole:
+            self.nodes["n1"].eval(f"""
+                {{ok, Queue}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>)),
+                rabbit_amqqueue:delete(Queue, false, false, <<"prover">>).""", check=False)
 
     def connections(self, number):
         """The broker's connections of a daemon."""
