@@ -16,10 +16,7 @@ SLOTS, CALLS = 1000, 5
 DECLARES_MOST, SIZE_MOST = 1.3, 3
 RABBIT = Rabbit()
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 def timed(call):

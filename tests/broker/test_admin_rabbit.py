@@ -18,10 +18,7 @@ ROUNDS = 100
 SEED = 4
 RABBIT = Rabbit()
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 def slots_of(name):

@@ -14,10 +14,7 @@ from wire import Wire, WireError
 AT_ONCE = 1.0  # seconds
 RABBIT = Rabbit()
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 def timed(test, peer, method, **params):

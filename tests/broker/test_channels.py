@@ -15,10 +15,7 @@ LOCKS = CHANNELS - (CLAIM == "consumer")
 RABBIT = Rabbit(config=f"channel_max = {CHANNELS}\n")
 ALICE = 65533
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class Channels(unittest.TestCase):

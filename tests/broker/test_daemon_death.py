@@ -34,10 +34,7 @@ while os.path.exists(sys.argv[1]):
     time.sleep(0.001)
 """
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class KilledDaemon(unittest.TestCase):

@@ -14,10 +14,7 @@ RABBIT = Rabbit()
 USER, PASSWORD = "locksmith", "secret"
 HOLDS = 3
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class HardError(unittest.TestCase):

@@ -13,10 +13,7 @@ from wire import Wire, WireError
 
 RABBIT = Rabbit(config="heartbeat = 3")
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class Heartbeat(unittest.TestCase):

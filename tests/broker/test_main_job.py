@@ -23,10 +23,7 @@ BOTH_WAYS = ("exclusive-queue", "consumer")
 # Three patterns after each other, on one line or several.
 RIGHTS = r"'(.+?)'[ \\\n]+'(.+?)'[ \\\n]+'(.+?)'"
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 def held_queues(name):

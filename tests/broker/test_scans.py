@@ -10,10 +10,7 @@ from wire import Wire, wait_until
 
 RABBIT = Rabbit()
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class Looks(unittest.TestCase):

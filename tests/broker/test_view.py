@@ -14,10 +14,7 @@ from wire import Wire, wait_until
 RABBIT = Rabbit()
 TROUBLE = ("broker|amqp|connection|heartbeat|lease",)
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class View(unittest.TestCase):

@@ -22,10 +22,7 @@ TROUBLE = ("lock connection", "auxiliary connection", "broker|amqp")
 RESCAN_INTERVAL = 5
 RABBIT = Rabbit()
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 def messages_received():

@@ -22,6 +22,7 @@ LOCKBROKER_RABBIT_PY (this file) in its environment.
 """
 import argparse
 import ctypes
+import itertools
 import json
 import os
 import random
@@ -33,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 from typing import NamedTuple
 
 # The wrappers in /usr/sbin insist on the user rabbitmq.
@@ -47,6 +49,7 @@ UP_TIMEOUT = 90
 DOWN_TIMEOUT = 30
 # More descriptors than this only cost memory: the Erlang VM sizes a table by the limit.
 FILES_MAX = 65536
+CALLS = itertools.count(1)  # of erl_call
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 
 
@@ -267,6 +270,11 @@ class Rabbit:
 
     # ---- its life ----
 
+    def serve_module(self):
+        """The setUpModule of a test: it runs until the tests of the module are over."""
+        unittest.addModuleCleanup(self.close)
+        self.start()
+
     def start(self):
         self.launch()
         return self.wait_up()
@@ -353,11 +361,13 @@ class Rabbit:
 
     def eval(self, expressions, check=True):
         """The output of Erlang expressions in the node, with the value of the last one at its end. They end with a dot.
-        erl_call(1) takes some milliseconds, and rabbitmqctl a second."""
+        erl_call(1) takes some milliseconds, and rabbitmqctl a second. A node refuses two calls of the same name
+        at once. So each has a name of its own, by -h."""
         with open(self._path("home/.erlang.cookie"), encoding="ascii") as file:
             cookie = file.read().strip()
         done = subprocess.run(self._argv("erl_call", "-address", f"{self.host.address}:{self.state['dist_port']}",
-                                         "-c", cookie, "-timeout", "60", "-e", "-fetch_stdout"),
+                                         "-h", f"c{os.getpid()}x{next(CALLS)}", "-c", cookie, "-timeout", "60", "-e",
+                                         "-fetch_stdout"),
                               env=self._environment(), input=expressions + "\n", text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=False)
         printed, mark, value = done.stdout.rpartition("{ok, ")

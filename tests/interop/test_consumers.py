@@ -20,10 +20,7 @@ SIZE = 1 << 20
 SLOTS = 3
 RABBIT = Rabbit()
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class Consumers(unittest.TestCase):

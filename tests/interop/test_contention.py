@@ -22,10 +22,7 @@ TURNS = 30  # holds between two conversions
 UNTIL_TOLD = 300
 RABBIT = Rabbit()
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class Contention(unittest.TestCase):

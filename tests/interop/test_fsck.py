@@ -11,10 +11,7 @@ from wire import Wire, wait_until
 
 RABBIT = Rabbit()
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class Fsck(unittest.TestCase):

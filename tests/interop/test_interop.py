@@ -27,10 +27,7 @@ MADE_OTHERWISE = {
     "lazy": {"arguments": {"x-queue-mode": "lazy", "x-message-ttl": 60000}},
 }
 
-
-def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+setUpModule = RABBIT.serve_module
 
 
 class Resizer(threading.Thread):
