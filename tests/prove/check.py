@@ -58,7 +58,7 @@ class Request:
 
 class Fault:
     """case: of the exceptions in docs/SAFETY.md; "-": it may cause no overlap; "+": the same, but overlaps that others
-    cause may be longer. longest: an overlap, ns. after: the time from its end until all its overlaps have ended, ns."""
+    cause may be longer. longest: an overlap, ns; 0: there may be none. after: the time from its end until all its overlaps have ended, ns."""
 
     def __init__(self, kind, case, longest, after, targets, begin):
         self.kind, self.case, self.longest, self.after, self.targets = kind, case, longest, after, targets
@@ -71,7 +71,7 @@ class Fault:
                     default=0)
         longest, after = max(self.longest, delay), max(self.after, delay)
         late = min(longest, after) if handed_off else 0
-        return (self.case not in "+-" and self.begin <= start and end - start <= longest and end <= self.end + after
+        return (self.case not in "+-" and self.longest > 0 and self.begin <= start and end - start <= longest and end <= self.end + after
                 and belief.start <= self.end + (0 if late == UNLIMITED else late))
 
 
@@ -83,7 +83,8 @@ class Check:
         self.counts = collections.Counter()  # (word, reason): events of clients
         self.excused = {}  # wrong belief: (its cause, its overlap)
         self.unexcused = {}  # wrong belief: a violation, with the last rival
-        self.exceptions = collections.defaultdict(list)  # (case, kind of fault): [(overlap, ns, its line)]
+        self.exceptions = collections.defaultdict(list)  # (case, kind of fault, way): [(overlap, ns, its line)]
+        self.ways = {}  # name: how its slots are held
         self.worst = {}  # what: (ns, line)
         self.requests = {}  # actor: {ID: Request}
         self.targets = {}  # actor: its words of `started`
@@ -92,6 +93,7 @@ class Check:
         self.faults = {}  # number
         self.sizes = {}  # name: ([time], [the smallest size since then], [the largest one])
         self.emptied = collections.defaultdict(list)  # name: [(size, Belief)]
+        self.undoing = []  # faults in effect that can undo what administrators do meanwhile
         self.expected = []
         self.prompt = UNLIMITED  # the limit of an answer beyond the timeout of its request, ns
         self.late = []  # (what, when it was asked, Event, time beyond the timeout)
@@ -134,7 +136,7 @@ class Check:
     def on_held(self, event, ident, slot, safe_until):
         request = self.request(event, ident, "asked")
         request.state = "held"
-        self.counts["held", ""] += 1
+        self.counts["held", self.ways.get(request.name, "")] += 1
         self.answered("acquire", request.asked, event, request.timeout)
         _, size = self.bounds(request.name, request.asked)
         belief = request.belief = Belief(event.actor, request.name, slot, event.time, event.line,
@@ -149,10 +151,17 @@ class Check:
     def on_refused(self, event, ident, reason):
         request = self.request(event, ident, "asked")
         request.state = "over"
-        self.counts["refused", reason] += 1
         self.answered("acquire", request.asked, event, request.timeout)
-        if reason == "no-such-lock" and self.bounds(request.name, request.asked)[0] != MISSING:
+        exists = self.bounds(request.name, request.asked)[0] != MISSING
+        if reason == "no-such-lock" and exists and self.is_parted(request.name, request.asked):
+            reason = "no-such-lock in a partition"
+        self.counts["refused", reason] += 1
+        if reason == "no-such-lock" and exists:
             raise Violation("missing", f"{request.name} exists, and {event.actor} is told otherwise", [request.line, event.line])
+
+    def is_parted(self, name, since):
+        """Whether a node could answer from old metadata since then (case g)."""
+        return any(fault.case == "g" and f"name={name}" in fault.targets and fault.end >= since for fault in self.faults.values())
 
     def on_lease(self, event, ident, safe_until):
         belief = self.request(event, ident, "held", "releasing").belief
@@ -200,7 +209,7 @@ class Check:
         self.answered("verify", request.verify_asked, event)
         slot = request.belief.slot
         _, size = self.bounds(request.name, request.verify_asked)
-        if answer == "yes" and slot != "-" and int(slot) > size:
+        if answer == "yes" and slot not in ("-", "0") and int(slot) > size:
             raise Violation("verify", f"{event.actor} verifies slot {slot} of {request.name}, of {size} slots",
                             [*request.belief.lines, event.line])
 
@@ -232,6 +241,9 @@ class Check:
     def took(self, what, time, event):
         self.worst[what] = max(self.worst.get(what, (0, 0)), (time, event.line))
 
+    def on_way(self, _event, name, way):
+        self.ways[name] = way
+
     def on_prompt(self, _event, seconds):
         self.prompt = float(seconds) * SECOND
 
@@ -239,6 +251,7 @@ class Check:
 
     def bounds(self, name, since):
         """The smallest and the largest size of name, from then until the present event."""
+        since = min([since, *[fault.begin for fault in self.undoing if f"name={name}" in fault.targets]])
         times, smallest, largest = self.sizes.get(name, ((), (), ()))
         at = bisect.bisect_right(times, since) - 1
         return (MISSING, UNLIMITED) if at < 0 else (min(smallest[at:]), max(largest[at:]))
@@ -268,8 +281,20 @@ class Check:
         longest, after = (UNLIMITED if word == "-" else float(word) * SECOND for word in (longest, after))
         self.faults[ident] = Fault(kind, case, longest, after, targets, event.time)
 
+    def on_undoes(self, _event, ident):
+        """The broker can undo changes that are made during this fault, until it ends."""
+        self.undoing.append(self.faults[ident])
+
     def on_end(self, event, ident):
-        self.faults[ident].end = event.time
+        fault = self.faults[ident]
+        fault.end = event.time
+        if fault not in self.undoing:
+            return
+        for name in [target.removeprefix("name=") for target in fault.targets]:
+            self.note_size(event, name, *self.bounds(name, fault.begin))
+            for _, belief in self.emptied[name]:
+                belief.end = min(belief.end, max(belief.start, fault.begin))
+        self.undoing.remove(fault)
 
     def on_expect(self, event, name, slot, seconds):
         self.expected.append((event, (name, slot), event.time + float(seconds) * SECOND))
@@ -333,21 +358,28 @@ class Check:
 
     def judge_overlap(self, name, slot, older, newer):
         """If several others have the slot one after the other, the older belief is wrong from the first one on."""
-        end = min(older.end, newer.end)
+        over = min(older.end, newer.end)
         for belief, start in (older, older.wrong_since or newer.start), (newer, newer.start):
             targets = "all", f"client={belief.actor}", f"name={name}", f"slot={name}/{slot}", *self.targets.get(belief.actor, ())
+            end = self.heard_at(belief, start, over)
             faults = [fault for target in targets for fault in self.targeted[target] if fault.begin <= end]
             causes = [fault for fault in faults if fault.explains(belief, start, end, faults, belief is newer)]
             if causes and older.actor is not None:
                 cause = max(causes, key=lambda fault: fault.begin)
                 belief.wrong_since = start
-                self.excused[belief] = (cause.case, cause.kind), (end - start, newer.lines[0])
+                self.excused[belief] = (cause.case, cause.kind, self.ways.get(name, "")), (over - start, newer.lines[0])
                 return
         start = older.wrong_since = older.wrong_since or newer.start
         names = [belief.actor or "an administrator that waited for holders" for belief in (older, newer)]
         self.unexcused[older] = Violation(
-            "overlap", f"slot {slot} of {name}: {names[0]} and {names[1]} for {seconds(end - start)}",
+            "overlap", f"slot {slot} of {name}: {names[0]} and {names[1]} for {seconds(over - start)}",
             older.lines + newer.lines)
+
+    def heard_at(self, belief, start, end):
+        """The end of an overlap. If the believer was stopped meanwhile, it could not hear of the loss from then on."""
+        stops = [fault for fault in self.targeted[f"client={belief.actor}"]
+                 if fault.case == "a" and start < fault.begin and end <= fault.end + fault.after]
+        return min([end, *[fault.begin for fault in stops]])
 
     def find_expected(self, event, key, until):
         """Takeover: after event, a client believes in time that the slot is its own."""
@@ -384,10 +416,10 @@ def report(check, lines):
     kinds = collections.Counter(fault.kind for fault in check.faults.values())
     yield from (f"  {count:>9} {kind}" for kind, count in sorted(kinds.items()))
     yield "overlaps, by exception of SAFETY.md, with the median and the longest:"
-    for (case, kind), overlaps in sorted(check.exceptions.items()):
+    for (case, kind, way), overlaps in sorted(check.exceptions.items()):
         overlaps.sort()
         longest, line = overlaps[-1]
-        yield f"  {len(overlaps):>9} {case} {kind}: {seconds(overlaps[len(overlaps) // 2][0])}, {seconds(longest)} (line {line})"
+        yield f"  {len(overlaps):>9} {case} {kind} {way}: {seconds(overlaps[len(overlaps) // 2][0])}, {seconds(longest)} (line {line})"
     yield "worst times:"
     yield from (f"  {what}: {seconds(ns)} (line {line})" for what, (ns, line) in sorted(check.worst.items()))
     yield f"violations: {len(check.violations)}"

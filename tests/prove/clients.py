@@ -13,16 +13,16 @@ import time
 
 from driver import Client, command
 from wire import WireError
-from world import ANSWERED, CLUSTER, DAEMONS, TAKEOVER, WAYS
+from world import ANSWERED, CLUSTER, DAEMONS, EITHER, NET_TICKTIME, TAKEOVER, WAYS
 
 CLIENTS = 24
 BAD = os.environ.get("BAD", "").split()  # options of their adapters
 # In ms: of an acquire, drawn evenly.
 TIMEOUTS = (0, 50, 500, 3000)
-# Seconds for which a lock is held: (chance, at most). Some holds outlive a lease.
-HELD = ((0.95, 0.005), (0.04, 0.3), (0.01, 8))
+# Seconds for which a lock is held: (chance, at most). Some holds outlive a lease, and in a cluster a partition.
+HELD = ((0.95, 0.005), (0.04, 0.3), (0.01, 3 * NET_TICKTIME if CLUSTER else 8))
 LONG = 2  # seconds: a hold that the nemesis can find in time
-REST = 0.01  # at most, between two rounds
+REST = 0.3 if CLUSTER else 0.01  # at most, between two rounds
 CHANCE_OF_VERIFY = 0.3
 CHANCE_OF_ANOTHER = 0.05  # of an acquire during a hold
 SIZES = range(1, 5)
@@ -119,12 +119,13 @@ class Administrator(threading.Thread):
         self.stopping = threading.Event()
 
     def run(self):
-        deck = self.nemesis.deck(self.dice, [
+        deck = self.nemesis.deck(self.name, self.dice, [
             ("resize", self.resize), ("gate", self.gate), ("unlimited", self.unlimited), ("grant", self.grant),
             ("destroy", self.destroy), ("fsck", self.fsck), ("convert", self.convert),
             ("delete-slot-queue", self.delete_slot_queue)], self.stopping)
+        changing = [lock for lock in self.locks if lock.way == EITHER]
         for kind, act in deck:
-            lock = self.dice.choice(self.locks)
+            lock = self.dice.choice(kind == "convert" and changing or self.locks)
             with self.nemesis.fault(kind, "-", 0, f"name={lock.name}"):
                 try:
                     act(lock)
@@ -170,8 +171,7 @@ class Administrator(threading.Thread):
         self.change(lock, lock.size, "create", slots=lock.size, kind=lock.kind, claim=self.way(lock), exist_ok=True)
 
     def way(self, lock):
-        """In a cluster the way decides which overlaps can occur."""
-        return lock.way if CLUSTER else self.dice.choice(WAYS)
+        return self.dice.choice(WAYS) if lock.way == EITHER else lock.way
 
     # ---- what they do ----
 

@@ -11,24 +11,28 @@ import random
 import signal
 import threading
 
-from world import CLUSTER, DAEMONS, FAKETIME, HEARTBEAT, KEEPALIVE, LATE, LEASE, NET_TICKTIME, WAYS
+from world import (CLUSTER, DAEMONS, DISK_IS_ENOUGH, FAKETIME, HEARTBEAT, KEEPALIVE, LATE, LEASE, MEMORY_IS_ENOUGH,
+                   NET_TICKTIME, PARTITIONS)
 
 DELAYED = LEASE + LATE
-NODE_PAUSES = 2 if CLUSTER else 7  # a pause after a fault of the node is so much longer: nothing happens without it
+# The pauses of these hands are so much longer. Nothing happens without a node, and an alarm stops administrators.
+PAUSES = {"node": 1.5 if CLUSTER else 12, "alarm": 20}
 NOISE = 64  # bytes
 DAY = 86400
 
 
 class Nemesis:
-    """loads: of clients.py. pause: at most, between two faults of one hand, seconds. rounds: 1: each fault once. None:
-    until it is told to stop."""
+    """loads: of clients.py. pause: at most, between two faults of one hand, seconds. once: each fault once, and shorter
+    ones, instead of until it is told to stop."""
 
-    def __init__(self, world, loads, seed, pause, rounds=None):
-        self.world, self.loads, self.seed, self.pause, self.rounds = world, loads, seed, pause, rounds
+    def __init__(self, world, loads, seed, pause, once=False):
+        self.world, self.loads, self.seed, self.pause, self.once = world, loads, seed, pause, once
+        self.rounds = {}  # hand, or administrator: how often each of its faults has occurred
         self.record = world.record
         self.numbers = itertools.count(1)
         self.stopping, self.over = threading.Event(), threading.Event()
-        faults = {"node": [self.kill_node, self.stop_node, self.restart_node, self.memory_alarm, self.disk_alarm],
+        faults = {"node": [self.kill_node, self.stop_node, self.restart_node],
+                  "alarm": [self.memory_alarm, self.disk_alarm],
                   "daemon": [self.kill_daemon, self.stop_daemon, self.restart_daemon, self.close_connection, self.cut,
                              self.blackhole, self.mute_to_daemon, self.mute_to_broker, self.end_at_daemon,
                              self.end_at_broker, self.delay, self.trickle, self.noise_to_daemon, self.noise_to_broker],
@@ -50,18 +54,19 @@ class Nemesis:
 
     def work(self, name, faults):
         dice = random.Random(f"{self.seed} {name}")
-        for fault in self.deck(dice, faults, self.stopping):
+        for fault in self.deck(name, dice, faults, self.stopping):
             try:
                 fault(dice)
             except Exception as error:  # pylint: disable=broad-except
                 self.world.wrong(fault.__name__, repr(error))
-            self.stopping.wait(dice.uniform(0, self.pause * (NODE_PAUSES if name == "node" else 1)))
+            self.stopping.wait(dice.uniform(0, self.pause * PAUSES.get(name, 1)))
         self.idle.release()
         self.over.wait()  # a node ends with the thread that started it
 
-    def deck(self, dice, cards, stopping):
+    def deck(self, name, dice, cards, stopping):
         """Each of them in a random order, and again."""
-        for _ in itertools.count() if self.rounds is None else range(self.rounds):
+        for number in range(1) if self.once else itertools.count():
+            self.rounds[name] = number
             for card in dice.sample(cards, len(cards)):
                 if stopping.is_set():
                     return
@@ -72,6 +77,8 @@ class Nemesis:
         """longest: of its overlaps, seconds. after: from its end until they have all ended; by default the same."""
         number = next(self.numbers)
         self.record.note("nemesis", "begin", number, kind, case, longest, after or longest, *targets)
+        if case == "g" and PARTITIONS != "pause_minority":
+            self.record.note("nemesis", "undoes", number)
         try:
             yield
         finally:
@@ -79,7 +86,7 @@ class Nemesis:
 
     def last(self, dice, least, most):
         """The fault is in effect for so many seconds; in a short run for less."""
-        self.over.wait(dice.uniform(least, most) * (0.5 if self.rounds else 1))
+        self.over.wait(dice.uniform(least, most) * (0.5 if self.once else 1))
 
     # ---- nodes ----
 
@@ -120,16 +127,15 @@ class Nemesis:
 
     def alarm(self, dice, kind, how, back):
         with self.fault(kind, "-", 0, *self.everybody()):
-            self.world.ctl(*how)
+            self.world.eval(how)
             self.last(dice, 0, 2 * HEARTBEAT)
-            self.world.ctl(*back)
+            self.world.eval(back)
 
     def memory_alarm(self, dice):
-        self.alarm(dice, "memory-alarm", ("set_vm_memory_high_watermark", "0.0000001"),
-                   ("set_vm_memory_high_watermark", "0.4"))
+        self.alarm(dice, "memory-alarm", "vm_memory_monitor:set_vm_memory_high_watermark(0.0000001).", MEMORY_IS_ENOUGH)
 
     def disk_alarm(self, dice):
-        self.alarm(dice, "disk-alarm", ("set_disk_free_limit", "1000000GB"), ("set_disk_free_limit", "1MB"))
+        self.alarm(dice, "disk-alarm", 'rabbit_disk_monitor:set_disk_free_limit("1000000GB").', DISK_IS_ENOUGH)
 
     # ---- a cluster ----
 
@@ -147,11 +153,14 @@ class Nemesis:
                 act()
 
     def between_nodes(self, dice, kind, longest, harm):
-        """longest: of an overlap by consumer. By queue it has no limit."""
+        """longest: of an overlap by consumer. By queue it has no limit. RabbitMQ can end connections meanwhile, also when
+        the nodes meet again."""
         name, _ = self.node(dice)
-        by = {way: [f"name={lock.name}" for lock in self.world.locks if lock.way == way] for way in WAYS}
-        with self.world.whole, self.fault(kind, "g" if longest else "-", longest, *by.get("consumer", ())), \
-                self.fault(f"{kind}-by-queue", "g", "-", *by.get("exclusive-queue", ())):
+        # A lock that is held in either way can be held by queue.
+        by_consumer = [f"name={lock.name}" for lock in self.world.locks if lock.way == "consumer"]
+        others = [f"name={lock.name}" for lock in self.world.locks if lock.way != "consumer"]
+        with self.world.whole, self.fault(f"{kind}-ends-connections", "d", LATE, *self.everybody()), \
+                self.fault(kind, "g", longest, *by_consumer), self.fault(f"{kind}-by-queue", "g", "-", *others):
             harm(self.world.hosts, name, [other for other in self.world.nodes if other != name])
             self.last(dice, NET_TICKTIME / 2, 2 * NET_TICKTIME)
             self.come_back(name)
@@ -197,7 +206,7 @@ class Nemesis:
 
     def restart_daemon(self, dice):
         daemon, target = self.daemon(dice)
-        with self.fault("restart-daemon", "-", 0, target):
+        with self.fault("restart-daemon", "h", LATE, target):
             daemon.stop()
             daemon.start()
 
@@ -213,7 +222,7 @@ class Nemesis:
         while not (pids := self.world.connections(number)):
             self.last(dice, 0, 1)
         with self.fault("close-connection", "d", LATE, f"daemon={number}"):
-            self.world.ctl("close_connection", dice.choice(pids), "prover", check=False)  # it may be gone
+            self.world.close_connection(dice.choice(pids))
 
     # ---- the network between a daemon and the broker ----
 
@@ -293,8 +302,6 @@ class Nemesis:
             if self.over.wait(0.05):
                 return
         lock, slot = dice.choice(held)
-        # Otherwise administrators can have changed the way.
-        by_consumer = lock.way == "consumer" and (CLUSTER or len(WAYS) == 1)
-        longest = LATE if by_consumer else KEEPALIVE + LATE
-        with self.fault("delete-holder-queue", "c", longest, f"slot={lock.name}/{slot}", after="-"):
+        # Without its durable B a slot is held by queue until fsck makes one.
+        with self.fault("delete-holder-queue", "c", KEEPALIVE + LATE, f"slot={lock.name}/{slot}", after="-"):
             self.world.delete_queue(lock.holder_queue(slot))

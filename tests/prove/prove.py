@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The prover: runs clients of three daemons while it harms them, and checks what the clients believed (docs/PROOF.md).
 
-	prove.py [--minutes N] [--seed S] [--history FILE]
+	prove.py [--minutes N] [--faults N] [--seed S] [--history FILE]
 
-Without --minutes each fault occurs once. The seed determines what the clients and the nemesis draw, but not the times
+Without --minutes each fault occurs once. With --faults the run goes on until each has occurred so often. The seed determines what the clients and the nemesis draw, but not the times
 at which things happen. CLAIM chooses how slots are held (tests/harness/daemon.py), and RABBITMQ_ROOT and RABBITMQ_KHEPRI
 choose the broker (tests/harness/rabbit.py). With CLUSTER=1 it is a cluster (world.py). If there is a violation, the exit
 status is 1.
@@ -34,8 +34,8 @@ LIMIT = 600  # seconds for one round of all faults
 PAUSE = 2  # seconds, at most, between two faults
 
 
-def run(path, seed, minutes=None):
-    """Leaves a record there. Returns the lines about efficiency."""
+def run(path, seed, minutes=None, faults=0, logs=None):
+    """Leaves a record there, and the logs of the servers in that folder. Returns the lines about efficiency."""
     sys.setswitchinterval(0.001)
     record = History(path)
     with World(record) as world:
@@ -45,13 +45,14 @@ def run(path, seed, minutes=None):
         for load in loads:
             load.start()
         wait_until(lambda: all(load.client for load in loads), LIMIT)
-        nemesis = Nemesis(world, loads, seed, PAUSE if minutes else 0, None if minutes else 1)
+        nemesis = Nemesis(world, loads, seed, PAUSE if minutes else 0, once=not minutes)
         administrators = [Administrator(world, nemesis, number, world.semaphores[number::ADMINISTRATORS], seed, nemesis.pause)
                           for number in range(ADMINISTRATORS)]
         for one in (nemesis, *administrators):
             one.start()
         if minutes:
             time.sleep(60 * minutes)
+            wait_until(lambda: min(nemesis.rounds.values()) >= faults, LIMIT * faults, f"each fault occurs {faults} times")
             for one in (nemesis, *administrators):
                 one.stopping.set()
         if not nemesis.wait(LIMIT):
@@ -63,6 +64,8 @@ def run(path, seed, minutes=None):
         except Exception as error:  # pylint: disable=broad-except
             efficiency = []
             world.wrong("at the end:", repr(error))
+        if logs:
+            world.keep_logs(logs)
     nemesis.over.set()
     record.close()
     return efficiency
@@ -97,12 +100,13 @@ def main():
         cluster.enter_machine()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float)
+    parser.add_argument("--faults", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--history", default="prove-history")
     options = parser.parse_args()
     print(f"RabbitMQ {version()}, seed {options.seed}, record {os.path.abspath(options.history)}", flush=True)
     began = time.monotonic()
-    efficiency = run(options.history, options.seed, options.minutes)
+    efficiency = run(options.history, options.seed, options.minutes, options.faults, options.history + "-logs")
     print(f"{time.monotonic() - began:.0f} s")
     check, lines = prove(options.history)
     print("\n".join([*efficiency, *report(check, lines)]))

@@ -85,7 +85,7 @@ class Checks(unittest.TestCase):
         begin, end = "50 nemesis begin 7 close d 1.5 1.5 {}\n", "60 nemesis end 7\n"
         for target in ("daemon=1", "client=c1", "name=s", "slot=s/1", "all"):
             checked = self.clean(two + begin.format(target))
-            self.assertEqual(checked.exceptions, {("d", "close"): [(SECOND, 10)]})
+            self.assertEqual(checked.exceptions, {("d", "close", ""): [(SECOND, 10)]})
         for why, fault in {
                 "it touched another": begin.format("daemon=3"),
                 "its overlaps are shorter": begin.replace("d 1.5", "d 0.9").format("all"),
@@ -96,6 +96,16 @@ class Checks(unittest.TestCase):
             with self.subTest(why):
                 self.found(two + fault, "overlap")
 
+    def test_overlaps_and_holds_are_counted_for_each_way(self):
+        fault = "50 nemesis begin 7 close d - - all\n60 nemesis end 7\n"
+        text = "2 world way s consumer\n2 world way t exclusive-queue\n2 world size t 1\n" + fault
+        for ident, (name, slot) in enumerate((("s", 1), ("s", 2), ("t", 1))):
+            text += hold("c1", ident, 10, 2 * SECOND, name, slot) + hold("c2", ident, SECOND, 3 * SECOND, name, slot)
+        checked = self.clean(text)
+        self.assertEqual({key: len(overlaps) for key, overlaps in checked.exceptions.items()},
+                         {("d", "close", "consumer"): 2, ("d", "close", "exclusive-queue"): 1})
+        self.assertEqual((checked.counts["held", "consumer"], checked.counts["held", "exclusive-queue"]), (4, 2))
+
     def test_another_fault_makes_an_overlap_longer(self):
         two = hold("c1", 1, 10, 3 * SECOND) + hold("c2", 1, SECOND, 4 * SECOND)
         closed = "50 nemesis begin 1 close d 1 1 daemon=1\n60 nemesis end 1\n"
@@ -103,7 +113,7 @@ class Checks(unittest.TestCase):
         self.found(two + closed, "overlap")
         self.found(two + frozen.format(40, 3, "daemon=1", 70), "overlap")
         self.assertEqual(self.clean(two + closed + frozen.format(40, 3, "daemon=1", 70)).exceptions,
-                         {("d", "close"): [(2 * SECOND, 10)]})
+                         {("d", "close", ""): [(2 * SECOND, 10)]})
         self.clean(two + closed + frozen.format(2 * SECOND, 3, "daemon=1", 3 * SECOND))
         for longest, target, end in (1.9, "daemon=1", 70), (3, "daemon=2", 70), (3, "daemon=1", 49):
             self.found(two + closed + frozen.format(40, longest, target, end), "overlap")
@@ -111,7 +121,7 @@ class Checks(unittest.TestCase):
     def test_a_daemon_hands_off_a_slot_that_it_has_lost(self):
         two = hold("c2", 1, SECOND, 4 * SECOND) + hold("c1", 1, 2 * SECOND, 3 * SECOND)
         closed = f"{SECOND // 2} nemesis begin 1 close d 3 3 daemon=1\n{SECOND // 2 + 1} nemesis end 1\n"
-        self.assertEqual(self.clean(two + closed).exceptions, {("d", "close"): [(SECOND, 10)]})
+        self.assertEqual(self.clean(two + closed).exceptions, {("d", "close", ""): [(SECOND, 10)]})
         self.found(two + closed.replace("d 3 3", "d 1 1"), "overlap")
         self.found(two + closed.replace("d 3 3", "g - -"), "overlap")
         self.found(two + closed.replace("daemon=1", "daemon=3"), "overlap")
@@ -119,20 +129,44 @@ class Checks(unittest.TestCase):
     def test_a_belief_that_several_others_overlap_is_wrong_from_the_first_one_on(self):
         three = hold("c1", 1, 10, 3 * SECOND) + hold("c2", 1, SECOND, SECOND + 9) + hold("c3", 1, 2 * SECOND, 3 * SECOND)
         fault = "50 nemesis begin 7 close d {} - all\n60 nemesis end 7\n"
-        self.assertEqual(self.clean(three + fault.format(2)).exceptions, {("d", "close"): [(2 * SECOND, 14)]})
+        self.assertEqual(self.clean(three + fault.format(2)).exceptions, {("d", "close", ""): [(2 * SECOND, 14)]})
         self.found(three + fault.format(1.9), "overlap")
 
     def test_a_client_that_is_paused_believes_until_it_runs_again(self):
         two = hold("c1", 1, 10, 80, lease=30) + hold("c2", 1, 40, 90)
         self.assertEqual(self.clean(two).exceptions, {})
         pause = "20 nemesis begin 1 stop-client a - 0.000000003 client=c1\n{} nemesis end 1\n"
-        self.assertEqual(self.clean(two + pause.format(55)).exceptions, {("a", "stop-client"): [(15, 10)]})
+        self.assertEqual(self.clean(two + pause.format(55)).exceptions, {("a", "stop-client", ""): [(15, 10)]})
         self.assertEqual(self.clean(two + pause.format(29)).exceptions, {})
         self.assertEqual(self.clean(two + pause.format(39)).exceptions, {})
         self.assertEqual(self.clean(two + pause.replace("a -", "d -").format(55)).exceptions, {})
         other = hold("c2", 1, 40, 90) + pause.format(55)
-        self.assertEqual(self.clean(hold("c1", 1, 10, 58) + other).exceptions, {("a", "stop-client"): [(18, 10)]})
+        self.assertEqual(self.clean(hold("c1", 1, 10, 58) + other).exceptions, {("a", "stop-client", ""): [(18, 10)]})
         self.found(hold("c1", 1, 10, 59) + other, "overlap")  # it ran again, and did not stop
+
+    def test_a_client_is_paused_before_it_hears_of_a_loss(self):
+        two = hold("c1", 1, 10, 50) + hold("c2", 1, 30, 90)
+        deleted = "20 nemesis begin 1 delete c {} - slot=s/1\n25 nemesis end 1\n"
+        pause = "{} nemesis begin 2 stop-client a - {} client={}\n{} nemesis end 2\n"
+        short, brief = "0.000000005", "0.000000003"
+        self.found(two + deleted.format(short), "overlap")
+        self.assertEqual(self.clean(two + deleted.format(short) + pause.format(35, brief, "c1", 47)).exceptions,
+                         {("c", "delete", ""): [(20, 10)]})
+        for why, changed in {
+                "it was paused too late": deleted.format(short) + pause.format(36, brief, "c1", 47),
+                "it ran again long before": deleted.format(short) + pause.format(35, brief, "c1", 46),
+                "another client was paused": deleted.format(short) + pause.format(35, brief, "c3", 47),
+                "nothing explains the beginning": pause.format(35, brief, "c1", 47)}.items():
+            with self.subTest(why):
+                self.found(two + changed, "overlap")
+
+    def test_a_fault_without_overlaps_explains_none(self):
+        two = hold("c1", 1, 10, 3 * SECOND) + hold("c2", 1, SECOND, 4 * SECOND)
+        parted = "50 nemesis begin 1 partition g {0} {0} name=s\n"
+        delayed = "40 nemesis begin 2 stop-daemon + 5 5 daemon=1\n"
+        self.clean(two + parted.format(2))
+        self.found(two + parted.format(0), "overlap")
+        self.found(two + parted.format(0) + delayed, "overlap")
 
     # ---- sizes ----
 
@@ -160,6 +194,27 @@ class Checks(unittest.TestCase):
         self.found(asked + "15 world sizing s 0\n", "missing")
         self.found(asked + "3 world size s missing\n4 world size s 0\n", "missing")
 
+    def test_a_partition_undoes_a_change(self):
+        resized = "20 nemesis begin 1 reset g - - name=s\n{}30 world sizing s 1\n31 world size s 1\n40 nemesis end 1\n"
+        asked = "45 c1 acquire 1 s semaphore 0\n46 c1 held 1 2 -\n47 c1 verify 1\n48 c1 verified 1 yes\n60 c1 ended\n"
+        self.found(resized.format("") + asked, "removed-slot", "verify")
+        undone = resized.format("20 nemesis undoes 1\n")
+        self.clean(undone + asked)
+        self.found(undone + "50 world size s 1\n" + asked.replace("4", "5"), "removed-slot", "verify")
+        self.found(undone + asked.replace("held 1 2", "held 1 3"), "removed-slot", "verify")
+        emptied = "32 world emptied s 1\n"
+        self.clean(resized.format("20 nemesis undoes 1\n" ) + emptied + asked)
+
+    def test_in_a_partition_a_node_answers_from_old_metadata(self):
+        asked = "10 c1 acquire 1 s semaphore 0\n20 c1 refused 1 no-such-lock\n"
+        fault = "5 nemesis begin 1 partition g 0 0 name=s\n15 nemesis end 1\n"
+        checked = self.clean(asked + fault)
+        self.assertEqual(checked.counts["refused", "no-such-lock"], 0)
+        self.assertEqual(checked.counts["refused", "no-such-lock in a partition"], 1)
+        for changed in fault.replace(" g ", " d "), fault.replace("name=s", "name=t"), fault.replace("15", "9"), \
+                fault.replace("5 nem", "21 nem", 1).replace("15", "25"):
+            self.found(asked + changed, "missing")
+
     def test_an_administrator_was_told_that_no_holder_is_left(self):
         smaller = "11 world sizing s 1\n12 world size s 1\n{} world emptied s 1\n"
         holder = hold("c1", 1, 10, 20, slot=2)
@@ -175,6 +230,8 @@ class Checks(unittest.TestCase):
         self.clean(text.format(22, "revoked"))
         self.clean(text.format(20, "yes"))
         self.found(text.format(22, "yes"), "verify")
+        # A hold without a slot depends on nothing.
+        self.clean(hold("c1", 1, 10, 50, slot=0) + "20 world size s missing\n22 c1 verify 1\n30 c1 verified 1 yes\n")
 
     # ---- each thing ends once ----
 

@@ -32,8 +32,11 @@ DAEMONS = (1, 2, 3)
 HEARTBEAT = 3 if CLUSTER else 2
 # A node counts as dead after this silence, a quarter more or less. Leases end before that (docs/SAFETY.md).
 NET_TICKTIME = 3 * HEARTBEAT
-# Nodes that do not meet so soon need an operator. Under `ignore` they always do, unless their metadata are in Khepri.
-MEET = NET_TICKTIME if PARTITIONS == "ignore" and not KHEPRI else 4 * NET_TICKTIME
+# Nodes that do not meet so soon need an operator.
+MEET = 4 * NET_TICKTIME
+# Nodes that hear each other again, and know for so long that they did not, need one, too. RabbitMQ ends a partition by
+# itself under autoheal alone: under pause_minority a node that stopped does not know of a partition.
+PARTED = MEET if PARTITIONS == "autoheal" else 5
 RESCAN = 0.5
 # Of docs/SAFETY.md, with this heartbeat: the default margin, and "Takeover time".
 LEASE = 2 * HEARTBEAT - HEARTBEAT / 5
@@ -47,6 +50,10 @@ OPTIONS = ("--heartbeat", str(HEARTBEAT), "--rescan-interval", str(RESCAN), "--r
 # A command of an administrator is answered by then, also if its daemon or the broker is harmed meanwhile.
 ANSWERED = 120 if CLUSTER else 60
 UP = 90
+EVALS = 10  # tries
+EITHER = "either"  # way
+MEMORY_IS_ENOUGH = "vm_memory_monitor:set_vm_memory_high_watermark(0.4)."
+DISK_IS_ENOUGH = 'rabbit_disk_monitor:set_disk_free_limit("1MB").'
 # None: it is not installed (Debian: libfaketime), and wall clocks do not step.
 FAKETIME = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
 # The directory, the inboxes of daemons that run, and holder queues of mutexes, which go after a minute.
@@ -54,7 +61,7 @@ LEFT_ALONE = re.compile(r"lockbroker=|.*-M$")
 
 
 class Lock(NamedTuple):
-    """way: how its slots are held. size: outside of changes."""
+    """way: how its slots are held; EITHER: it changes. size: outside of changes."""
     name: str
     kind: str
     size: int
@@ -69,9 +76,12 @@ class Lock(NamedTuple):
 
 
 def locks():
-    """Of all kinds, and of both ways, unless CLAIM chooses one. If the daemons' settings differ, mutexes change their
-    way."""
-    made = [Lock("mutex-1", "mutex", 1, WAYS[0]), Lock("mutex-2", "mutex", 1, WAYS[0])]
+    """Of all kinds, and of both ways, unless CLAIM chooses one. Those that can be held in either way show what happens
+    when it changes. A mutex changes it by itself, as the daemons' settings differ."""
+    either = WAYS[0] if len(WAYS) == 1 else EITHER
+    made = [Lock("mutex-1", "mutex", 1, either), Lock("mutex-2", "mutex", 1, either)]
+    if either == EITHER:
+        made += [Lock("two-either", "semaphore", 2, either), Lock("persistent-either", "persistent-mutex", 1, either)]
     for way in WAYS:
         made += [Lock(f"three-{way}", "semaphore", 3, way), Lock(f"two-{way}", "semaphore", 2, way),
                  Lock(f"persistent-{way}", "persistent-mutex", 1, way)]
@@ -104,10 +114,11 @@ class World:
         self.wait_brokers()
         for lock in self.semaphores:
             # Each daemon makes some of them, so that the holder queues are not all on one node.
-            self.ask("create", name=lock.name, kind=lock.kind, slots=lock.size, claim=lock.way)
+            self.create(lock)
         self.record.note("world", "prompt", REQUEST_TIMEOUT + LATE)
         for lock in self.locks:
             self.record.note("world", "size", lock.name, lock.size)
+            self.record.note("world", "way", lock.name, lock.way)
 
     def preferred(self, number):
         """The nodes, in the order in which this daemon tries them."""
@@ -159,10 +170,14 @@ class World:
                 continue
             try:
                 return peer.call(method, within=ANSWERED, **params)
-            except Closed:
+            except (Closed, BrokenPipeError):
                 pass
             finally:
                 peer.hang_up()
+
+    def create(self, lock):
+        return self.ask("create", name=lock.name, kind=lock.kind, slots=lock.size,
+                        claim=random.choice(WAYS) if lock.way == EITHER else lock.way)
 
     def wait_brokers(self):
         """Until each daemon has its broker again. Another fault can end the daemon meanwhile."""
@@ -177,23 +192,33 @@ class World:
 
     # ---- the broker ----
 
-    def ctl(self, *words, check=True):
+    def eval(self, expressions, check=True):
+        """erl_call can fail to connect on a busy machine."""
         with self.whole:
-            return self.nodes["n1"].ctl(*words, check=check)
+            for _ in range(EVALS if check else 0):
+                with contextlib.suppress(RabbitError):
+                    return self.nodes["n1"].eval(expressions)
+            return self.nodes["n1"].eval(expressions, check=check)
 
     def delete_queue(self, queue):
         """By hand, even if it is in use. It may be missing, or go at this moment."""
-        with self.whole:
-            self.nodes["n1"].eval(f"""
-                {{ok, Queue}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>)),
-                rabbit_amqqueue:delete(Queue, false, false, <<"prover">>).""", check=False)
+        self.eval(f"""
+            {{ok, Queue}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{queue}">>)),
+            rabbit_amqqueue:delete(Queue, false, false, <<"prover">>).""", check=False)
 
     def connections(self, number):
         """The broker's connections of a daemon."""
         ports = {str(pair.server.getsockname()[1]) for proxy in self.proxies[number] for pair in list(proxy.pairs)
                  if pair.server.fileno() >= 0}
-        rows = [row.split("\t") for row in self.ctl("list_connections", "--no-table-headers", "pid", "peer_port").splitlines()]
-        return [row[0] for row in rows if row[-1] in ports]
+        rows = self.eval("""
+            [io:format("~s ~b~n", [rabbit_misc:pid_to_string(Pid), Port])
+             || [{pid, Pid}, {peer_port, Port}] <- rabbit_networking:connection_info_all([pid, peer_port])],
+            done.""").splitlines()[:-1]
+        return [pid for pid, port in map(str.split, rows) if port in ports]
+
+    def close_connection(self, pid):
+        """It may be gone."""
+        self.eval(f"""rabbit_networking:close_connection(rabbit_misc:string_to_pid("{pid}"), <<"prover">>).""", check=False)
 
     # ---- the cluster ----
 
@@ -202,25 +227,37 @@ class World:
         if RabbitMQ does not end the partition by itself. fault: makes the context of a restart."""
         self.hosts.heal()
         for name in (suspect, *self.nodes):
-            try:
-                return wait_until(self.is_whole, MEET, "the nodes meet")
-            except AssertionError:
-                with fault():
-                    self.nodes[name].stop()
-                    self.nodes[name].start()
-        return wait_until(self.is_whole, UP, "the nodes meet")
+            if self.meet(MEET):
+                return
+            with fault():
+                self.nodes[name].stop()
+                self.nodes[name].start()
+        if not self.meet(UP):
+            raise AssertionError(f"the nodes do not meet within {UP} s")
 
-    def is_whole(self):
-        for name, node in self.nodes.items():
-            if node.pid is None:
-                node.start()
-            others = [f"'{other.node}'" for other in self.nodes.values() if other is not node]
-            if "whole" not in node.eval(f"""
-                    case {{[net_adm:ping(N) || N <- [{",".join(others)}]], rabbit:is_running(),
-                          rabbit_node_monitor:partitions()}} of
-                        {{[pong, pong], true, []}} -> whole; Else -> Else end.""", check=False):
+    def meet(self, within):
+        """Whether they do in time. False at once if RabbitMQ leaves a partition to the operator."""
+        began, parted = time.monotonic(), 0
+        while (now := time.monotonic()) < began + within:
+            states = {self.state(node) for node in self.nodes.values()}
+            if states == {"whole"}:
+                return True
+            parted = (parted or now) if states <= {"whole", "parted"} else 0
+            if parted and now > parted + PARTED:
                 return False
-        return True
+            time.sleep(0.2)
+        return False
+
+    def state(self, node):
+        """whole, parted: it hears the others, and knows that it did not; or away."""
+        if node.pid is None:
+            node.start()
+        others = ",".join(f"'{other.node}'" for other in self.nodes.values() if other is not node)
+        return node.eval(f"""
+            case {{[net_adm:ping(N) || N <- [{others}]], rabbit:is_running(), rabbit_node_monitor:partitions()}} of
+                {{[pong, pong], true, []}} -> whole;
+                {{[pong, pong], true, _}} -> parted;
+                _ -> away end.""", check=False) or "away"
 
     def lose_disk(self, name):
         """Kills the node. The others forget it, and it joins anew. It is not n1, which has nothing to join."""
@@ -243,13 +280,22 @@ class World:
             node.thaw()
         if CLUSTER:
             self.make_whole("n1")
-        self.ctl("set_vm_memory_high_watermark", "0.4")
-        self.ctl("set_disk_free_limit", "1MB")
+        self.eval(MEMORY_IS_ENOUGH)
+        self.eval(DISK_IS_ENOUGH)
         for daemon in self.daemons.values():
             if daemon.process is None:
                 daemon.start()
             daemon.thaw()
         self.wait_brokers()
+
+    def keep_logs(self, folder):
+        """Those of the daemons and the nodes. The folder is made anew."""
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        for number, daemon in self.daemons.items():
+            shutil.copy(os.path.join(daemon.dir, "log"), os.path.join(folder, f"daemon-{number}"))
+        for name, node in self.nodes.items():
+            shutil.copy(os.path.join(node.directory, "log/node.log"), os.path.join(folder, name))
 
     def wrong(self, *words):
         self.record.note("world", "wrong", " ".join(map(str, words)).replace("\n", " | "))
@@ -267,7 +313,7 @@ class World:
         except WireError as error:
             missing = error.reason == "no-such-lock"
         try:
-            return missing and self.ask("create", name=lock.name, kind=lock.kind, slots=lock.size, claim=lock.way)
+            return missing and self.create(lock)
         except WireError:
             return False
 
