@@ -125,6 +125,10 @@ create_failed(const struct asking *asking, int code)
 			say("use --exist-ok to accept that");
 		else
 			say("to change its size: lockbroker resize %s %s", name, slots);
+	} else if (code == LB_WOULD_BLOCK) {
+		say("to hold its slots by exclusive queues, too: lockbroker create "
+		    "--claim=exclusive-queue %s %s",
+		    name, slots);
 	} else if (code == LB_BROKER_BLOCKED || code == LB_BROKER_UNAVAILABLE ||
 		   code == LB_CLOSED || code == LB_DEADLINE) {
 		say("%s: the semaphore may be incomplete; to complete it: lockbroker create "

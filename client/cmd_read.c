@@ -3,7 +3,6 @@
  */
 #include "client/commands.h"
 
-#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,15 +274,6 @@ show_unknown(const char *value)
 	return strcmp(value, "true") == 0 ? "unknown" : "";
 }
 
-/* By this host's names: as ls(1) and ps(1). */
-static const char *
-show_user(const char *value)
-{
-	const struct passwd *user = *value != '\0' ? getpwuid((uid_t)atoll(value)) : NULL;
-
-	return user != NULL ? user->pw_name : value;
-}
-
 /* The first column is left out if there is only one name. */
 static const struct table_column show_columns[] = {
     {.title = "NAME", .member = "name"},
@@ -295,7 +285,7 @@ static const struct table_column show_columns[] = {
     {.member = "unknown", .over = true, .show = show_unknown},
     {.title = "WHY", .member = "why"},
     {.title = "COMMAND", .member = "command"},
-    {.title = "USER", .member = "uid", .show = show_user},
+    {.title = "USER", .member = "uid", .show = row_user},
     {.title = "PID", .member = "pid", .number = true},
     {.title = "HOST", .member = "host"},
     {.title = "AGE", .member = "age", .number = true, .show = show_age},
@@ -312,19 +302,6 @@ find_mutex(const char *path, const char *value, void *arg)
 	if (member != NULL && strcmp(member, ".kind") == 0 && strcmp(value, "mutex") == 0)
 		*(bool *)arg = true;
 	return 0;
-}
-
-/* Neither slots nor busy are known, and it is no mutex. */
-static void
-say_what_is_missing(struct asking *asking)
-{
-	bool up = lb_call(asking->lb, "ping", "{\"broker\":true}",
-		      asking_patience(asking, ASKING_ANSWER_MS), NULL) == LB_OK &&
-		  json_value_is(lb_result_json(asking->lb), "broker.state", "up");
-
-	say(up ? "%s: the semaphore does not exist any more"
-	       : "%s: the broker does not answer: only the rows of the daemons are shown",
-	    asking->name);
 }
 
 static const char *const all_arrays[] = {"rows", NULL};
@@ -350,15 +327,16 @@ static int
 ask_show_one(struct asking *asking)
 {
 	int code = asking_call(asking, "show", "name", asking->name, "", ASKING_ANSWER_MS);
-	char slots[16], busy[16], waiting[16], silent[4], claim[24];
+	char slots[16], busy[16], waiting[16], silent[4], claim[24], reason[32];
 	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
 	    {"busy", busy, sizeof(busy)}, {"waiting", waiting, sizeof(waiting)},
-	    {"silent_hosts.0", silent, sizeof(silent)}, {"claim", claim, sizeof(claim)}};
+	    {"silent_hosts.0", silent, sizeof(silent)}, {"claim", claim, sizeof(claim)},
+	    {"reason", reason, sizeof(reason)}};
 	bool mutex = false, away;
 
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	json_values(lb_result_json(asking->lb), wanted, 5);
+	json_values(lb_result_json(asking->lb), wanted, 6);
 	(void)lb_json_each(lb_result_json(asking->lb), find_mutex, &mutex);
 	if (isatty(STDOUT_FILENO) == 1)
 		printf("%s: slots %s, busy %s, waiting %s%s%s\n", asking->name, show_number(slots),
@@ -370,7 +348,10 @@ ask_show_one(struct asking *asking)
 	    away || *silent != '\0' ? "No holders or waiters are known."
 				    : "No holders, no waiters.");
 	if (away)
-		say_what_is_missing(asking);
+		say(strcmp(reason, lb_code_word(LB_NO_SUCH_LOCK)) == 0
+			? "%s: the semaphore does not exist any more"
+			: "%s: the broker does not answer: only the rows of the daemons are shown",
+		    asking->name);
 	return LB_OK;
 }
 

@@ -191,7 +191,7 @@ place_words(const struct row *row, char *ret, size_t size)
 static void
 print_row(const struct row *row)
 {
-	char line[LINE_SIZE], whom[ROW_WORDS_SIZE], place[32], process[400] = "", age[24];
+	char line[LINE_SIZE], whom[ROW_WORDS_SIZE], place[32], process[400] = "", age[24], uid[24];
 
 	/* Whose process it is follows in any case. */
 	if (*row->who == '\0' && *row->command == '\0')
@@ -199,9 +199,10 @@ print_row(const struct row *row)
 	else
 		row_whom(row, whom, sizeof(whom));
 	place_words(row, place, sizeof(place));
+	snprintf(uid, sizeof(uid), "%lld", (long long)row->uid);
 	if (row->pid >= 0)
-		snprintf(process, sizeof(process), ", uid %lld, pid %lld on %s",
-		    (long long)row->uid, (long long)row->pid, row->host);
+		snprintf(process, sizeof(process), ", user %s, pid %lld on %s", row_user(uid),
+		    (long long)row->pid, row->host);
 	row_age_words(row->age, age, sizeof(age));
 	snprintf(line, sizeof(line), "%s: %s,%s %s%s%s%s%s, for %s [%s]", row->name,
 	    row_state_word(row->state), place, whom, *row->why != '\0' ? " (" : "", row->why,
@@ -250,7 +251,7 @@ print_told(struct row_lines *lines, const char *method, const char *params)
 			say("%d more rows were left out", more);
 	} else if (strcmp(method, "resync") == 0) {
 		forget_all(lines);
-		printf("resync: too many changes at once; all rows follow again\n");
+		printf("resync: all rows follow again\n");
 	}
 }
 

@@ -46,6 +46,7 @@ main(int argc, char *argv[])
 	config = config_load(argc, argv, &action, &error);
 	if (config == NULL) {
 		fprintf(stderr, "lockbrokerd: %s\n", error.text);
+		server_turn_away();
 		return EX_CONFIG;
 	}
 	switch (action) {

@@ -10,12 +10,12 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <event2/event.h>
 
 #include "config.h"
-#include "daemon/amqp/tcp.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/notify.h"
 #include "daemon/broker/setup.h"
@@ -23,6 +23,11 @@
 #include "daemon/peer/dispatch.h"
 #include "daemon/peer/listener.h"
 #include "daemon/peer/peers.h"
+#include "daemon/server_record.h"
+#include "daemon/server_replacement.h"
+#include "daemon/server_settings.h"
+#include "daemon/state/state.h"
+#include "daemon/successor.h"
 #include "daemon/view/view.h"
 #include "protocol/duration.h"
 
@@ -47,8 +52,6 @@ enum server_state {
 	SERVER_STOPPED   /* the loop ends */
 };
 
-enum { SIGNALS = 3 };
-
 struct server {
 	enum server_state state;
 	struct config *started;            /* owned; the settings that need a restart */
@@ -58,7 +61,7 @@ struct server {
 
 	struct event_base *base; /* owned, as all that follow */
 	struct event *wake;      /* ends the loop's wait */
-	struct event *signals[SIGNALS];
+	struct event *signals[SUCCESSOR_SIGNALS];
 	struct timers *timers;
 	struct timer stop; /* while DRAINING, CLEARING */
 	int64_t unheld;    /* the same: since when no lock is held; 0: one was when they began */
@@ -70,7 +73,9 @@ struct server {
 	struct dispatch *dispatch;
 	struct peers *peers;
 	struct listener *listener;
-	bool serves; /* the grace for the first connection to the broker is over */
+	struct replacement *replacement;
+	struct dispatch_past past; /* a successor keeps it */
+	bool serves;               /* the grace for the first connection to the broker is over */
 
 	enum broker_state broker_state; /* as said last */
 	bool was_up;                    /* the broker was connected */
@@ -109,7 +114,7 @@ timer_in(struct server *server, struct timer *timer, int64_t wait)
 	timers_set(server->timers, timer, clock_now(&clock_boottime) + wait);
 }
 
-/* ---- the configuration in the words of those whom it is for ---- */
+/* ---- wiring ---- */
 
 static uint64_t
 draw(void)
@@ -123,104 +128,15 @@ draw(void)
 	return drawn;
 }
 
-/* The names of queues. The caller owns the result, and frees it after the engine. */
-static const struct queue_naming *
-naming_of(const struct config *started)
+static struct dispatch_past
+first_start(void)
 {
-	struct template slot, holder;
-	char error[TEMPLATE_ERROR_MAX];
+	struct timespec wall;
 
-	if (strcmp(started->naming, "amqp-locks") == 0)
-		return &queue_naming_amqp_locks;
-	if (strcmp(started->naming, "amqp-locks-python") == 0)
-		return &queue_naming_amqp_locks_python;
-	if (!template_parse(started->slot_queue, &slot, error) ||
-	    !template_parse(started->holder_queue, &holder, error) ||
-	    !template_differ(&slot, &holder))
-		abort(); /* the configuration was checked */
-	return queue_naming_new(&slot, &holder);
-}
-
-static struct lock_settings
-lock_settings_of(const struct server *server)
-{
-	const struct config *config = server->config;
-
-	return (struct lock_settings){
-	    .naming = server->naming,
-	    .margin = server->started->margin,
-	    .claim = strcmp(config->claim, "consumer") == 0 ? BROKER_BY_CONSUMER : BROKER_BY_QUEUE,
-	    .max_races = (unsigned)config->max_races,
-	    .rescan_interval = config->rescan_interval,
-	    .hint_grace = config->hint_grace,
-	    .max_local_handoffs = (unsigned)config->max_local_handoffs,
-	    .request_timeout = config->request_timeout,
-	    .max_locks_per_connection = (size_t)config->max_locks_per_connection,
-	    .max_waits_per_connection = (size_t)config->max_waits_per_connection,
-	    .channels_reserve = (size_t)config->channels_reserve,
-	};
-}
-
-/* The limits for all peers of one user. */
-static struct account_limits
-account_limits_of(const struct config *config)
-{
-	const size_t mib = 1024 * 1024;
-
-	return (struct account_limits){
-	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_connections_per_uid,
-		[ACCOUNT_WAITS] = (size_t)config->max_waits_per_uid,
-		[ACCOUNT_WATCHES] = (size_t)config->max_watches_per_uid,
-		[ACCOUNT_SCANS] = (size_t)config->max_scans_per_uid,
-		[ACCOUNT_BYTES] = (size_t)config->max_buffer_per_uid * mib},
-	    .all_bytes = (size_t)config->max_buffer * mib,
-	};
-}
-
-/* RabbitMQ as the configuration has it; NULL and *ret_error (malloc'ed). */
-static struct broker *
-broker_of(const struct server *server, char **ret_error)
-{
-	const struct config *config = server->started;
-	struct amqp_host *hosts = mem_grow(NULL, config->broker_count, sizeof(*hosts));
-	char machine[256] = "?", *name;
-	struct amqp_settings settings;
-	struct amqp_dialer dialer;
-	struct broker *broker = NULL;
-
-	for (size_t i = 0; i < config->broker_count; i++) {
-		const struct config_broker *from = &config->brokers[i];
-
-		hosts[i] = (struct amqp_host){
-		    .tls = from->tls,
-		    .host = from->host,
-		    .port = from->port,
-		    .vhost = from->vhost,
-		    .user = from->user,
-		    .password = from->password,
-		};
-	}
-	gethostname(machine, sizeof(machine) - 1);
-	name = mem_printf("lockbrokerd %s", machine);
-	settings = (struct amqp_settings){
-	    .hosts = hosts,
-	    .host_count = config->broker_count,
-	    .external = strcmp(config->sasl, "external") == 0,
-	    .tls_ca = config->tls_ca,
-	    .tls_cert = config->tls_cert,
-	    .tls_key = config->tls_key,
-	    .heartbeat = config->heartbeat,
-	    .margin = config->margin,
-	    .connect_timeout = config->connect_timeout,
-	    .probe_timeout = config->probe_timeout,
-	    .auxiliary_idle = config->auxiliary_idle,
-	    .name = name,
-	};
-	if (amqp_tcp_dialer(server->base, &settings, &dialer, ret_error))
-		broker = broker_new(server->timers, draw(), &settings, &dialer);
-	free(name);
-	free(hosts);
-	return broker;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	return (struct dispatch_past){.run = (uint32_t)draw(),
+	    .started_at = clock_now(&clock_boottime),
+	    .started = wall.tv_sec * NSEC_PER_SEC + wall.tv_nsec};
 }
 
 /* The view of what the engine holds; `run` is in all ids of this daemon. */
@@ -261,6 +177,7 @@ server_clear(struct server *server)
 {
 	server_set_state(server, SERVER_CLEARING);
 	lock_abandon(server->engine);
+	peers_push(server->peers); /* holders are told before RabbitMQ is */
 	timer_in(server, &server->stop, server->config->request_timeout);
 }
 
@@ -366,8 +283,9 @@ static void
 server_apply(struct server *server)
 {
 	const struct config *config = server->config;
-	const struct lock_settings settings = lock_settings_of(server);
-	const struct account_limits limits = account_limits_of(config);
+	const struct lock_settings settings =
+	    settings_lock(server->config, server->started, server->naming);
+	const struct account_limits limits = settings_account(config);
 
 	set_log(config);
 	lock_engine_set(server->engine, &settings);
@@ -412,17 +330,42 @@ server_reload(struct server *server)
 		notify_ready();
 }
 
+/* ---- the successor ---- */
+
+/* The daemon is not replaced: it reloads its configuration, or stops in order. */
+static void
+goes_on(void *ctx, const char *restarts)
+{
+	struct server *server = ctx;
+
+	if (restarts != NULL)
+		server_drain(server, restarts);
+	else
+		server_reload(server);
+}
+
 static void
 signal_came(evutil_socket_t signo, short what, void *ctx)
 {
 	struct server *server = ctx;
 	const char *name = signo == SIGTERM ? "SIGTERM" : "SIGINT";
+	bool replaced = replacement_is_under_way(server->replacement);
 
 	(void)what;
-	if (signo == SIGHUP) {
-		if (server->state == SERVER_RUNNING)
+	if (signo == SIGHUP || signo == SIGUSR2) {
+		if (server->state != SERVER_RUNNING || replaced)
+			return;
+		if (signo == SIGHUP)
 			server_reload(server);
+		else
+			replacement_begin(server->replacement, NULL);
+	} else if (server->state == SERVER_RUNNING && notify_is_restarted()) {
+		if (replaced)
+			replacement_restart(server->replacement, name);
+		else
+			replacement_begin(server->replacement, name);
 	} else if (server->state == SERVER_RUNNING) {
+		replacement_stop(server->replacement);
 		server_drain(server, name);
 	} else if (server->state != SERVER_STOPPED) {
 		server_stop_at_once(server, name);
@@ -532,18 +475,19 @@ raise_descriptors(void)
 static bool
 server_init_loop(struct server *server)
 {
-	static const int signals[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
-
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL); /* its parent may have ignored it */
 	server->base = event_base_new();
 	if (server->base == NULL)
 		return false;
 	server->wake = evtimer_new(server->base, wake_came, NULL);
-	for (size_t i = 0; i < SIGNALS; i++) {
-		server->signals[i] = evsignal_new(server->base, signals[i], signal_came, server);
+	for (size_t i = 0; i < SUCCESSOR_SIGNALS; i++) {
+		server->signals[i] =
+		    evsignal_new(server->base, successor_signals[i], signal_came, server);
 		if (server->signals[i] == NULL || event_add(server->signals[i], NULL) != 0)
 			return false;
 	}
+	successor_hold_signals(false);
 	server->timers = timers_new(&clock_boottime);
 	timer_init(&server->stop, stop_timer_fired, server, 0);
 	timer_init(&server->watchdog, watchdog_fired, server, 0);
@@ -556,7 +500,8 @@ server_init_broker(struct server *server, char **ret_error)
 	const struct config *config = server->started;
 
 	if (!config->memory) {
-		server->broker = broker_of(server, ret_error);
+		server->broker =
+		    settings_broker(config, server->base, server->timers, draw(), ret_error);
 		return server->broker != NULL;
 	}
 	log_info("the broker is memory: the locks are for this daemon alone, and end with it");
@@ -571,20 +516,31 @@ server_wire(struct server *server)
 	struct lock_settings settings;
 	struct conn_handler handler;
 	struct lock_events answers;
-	uint32_t run = (uint32_t)draw();
 
-	server->naming = naming_of(server->started);
-	settings = lock_settings_of(server);
-	server->dispatch = dispatch_new(&clock_boottime, run, server->started);
+	server->naming = settings_naming(server->started);
+	settings = settings_lock(server->config, server->started, server->naming);
+	server->dispatch = dispatch_new(&clock_boottime, &server->past, server->started);
 	handler = dispatch_peers_handler(server->dispatch);
 	answers = dispatch_lock_events(server->dispatch);
 	server->peers = peers_new(server->base, &handler);
 	server->engine =
 	    lock_engine_new(server->broker, server->timers, draw(), &settings, &answers);
-	server->view = view_of(server, run);
+	server->view = view_of(server, server->past.run);
 	dispatch_wire(
 	    server->dispatch, server->peers, server->engine, server->view, server->broker);
 	server->listener = listener_new(server->base, server->timers, accepted, server);
+	server->replacement =
+	    replacement_new(&(struct replacement_config){.started = server->started,
+		.past = &server->past,
+		.base = server->base,
+		.timers = server->timers,
+		.broker = server->broker,
+		.engine = server->engine,
+		.dispatch = server->dispatch,
+		.peers = server->peers,
+		.listener = server->listener,
+		.goes_on = goes_on,
+		.ctx = server});
 	server_apply(server);
 }
 
@@ -606,20 +562,58 @@ server_serve(struct server *server)
 		watchdog_fired(server, 0);
 }
 
-/* EX_OK when it serves; else the exit status, and the log says why. */
-static int
-server_start(struct server *server)
+/* Accepts clients at the address, and begins to connect. False and *ret_error. */
+static bool
+server_begin(struct server *server, char **ret_error)
 {
 	const struct listener_address address = {
 	    .path = server->started->socket,
 	    .mode = server->started->socket_mode,
 	    .group = server->started->socket_group,
 	};
+
+	if (!listener_open(server->listener, &address, ret_error))
+		return false;
+	broker_start(server->broker);
+	return true;
+}
+
+/* Goes on where an earlier program stopped. False and *ret_error. */
+static bool
+server_resume(struct server *server, struct state_reader *reader,
+    const struct daemon_record *record, char **ret_error)
+{
+	const struct listener_file file = {.path = (char *)record->file,
+	    .device = (dev_t)record->file_device,
+	    .inode = (ino_t)record->file_inode};
+
+	if (record->listener < 0) {
+		*ret_error = mem_strdup("the socket for clients did not arrive");
+		return false;
+	}
+	if (!listener_restore(server->listener, record->listener, &file, ret_error))
+		return false;
+	if (!broker_resume(server->broker, reader) || !lock_restore_holds(server->engine, reader) ||
+	    !dispatch_restore(server->dispatch, reader) ||
+	    !lock_restore_waits(server->engine, reader) || !state_end(reader)) {
+		*ret_error = mem_strdup(state_error(reader));
+		return false;
+	}
+	dispatch_restored(server->dispatch);
+	return true;
+}
+
+/*
+ * EX_OK when it serves; else the exit status, and the log says why. reader: the state of an earlier
+ * program. past: its own record. NULL: an ordinary start.
+ */
+static int
+server_start(struct server *server, struct state_reader *reader, const struct daemon_record *past)
+{
 	char *error = NULL;
 	int status = EX_OK;
 
 	set_log(server->started);
-	server->descriptors = raise_descriptors();
 	if (server->descriptors < PEERS_DESCRIPTORS_MIN) {
 		log_error("the limit of %zu descriptors is too low, expected %d or more",
 		    server->descriptors, PEERS_DESCRIPTORS_MIN);
@@ -629,11 +623,13 @@ server_start(struct server *server)
 		log_error("cannot create the event loop: %s", strerror(errno));
 		return EX_OSERR;
 	}
+	server->past = reader != NULL ? daemon_record_past(past) : first_start();
 	if (!server_init_broker(server, &error))
 		status = EX_CONFIG;
 	if (status == EX_OK) {
 		server_wire(server);
-		if (!listener_open(server->listener, &address, &error))
+		if (reader != NULL ? !server_resume(server, reader, past, &error)
+				   : !server_begin(server, &error))
 			status = EX_UNAVAILABLE;
 	}
 	if (status != EX_OK) {
@@ -641,16 +637,19 @@ server_start(struct server *server)
 		free(error);
 		return status;
 	}
-	broker_start(server->broker);
 	server_set_state(server, SERVER_RUNNING);
-	if (server->started->file[0] != '\0')
+	if (reader != NULL)
+		log_info("lockbrokerd %s has taken over from %s: %zu clients, a pause of %.0f ms",
+		    PACKAGE_VERSION, state_writer_version(reader), peers_count(server->peers),
+		    (double)(clock_now(&clock_boottime) - past->frozen_since) / NSEC_PER_MSEC);
+	else if (server->started->file[0] != '\0')
 		log_info("lockbrokerd %s serves; configuration %s", PACKAGE_VERSION,
 		    server->started->file);
 	else
 		log_info("lockbrokerd %s serves; configuration %s does not exist", PACKAGE_VERSION,
 		    CONFIG_PATH);
 	server_tell_broker(server);
-	listener_wait(server->listener, server->started->connect_grace);
+	listener_wait(server->listener, reader != NULL ? 0 : server->started->connect_grace);
 	return EX_OK;
 }
 
@@ -658,6 +657,7 @@ server_start(struct server *server)
 static void
 server_done(struct server *server)
 {
+	replacement_free(server->replacement);
 	listener_free(server->listener);
 	peers_free(server->peers);
 	if (server->dispatch != NULL)
@@ -675,7 +675,7 @@ server_done(struct server *server)
 		timers_cancel(server->timers, &server->watchdog);
 		timers_free(server->timers);
 	}
-	for (size_t i = 0; i < SIGNALS; i++) {
+	for (size_t i = 0; i < SUCCESSOR_SIGNALS; i++) {
 		if (server->signals[i] != NULL)
 			event_free(server->signals[i]);
 	}
@@ -721,22 +721,126 @@ server_pass(struct server *server, bool peers_due)
 	return peers_are_due(server->peers);
 }
 
-int
-server_run(struct config *config)
+/*
+ * The rehearsal. Returns the exit status, which says whether this program would take over. Its
+ * errors go to the log of the daemon that asks.
+ */
+static int
+rehearse(const struct config *config, const struct state_text *text)
 {
-	struct server server = {.state = SERVER_STARTING, .started = config, .config = config};
-	int status = server_start(&server);
-	bool peers_due = false;
+	struct state_reader *reader = state_reader_new(text->text, text->len, NULL, 0);
+	struct event_base *base = event_base_new();
+	struct timers *timers = timers_new(&clock_boottime);
+	struct broker *broker = NULL;
+	struct daemon_record record;
+	const char *why = daemon_record_take(config, reader, &record);
+	char *error = NULL;
 
+	/* Certificates may be unreadable. */
+	if (why == NULL && base != NULL)
+		broker = settings_broker(config, base, timers, draw(), &error);
+	if (broker == NULL)
+		log_error("this version of lockbrokerd (" PACKAGE_VERSION ") cannot take over: %s",
+		    why != NULL     ? why
+		    : error != NULL ? error
+				    : "no event loop");
+	broker_free(broker);
+	timers_free(timers);
+	if (base != NULL)
+		event_base_free(base);
+	state_reader_free(reader);
+	free(error);
+	return broker != NULL ? SUCCESSOR_AGREES : EX_UNAVAILABLE;
+}
+
+/*
+ * The state cannot be used. Its sockets are closed: the broker frees the slots, and clients see the
+ * end of their connections. owns_socket: the listening socket is not one of the service manager's.
+ * Returns the exit status if the service manager starts the daemon again.
+ */
+static int
+give_up_state(const struct state_text *text, bool owns_socket, const char *why)
+{
+	log_error("all locks of the earlier program end: %s", why);
+	if (text->sockets == NULL && owns_socket)
+		successor_start_anew();
+	return EX_TEMPFAIL;
+}
+
+/*
+ * Serves until a signal stops it. Returns the exit status. reader: of the state of an earlier
+ * program; NULL: there was none.
+ */
+static int
+serve(struct config *config, const struct state_text *text, struct state_reader *reader,
+    const struct daemon_record *past, size_t descriptors)
+{
+	struct server server = {.state = SERVER_STARTING,
+	    .started = config,
+	    .config = config,
+	    .descriptors = descriptors};
+	bool peers_due = false, owns_socket = past->file != NULL;
+	int status = server_start(&server, reader, past);
+
+	if (reader != NULL && status != EX_OK)
+		status = give_up_state(text, owns_socket, "see above");
 	while (status == EX_OK && server.state != SERVER_STOPPED) {
 		peers_due = server_pass(&server, peers_due);
+		replacement_check(server.replacement);
 		server_check_stopped(&server, peers_due);
 	}
 	if (status == EX_OK) {
 		/* The last notifications, such as `lost`, are still unsent. */
 		peers_push(server.peers);
 		log_info("stopped");
+	} else {
+		listener_turn_away();
 	}
 	server_done(&server);
+	return status;
+}
+
+void
+server_turn_away(void)
+{
+	struct state_text text;
+
+	(void)successor_role(&text);
+	for (size_t i = 0; i < text.socket_count; i++)
+		close(text.sockets[i]);
+	state_text_done(&text);
+	listener_turn_away();
+}
+
+int
+server_run(struct config *config)
+{
+	/* Before the sockets of a state arrive. */
+	size_t descriptors = raise_descriptors();
+	struct state_text text;
+	enum successor_role role = successor_role(&text);
+	struct state_reader *reader = NULL;
+	struct daemon_record past = {0};
+	const char *why = NULL;
+	int status;
+
+	successor_remember(config->args);
+	if (role == SUCCESSOR_TAKES_OVER) {
+		reader = state_reader_new(text.text, text.len, text.sockets, text.socket_count);
+		why = daemon_record_take(config, reader, &past);
+	}
+	if (role == SUCCESSOR_REHEARSES) {
+		status = rehearse(config, &text);
+		config_free(config);
+	} else if (why != NULL) {
+		/* Without the record its owner is unknown, and taken for this daemon. */
+		status =
+		    give_up_state(&text, past.file != NULL || state_error(reader) != NULL, why);
+		config_free(config);
+	} else {
+		status = serve(config, &text, reader, &past, descriptors);
+	}
+	state_reader_free(reader);
+	state_text_done(&text);
 	return status;
 }

@@ -12,6 +12,11 @@
 
 /* Forbids core dumps of this process. Call it before the process reads a password. */
 void server_limit_core(void);
+/*
+ * The configuration is wrong: ends what an earlier daemon left with the service manager, and
+ * disconnects the clients that wait (listener.h).
+ */
+void server_turn_away(void);
 /* Runs until a signal stops it; takes config. Returns the exit status of the process. */
 int server_run(struct config *config);
 

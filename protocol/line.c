@@ -151,6 +151,13 @@ line_reader_untake(struct line_reader *reader, const char *line, size_t len)
 	reader->data[reader->start + len] = '\n';
 }
 
+const char *
+line_reader_left(const struct line_reader *reader, size_t *ret_len)
+{
+	*ret_len = reader->len - reader->start;
+	return *ret_len == 0 ? NULL : reader->data + reader->start;
+}
+
 size_t
 line_reader_size(const struct line_reader *reader)
 {

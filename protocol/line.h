@@ -38,6 +38,8 @@ enum line_status line_reader_next(struct line_reader *reader, const char **ret_l
     size_t *ret_len) __attribute__((warn_unused_result));
 /* Gives back the line of the last line_reader_next(), still borrowed: the next call returns it again. */
 void line_reader_untake(struct line_reader *reader, const char *line, size_t len);
+/* The bytes that were fed and not taken. Borrowed until the next call. */
+const char *line_reader_left(const struct line_reader *reader, size_t *ret_len);
 /* Bytes of memory in use: at most about twice the bytes that were fed and not taken. */
 size_t line_reader_size(const struct line_reader *reader);
 

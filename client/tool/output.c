@@ -102,8 +102,12 @@ say_what_helps(const char *path, int code)
 		say("%s is a %s, not a socket", path,
 		    S_ISDIR(status.st_mode) ? "directory" : "file");
 	else if (code == LB_NO_DAEMON)
-		say("lockbrokerd is not running, or uses another socket: see systemctl status "
-		    "lockbrokerd, or use --socket");
+		say("lockbrokerd is not running, is stopping, or uses another socket: see "
+		    "systemctl status lockbrokerd, or use --socket");
+	/* Meanwhile systemd keeps its socket open, and the next daemon accepts the connection. */
+	if (code == LB_DEADLINE)
+		say("lockbrokerd may be stopping (draining), and wait for its holders: see "
+		    "systemctl status lockbrokerd");
 	if (code == LB_NO_ACCESS && path != NULL)
 		say_who_may(path);
 	if (code == LB_BROKER_REFUSED)

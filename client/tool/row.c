@@ -1,5 +1,6 @@
 #include "client/tool/row.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,14 @@ row_take(struct row *row, const char *member, const char *value)
 		row->state = ROW_REVOKED;
 	else if (strcmp(member, "unknown") == 0 && strcmp(value, "true") == 0)
 		row->state = ROW_UNKNOWN;
+}
+
+const char *
+row_user(const char *uid)
+{
+	const struct passwd *user = *uid != '\0' ? getpwuid((uid_t)atoll(uid)) : NULL;
+
+	return user != NULL ? user->pw_name : uid;
 }
 
 const char *

@@ -38,6 +38,8 @@ struct row {
 void row_init(struct row *row);
 /* Takes one member of a row, as given by lb_json_each(). Ignores members that it does not know. */
 void row_take(struct row *row, const char *member, const char *value);
+/* The name of a user's number on this host, as ls(1) and ps(1) have it; the number if it has none. */
+const char *row_user(const char *uid);
 /* "waiting", "busy", ... Static. */
 const char *row_state_word(enum row_state state);
 /* The row's subject in words: its `who`, else its command, else its process. */

@@ -258,15 +258,21 @@ refused(struct waiting *waiting, const struct lb_event *event)
 {
 	/* By an administrator, which is told apart from all that ends a waiting by itself. */
 	bool denied = json_value_is(event->json, "data.denied", "true");
+	const struct options *options = waiting->options;
 	int code = event->code, status;
+	bool busy = code == LB_WOULD_BLOCK || code == LB_TIMEOUT;
 
 	terminal_line_erase();
-	status = say_refusal(event, waiting->options, waiting->name);
+	/* With -E 0 a busy lock is no failure, and cron would mail each word. */
+	if ((busy || code == LB_CONTENDED) && options->conflict_status == EXIT_STATUS_OK &&
+	    !options->verbose && !options->json)
+		return EXIT_STATUS_OK;
+	status = say_refusal(event, options, waiting->name);
 	if (denied)
 		return EXIT_STATUS_TURNED_AWAY;
-	if ((code == LB_WOULD_BLOCK || code == LB_TIMEOUT) && !waiting->options->json)
+	if (busy && !options->json)
 		say_holders(waiting);
-	if (code == LB_NO_SUCH_LOCK && !waiting->options->json)
+	if (code == LB_NO_SUCH_LOCK && !options->json)
 		say("to create it: lockbroker create %s SLOTS, or use --create", waiting->name);
 	return status;
 }

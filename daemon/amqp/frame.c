@@ -215,6 +215,23 @@ amqp_frame_method(
 	return close_frame(AMQP_FRAME_METHOD, channel, bytes, METHOD_MIN + (size_t)len);
 }
 
+/*
+ * The codec takes new limits only after a first frame, which must be a method (rabbitmq-c 0.11).
+ * connection.close-ok is that frame.
+ */
+void
+amqp_decoder_resume(struct amqp_decoder *decoder, int channel_max, int frame_max)
+{
+	amqp_connection_close_ok_t close_ok = {0};
+	uint8_t bytes[AMQP_FRAME_MAX];
+	size_t size = amqp_frame_method(bytes, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &close_ok);
+	struct amqp_frame frame;
+
+	decoder->started = true;
+	if (!decoder->bad && decode(decoder, bytes, size, &frame) == AMQP_DECODER_FRAME)
+		amqp_decoder_tune(decoder, channel_max, frame_max);
+}
+
 size_t
 amqp_frame_header(uint8_t bytes[AMQP_FRAME_MAX], uint16_t channel, uint64_t body_size,
     amqp_basic_properties_t *properties)

@@ -51,6 +51,8 @@ struct amqp_decoder *amqp_decoder_new(void);
 void amqp_decoder_free(struct amqp_decoder *decoder); /* NULL is fine */
 /* Sets the limits of connection.tune, in channels and bytes. It invalidates the last frame. */
 void amqp_decoder_tune(struct amqp_decoder *decoder, int channel_max, int frame_max);
+/* The first frame came in an earlier program, with these limits. Before the first frame here. */
+void amqp_decoder_resume(struct amqp_decoder *decoder, int channel_max, int frame_max);
 /* FRAME: the frame at `bytes` has *ret_size bytes in all. MORE: `len` bytes are too few to know. */
 enum amqp_decoder_status amqp_decoder_size(struct amqp_decoder *decoder, const uint8_t *bytes,
     size_t len, size_t *ret_size) __attribute__((warn_unused_result));

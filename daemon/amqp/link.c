@@ -294,6 +294,12 @@ amqp_link_quit(struct amqp_link *link)
 	cancel_timers(link);
 }
 
+bool
+amqp_link_save(struct amqp_link *link, struct amqp_link_saved *ret)
+{
+	return link->state == AMQP_LINK_UP && link->ops->save(link, ret);
+}
+
 void
 amqp_link_init(struct amqp_link *link, const struct amqp_link_ops *ops,
     const struct amqp_link_config *config, const struct amqp_link_events *events)
@@ -304,6 +310,15 @@ amqp_link_init(struct amqp_link *link, const struct amqp_link_ops *ops,
 	link->state = AMQP_LINK_STREAM;
 	timer_init(&link->closing, on_closing, link, 0);
 	timer_init(&link->death, on_death, link, 0);
+}
+
+void
+amqp_link_resume(struct amqp_link *link, const struct amqp_link_saved *saved)
+{
+	/* The earlier program has logged its handshake. */
+	link->state = AMQP_LINK_UP;
+	link->channel_max = (unsigned)saved->channel_max;
+	link->heartbeat = saved->heartbeat;
 }
 
 void

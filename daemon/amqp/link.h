@@ -13,6 +13,7 @@
 #include "daemon/amqp/frame.h"
 #include "daemon/amqp/settings.h"
 #include "daemon/base/timers.h"
+#include "daemon/state/state.h"
 
 /* Counts of frames that links sent and received, by kind, for tests and metrics. */
 struct amqp_counts {
@@ -76,6 +77,15 @@ struct amqp_link_config {
 	struct amqp_counts *counts;
 };
 
+/* A link that is UP, as its successor in the next program takes it over. */
+struct amqp_link_saved {
+	int fd;              /* over TCP: the socket, which the link keeps; else -1 */
+	uint64_t connection; /* to the server in memory: its number; else 0 */
+	int channel_max, frame_max, heartbeat;
+	/* Part of a frame that has arrived, and bytes that the socket has not taken. Borrowed. */
+	struct state_bytes input, output;
+};
+
 /* The operations of a kind of link. Only link.c calls them, and only in a state that allows it. */
 struct amqp_link_ops {
 	/* Sends a method. False: a string is too long for AMQP. */
@@ -93,6 +103,8 @@ struct amqp_link_ops {
 	 * dropped or refused is not tried again.
 	 */
 	bool (*try_again)(struct amqp_link *link);
+	/* The link is UP. False: it cannot be taken over, as it is over TLS. */
+	bool (*save)(struct amqp_link *link, struct amqp_link_saved *ret);
 	void (*free)(struct amqp_link *link);
 };
 
@@ -118,6 +130,13 @@ struct amqp_dialer {
 	/* Makes a link, which begins to connect. */
 	struct amqp_link *(*connect)(void *ctx, const struct amqp_link_config *config,
 	    const struct amqp_link_events *events);
+	/*
+	 * Takes over a link of an earlier program. It is UP, and the event `up` does not come. The
+	 * socket is owned from now on. The link has no server yet: the caller sets it. NULL: the
+	 * saved values are invalid, or the connection is gone.
+	 */
+	struct amqp_link *(*resume)(void *ctx, const struct amqp_link_config *config,
+	    const struct amqp_link_events *events, const struct amqp_link_saved *saved);
 	/* Sends what its links have put, for the end of a pass. NULL: they send at once. */
 	void (*flush)(void *ctx);
 	/* After all its links are freed. */
@@ -145,12 +164,17 @@ void amqp_link_close(struct amqp_link *link);
 /* Ends the link at once, without `dead`. connection.close is sent if the socket takes it. */
 void amqp_link_quit(struct amqp_link *link);
 
+/* For the successor. False: the link is not UP, or is over TLS. The link goes on. */
+bool amqp_link_save(struct amqp_link *link, struct amqp_link_saved *ret);
+
 /* ---- for the two kinds ---- */
 
 /* link: zeroed. */
 void amqp_link_init(struct amqp_link *link, const struct amqp_link_ops *ops,
     const struct amqp_link_config *config, const struct amqp_link_events *events);
 void amqp_link_done(struct amqp_link *link);
+/* After amqp_link_init(): the link is UP, as it was in an earlier program. */
+void amqp_link_resume(struct amqp_link *link, const struct amqp_link_saved *saved);
 /*
  * States follow in their order up to CLOSING. DEAD may follow each. STREAM follows DEAD for another
  * address.

@@ -122,8 +122,8 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 	free(why);
 }
 
-/* The socket is connected: a bufferevent takes it over. */
-static void
+/* The socket is connected: a bufferevent takes it over. False: memory ran out. */
+static bool
 start_bytes(struct amqp_stream *stream)
 {
 	SSL *session = NULL;
@@ -139,8 +139,7 @@ start_bytes(struct amqp_stream *stream)
 	}
 	if (stream->bev == NULL) {
 		SSL_free(session);
-		stream_fail(stream, "out of memory for the connection");
-		return;
+		return false;
 	}
 	/* A broker may close without a close_notify of TLS. */
 	if (session != NULL)
@@ -151,8 +150,7 @@ start_bytes(struct amqp_stream *stream)
 	bufferevent_enable(stream->bev, EV_READ);
 	if (session == NULL)
 		bufferevent_disable(stream->bev, EV_WRITE);
-	if (session == NULL)
-		stream->events.ready(stream->events.ctx);
+	return true;
 }
 
 static void
@@ -169,7 +167,10 @@ on_connected(evutil_socket_t fd, short what, void *ctx)
 	event_free(stream->event);
 	stream->event = NULL;
 	if (error == 0) {
-		start_bytes(stream);
+		if (!start_bytes(stream))
+			stream_fail(stream, "out of memory for the connection");
+		else if (stream->state == AMQP_STREAM_READY)
+			stream->events.ready(stream->events.ctx);
 		return;
 	}
 	free(stream->why);
@@ -304,6 +305,49 @@ amqp_stream_new(struct event_base *base, const char *host, int port, struct addr
 			event_active(stream->event, EV_TIMEOUT, 0);
 	}
 	return stream;
+}
+
+struct amqp_stream *
+amqp_stream_resume(struct event_base *base, const char *host, int fd,
+    const struct state_bytes *input, const struct amqp_stream_events *events)
+{
+	struct amqp_stream *stream = mem_alloc(sizeof(*stream));
+	struct evbuffer *in;
+
+	stream->state = AMQP_STREAM_CONNECTING;
+	stream->base = base;
+	stream->host = host;
+	stream->fd = fd;
+	stream->events = *events;
+	if (!start_bytes(stream))
+		return stream;
+	in = bufferevent_get_input(stream->bev);
+	evbuffer_unfreeze(in, 0);
+	(void)evbuffer_add(in, input->bytes, input->len);
+	evbuffer_freeze(in, 0);
+	return stream;
+}
+
+/* The bytes of a buffer in one piece. */
+static struct state_bytes
+bytes_of(struct evbuffer *buffer)
+{
+	size_t len = evbuffer_get_length(buffer);
+
+	return (struct state_bytes){
+	    .bytes = len == 0 ? NULL : evbuffer_pullup(buffer, -1), .len = len};
+}
+
+int
+amqp_stream_save(
+    struct amqp_stream *stream, struct state_bytes *ret_input, struct state_bytes *ret_output)
+{
+	if (stream->state != AMQP_STREAM_READY || stream->tls != NULL)
+		return -1;
+	amqp_stream_flush(stream);
+	*ret_input = bytes_of(bufferevent_get_input(stream->bev));
+	*ret_output = bytes_of(bufferevent_get_output(stream->bev));
+	return stream->fd;
 }
 
 void

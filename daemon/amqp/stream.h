@@ -12,6 +12,8 @@
 
 #include <openssl/ssl.h>
 
+#include "daemon/state/state.h"
+
 struct addrinfo;
 struct bufferevent;
 struct evbuffer;
@@ -47,6 +49,19 @@ struct amqp_stream;
 struct amqp_stream *amqp_stream_new(struct event_base *base, const char *host, int port,
     struct addrinfo *addresses, SSL_CTX *tls, int64_t patience,
     const struct amqp_stream_events *events);
+/*
+ * A stream whose socket was connected by an earlier program, without TLS. It is READY, and the event
+ * `ready` does not come. In another state: memory ran out, and the event `failed` does not come.
+ * fd: owned from now on. input: bytes that had arrived.
+ */
+struct amqp_stream *amqp_stream_resume(struct event_base *base, const char *host, int fd,
+    const struct state_bytes *input, const struct amqp_stream_events *events);
+/*
+ * The socket of a stream that is READY, after a flush. *ret_input and *ret_output are the bytes that
+ * nobody has taken, borrowed until the next call. -1: the stream is not READY, or is over TLS.
+ */
+int amqp_stream_save(
+    struct amqp_stream *stream, struct state_bytes *ret_input, struct state_bytes *ret_output);
 /* Not from inside a callback. */
 void amqp_stream_free(struct amqp_stream *stream);
 /*

@@ -310,17 +310,19 @@ on_deadline(void *ctx, uint64_t id)
 
 /* ---- life ---- */
 
+static struct amqp_stream_events
+stream_events_of(struct tcp_link *link)
+{
+	return (struct amqp_stream_events){
+	    .ready = on_ready, .bytes = on_bytes, .failed = on_failed, .ctx = link};
+}
+
 /* addresses: owned from now on; NULL: they are looked up. */
 static void
 begin(struct tcp_link *link, struct addrinfo *addresses)
 {
 	const struct amqp_link_config *config = &link->base.config;
-	const struct amqp_stream_events events = {
-	    .ready = on_ready,
-	    .bytes = on_bytes,
-	    .failed = on_failed,
-	    .ctx = link,
-	};
+	const struct amqp_stream_events events = stream_events_of(link);
 
 	link->decoder = amqp_decoder_new();
 	link->stream = amqp_stream_new(link->dial->base, config->host->host, config->host->port,
@@ -408,8 +410,23 @@ tcp_free(struct amqp_link *link)
 	free(tcp);
 }
 
-static struct amqp_link *
-tcp_connect(void *ctx, const struct amqp_link_config *config, const struct amqp_link_events *events)
+static bool
+tcp_save(struct amqp_link *link, struct amqp_link_saved *ret)
+{
+	struct tcp_link *tcp = tcp_of(link);
+
+	*ret = (struct amqp_link_saved){
+	    .channel_max = (int)link->channel_max,
+	    .frame_max = (int)tcp->frame_max,
+	    .heartbeat = link->heartbeat,
+	};
+	ret->fd = amqp_stream_save(tcp->stream, &ret->input, &ret->output);
+	return ret->fd >= 0;
+}
+
+static struct tcp_link *
+tcp_new(
+    struct dial *dial, const struct amqp_link_config *config, const struct amqp_link_events *events)
 {
 	static const struct amqp_link_ops ops = {
 	    .send = tcp_send,
@@ -417,17 +434,59 @@ tcp_connect(void *ctx, const struct amqp_link_config *config, const struct amqp_
 	    .handshake = tcp_handshake,
 	    .shut_down = tcp_shut_down,
 	    .try_again = tcp_try_again,
+	    .save = tcp_save,
 	    .free = tcp_free,
 	};
 	struct tcp_link *link = mem_alloc(sizeof(*link));
 
 	assert(config->settings->heartbeat > 0);
 	amqp_link_init(&link->base, &ops, config, events);
-	link->dial = ctx;
+	link->dial = dial;
 	TAILQ_INSERT_TAIL(&link->dial->links, link, of_dial);
 	timer_init(&link->beat, on_beat, link, 0);
 	timer_init(&link->deadline, on_deadline, link, 0);
+	return link;
+}
+
+static struct amqp_link *
+tcp_connect(void *ctx, const struct amqp_link_config *config, const struct amqp_link_events *events)
+{
+	struct tcp_link *link = tcp_new(ctx, config, events);
+
 	begin(link, NULL);
+	return &link->base;
+}
+
+/*
+ * The last heartbeat may have been sent long ago: one is due now. The saved values are checked, as
+ * the decoder relies on them.
+ */
+static struct amqp_link *
+tcp_resume(void *ctx, const struct amqp_link_config *config, const struct amqp_link_events *events,
+    const struct amqp_link_saved *saved)
+{
+	struct tcp_link *link;
+	struct amqp_stream_events bytes;
+
+	if (saved->fd < 0 || saved->frame_max < FRAME_MAX_LEAST)
+		return NULL;
+	link = tcp_new(ctx, config, events);
+	bytes = stream_events_of(link);
+	amqp_link_resume(&link->base, saved);
+	link->frame_max = (size_t)saved->frame_max;
+	link->was_up = true;
+	link->last_read = now(link);
+	link->decoder = amqp_decoder_new();
+	amqp_decoder_resume(link->decoder, saved->channel_max, saved->frame_max);
+	link->stream = amqp_stream_resume(
+	    link->dial->base, config->host->host, saved->fd, &saved->input, &bytes);
+	if (amqp_stream_state(link->stream) != AMQP_STREAM_READY) {
+		amqp_link_fail(&link->base, "out of memory");
+		return &link->base;
+	}
+	(void)evbuffer_add(
+	    amqp_stream_output(link->stream), saved->output.bytes, saved->output.len);
+	timers_set(config->timers, &link->beat, now(link));
 	return &link->base;
 }
 
@@ -477,6 +536,11 @@ amqp_tcp_dialer(struct event_base *base, const struct amqp_settings *settings,
 	dial->tls = tls;
 	TAILQ_INIT(&dial->links);
 	*ret = (struct amqp_dialer){
-	    .connect = tcp_connect, .flush = dial_flush, .free = dial_free, .ctx = dial};
+	    .connect = tcp_connect,
+	    .resume = tcp_resume,
+	    .flush = dial_flush,
+	    .free = dial_free,
+	    .ctx = dial,
+	};
 	return true;
 }

@@ -16,6 +16,23 @@
 
 /* Each row is a name, and the mistake in words. */
 #define FAULTS(X)                                                                                  \
+	X(RESTORED_HOLD_FORGOTTEN, "a hold forgotten by the successor")                            \
+	X(RESTORED_UNRESERVED, "a reservation forgotten by the successor")                         \
+	X(RESTORED_UNCHARGED, "a hold that the successor does not count for its user")             \
+	X(RESTORED_UNREVOKED, "a revoked hold that the successor takes for a held one")            \
+	X(RESTORED_UNWATCHED, "a slot that the successor does not watch")                          \
+	X(RESTORED_LEASE_IS_NEW, "a lease that begins anew at the successor")                      \
+	X(RESTORED_WITHOUT_KEEPALIVE, "a successor that does not extend the leases")               \
+	X(RESTORED_NUMBER_UNUSED, "a channel's number that the successor uses again")              \
+	X(RESTORED_NUMBERS_ANEW, "a successor that begins its numbers anew")                       \
+	X(RESTORED_WAITER_FORGOTTEN, "a waiter forgotten by the successor")                        \
+	X(RESTORED_ORDER_LOST, "the order of the waiters lost by the successor")                   \
+	X(RESTORED_DEADLINE_IS_NEW, "a deadline that begins anew at the successor")                \
+	X(RESTORED_HOLDER_WAIT_FORGOTTEN, "a wait for holders forgotten by the successor")         \
+	X(STILL_WHILE_CLAIMING, "a claim in flight repeated by the successor")                     \
+	X(CHANGE_REPEATED, "a change by a number of slots repeated in full by the successor")      \
+	X(FROZEN_TAKES_HINTS, "a frozen engine that takes hints from other daemons")               \
+	X(FROZEN_ASKS_NOTHING, "a frozen engine that lets its leases end")                         \
 	X(NO_RESERVATION, "no local reservation before the declare is answered")                   \
 	X(RESERVATION_ENDS_EARLY, "reservation ended at the release request")                      \
 	X(NO_A_CHECK, "no check of A after the claim")                                             \
@@ -127,7 +144,7 @@
 	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before the waiter that got the hint")      \
 	X(JOINED_WITHOUT_SCAN, "no scan after joining the wait queue: an earlier hint is lost")    \
 	X(WAIT_QUEUE_NOT_JOINED_AGAIN,                                                             \
-	    "a wait queue not joined again when the lock connection is back")                      \
+	    "a wait queue not joined again after a reconnect or a freeze")                         \
 	X(PLACE_KEPT, "a place in a wait queue kept when nobody waits any more")                   \
 	X(LINK_DROPS_WAITER, "waiters dropped when the lock connection dies")                      \
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \

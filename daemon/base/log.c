@@ -30,11 +30,11 @@ static struct {
 	enum log_level level;
 	enum log_format format;
 	const char *journal; /* borrowed; NULL: JOURNAL_PATH */
-	int journal_fd;      /* 0: not connected */
+	int journal_fd;      /* -1: not connected */
 	void (*sink)(void *ctx, enum log_level level, const char *line);
 	void *sink_ctx; /* borrowed */
 	uint64_t dropped;
-} the_log = {.level = LOG_LEVEL_INFO};
+} the_log = {.level = LOG_LEVEL_INFO, .journal_fd = -1};
 
 void
 log_set_level(enum log_level level)
@@ -58,9 +58,9 @@ log_set_format(enum log_format format)
 void
 log_set_journal(const char *path)
 {
-	if (the_log.journal_fd > 0)
+	if (the_log.journal_fd >= 0)
 		close(the_log.journal_fd);
-	the_log.journal_fd = 0;
+	the_log.journal_fd = -1;
 	the_log.journal = path;
 }
 
@@ -112,7 +112,7 @@ is_journal(void)
 	struct stat status;
 
 	/* The socket is connected only after stderr was found to be the stream. */
-	if (the_log.journal_fd > 0)
+	if (the_log.journal_fd >= 0)
 		return true;
 	stream = getenv("JOURNAL_STREAM");
 	if (stream == NULL || sscanf(stream, "%llu:%llu", &device, &inode) != 2)
@@ -150,12 +150,12 @@ journal_connect(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-	if (the_log.journal_fd > 0)
+	if (the_log.journal_fd >= 0)
 		return true;
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s",
 	    the_log.journal != NULL ? the_log.journal : JOURNAL_PATH);
 	the_log.journal_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (the_log.journal_fd > 0 &&
+	if (the_log.journal_fd >= 0 &&
 	    connect(the_log.journal_fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 		return true;
 	log_set_journal(the_log.journal);

@@ -18,6 +18,7 @@
 #include "daemon/broker/setup.h"
 #include "daemon/broker/auxiliary.h"
 #include "daemon/broker/watch.h"
+#include "daemon/state/state.h"
 
 struct broker {
 	struct broker_events events;   /* zeroed: no listener */
@@ -302,6 +303,47 @@ broker_start(struct broker *broker)
 	amqp_reconnector_start(broker->locks);
 }
 
+bool
+broker_is_still(const struct broker *broker)
+{
+	return amqp_reconnector_is_still(broker->locks);
+}
+
+bool
+broker_owes_hints(const struct broker *broker)
+{
+	return amqp_hints_any(broker->over.hints);
+}
+
+bool
+broker_save(struct broker *broker, struct state_writer *writer)
+{
+	return amqp_reconnector_state(broker->locks) != BROKER_UP ||
+	       amqp_reconnector_save(broker->locks, writer);
+}
+
+bool
+broker_resume(struct broker *broker, struct state_reader *reader)
+{
+	if (state_is(reader, "link"))
+		return amqp_reconnector_resume(broker->locks, reader);
+	broker_start(broker);
+	return true;
+}
+
+size_t
+broker_channels_taken(const struct broker *broker)
+{
+	return amqp_channels_taken(amqp_reconnector_channels(broker->locks));
+}
+
+bool
+broker_restore_channel(struct broker *broker, uint64_t channel, bool consumes)
+{
+	return amqp_channels_restore_to_hold(
+	    amqp_reconnector_channels(broker->locks), channel, consumes);
+}
+
 void
 broker_flush(struct broker *broker)
 {
@@ -349,6 +391,7 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .auxiliary_blocked = broker->blocked,
 	    .why = amqp_reconnector_why(broker->locks),
 	    .host = amqp_reconnector_host_text(broker->locks),
+	    .host_number = amqp_reconnector_host(broker->locks),
 	    .product = broker->product != NULL ? broker->product : "",
 	    .version = broker->version != NULL ? broker->version : "",
 	    .cluster = broker->cluster != NULL ? broker->cluster : "",
@@ -356,6 +399,8 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .channels = amqp_channels_open(amqp_reconnector_channels(broker->locks)),
 	    .channels_max = amqp_channels_max(amqp_reconnector_channels(broker->locks)),
 	    .persistent = broker->persistent,
+	    .handover = !broker->settings.in_process &&
+			!broker->settings.hosts[amqp_reconnector_host(broker->locks)].tls,
 	    .deletes_by_name =
 		link != NULL ? link->server.deletes_by_name : broker->deletes_by_name,
 	    .hides_queues = link != NULL ? link->server.hides_queues : broker->hides_queues,

@@ -208,10 +208,12 @@ struct broker_info {
 	bool auxiliary_blocked;     /* an alarm: the broker sent connection.blocked */
 	const char *why;            /* why the lock connection is not up, in words */
 	const char *host;           /* host:port of the links */
+	size_t host_number;         /* the same: its place in the configuration, from 0 */
 	const char *product, *version, *cluster;
 	int heartbeat;                   /* seconds, negotiated */
 	unsigned channels, channels_max; /* of the lock connection: open now, and the limit */
 	bool persistent;                 /* false: the server in memory */
+	bool handover; /* a successor can take over the lock connection: it is not over TLS */
 	/* The server may delete a new B by name (RabbitMQ before 4.1.8 and 4.2.3, issue #15276). */
 	bool deletes_by_name;
 	/* The server says of a durable queue whose node is down that it does not exist (before 3.11). */

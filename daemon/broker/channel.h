@@ -25,6 +25,8 @@
 #define AMQP_CHANNELS_IDLE 64
 
 struct amqp_channels;
+struct state_reader;
+struct state_writer;
 
 struct amqp_channels_config {
 	struct timers *timers; /* borrowed */
@@ -79,6 +81,26 @@ unsigned amqp_channels_max(const struct amqp_channels *channels); /* 0 while the
 /* The number of a channel, 0 = it has none. The channel with a number, 0 = none, idle or raw. */
 uint16_t amqp_channels_number(const struct amqp_channels *channels, uint64_t id);
 uint64_t amqp_channels_by_number(const struct amqp_channels *channels, uint16_t number);
+
+/*
+ * Whether no request of a channel is unanswered and no channel is being opened or closed, so that
+ * the channels can be saved.
+ */
+bool amqp_channels_are_still(const struct amqp_channels *channels);
+/* Writes a record for each channel. They are still. */
+void amqp_channels_save(const struct amqp_channels *channels, struct state_writer *writer);
+/*
+ * After amqp_channels_attach(), with no channel yet: reads these records. False: the reader has the
+ * error.
+ */
+bool amqp_channels_restore(struct amqp_channels *channels, struct state_reader *reader);
+/* The number of taken channels. */
+size_t amqp_channels_taken(const struct amqp_channels *channels);
+/*
+ * A restored hold goes on with the channel. False: the channel is not taken, another hold has it, or it
+ * has a consumer and `consumes` is false, or the other way round.
+ */
+bool amqp_channels_restore_to_hold(struct amqp_channels *channels, uint64_t id, bool consumes);
 
 /* A raw channel: for a protocol other than request and answer (raw_channel.h). */
 struct amqp_raw_handler {

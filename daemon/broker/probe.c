@@ -44,7 +44,8 @@ struct probe {
 	int64_t sent_at;             /* clock time */
 	struct probe_list *list;     /* the list that it is in */
 	bool publishes;              /* it has other questions than those about consumers */
-	bool is_sure;                /* queues that look absent were asked for again */
+	bool is_sure;                /* BROKER_ABSENT is true: no queue is hidden */
+	bool counted;                /* the round trip of its first questions is over */
 	bool given_up;               /* answered at its deadline; its confirms are missing */
 	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
@@ -70,6 +71,12 @@ static int64_t
 now(const struct amqp_probes *probes)
 {
 	return clock_now(timers_clock(probes->timers));
+}
+
+static bool
+is_of_holder(const struct place *place)
+{
+	return place->kind == BROKER_ASK_HOLDER || place->kind == BROKER_ASK_CONSUMER;
 }
 
 static void
@@ -98,10 +105,17 @@ probe_free(struct probe *probe)
 	free(probe);
 }
 
-/* Questions without an answer keep their first one, BROKER_UNKNOWN. */
+/*
+ * Questions without an answer keep their first one, BROKER_UNKNOWN. So do queues that look absent
+ * if the probe ends before they are asked for again.
+ */
 static void
 probe_answer(struct probe *probe)
 {
+	for (size_t i = 0; i < probe->count && !probe->is_sure; i++) {
+		if (probe->answers[i] == BROKER_ABSENT && !is_of_holder(&probe->places[i]))
+			probe->answers[i] = BROKER_UNKNOWN;
+	}
 	if (!probe->probes->silent && !probe->given_up)
 		probe->done.fn(probe->done.ctx, probe->done.id,
 		    &(struct broker_seen){probe->answers, probe->ways, probe->count});
@@ -144,14 +158,17 @@ first_absent(const struct probe *probe)
 	return i;
 }
 
-/* Asks for the first A that looks absent again, and for the markers. False: there is no need. */
+/*
+ * Asks for the first A that looks absent again, and for the markers. The first answers do not count
+ * any more: the second ones can be missing. False: there is no need.
+ */
 static bool
 asks_again(struct probe *probe)
 {
 	size_t first;
 	const struct amqp_link *link = amqp_channels_link(probe->probes->channels);
 
-	if (probe->is_sure || probe->given_up || link == NULL || !link->server.hides_queues)
+	if (probe->is_sure || probe->given_up || link == NULL)
 		return false;
 	probe->is_sure = true;
 	first = first_absent(probe);
@@ -161,6 +178,7 @@ asks_again(struct probe *probe)
 		if (i != first && (probe->places[i].kind != BROKER_ASK_MARKER ||
 				      probe->answers[i] != BROKER_ABSENT))
 			continue;
+		probe->answers[i] = BROKER_UNKNOWN;
 		probe->left++;
 		probe->probes->unanswered++;
 		check(&probe->places[i]);
@@ -181,19 +199,14 @@ settle(
 		probe->probes->unanswered--;
 	if (--probe->left > 0)
 		return;
-	if (answer != BROKER_UNKNOWN && !probe->is_sure && !probe->given_up)
+	if (answer != BROKER_UNKNOWN && !probe->counted && !probe->given_up)
 		amqp_channels_answered(probe->probes->channels, probe->sent_at);
+	probe->counted = true;
 	if (!asks_again(probe))
 		probe_list(probe, ready);
 }
 
 /* ---- checks ---- */
-
-static bool
-is_of_holder(const struct place *place)
-{
-	return place->kind == BROKER_ASK_HOLDER || place->kind == BROKER_ASK_CONSUMER;
-}
 
 static void send_waiting(struct amqp_probes *probes);
 
@@ -292,6 +305,7 @@ probe_send(struct amqp_probes *probes, struct probe *probe)
 		place->tag = probes->last_tag;
 		HASH_ADD(hh, probes->open, tag, sizeof(place->tag), place);
 	}
+	probe->is_sure = !amqp_channels_link(probes->channels)->server.hides_queues;
 	probe->sent_at = now(probes);
 	probes->unanswered += probe->count;
 	probe_list(probe, &probes->sent);

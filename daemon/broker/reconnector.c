@@ -1,11 +1,13 @@
 #include "daemon/broker/reconnector.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/state/state.h"
 
 /* After a link was up for so long, the backoff starts again. */
 #define STEADY (10 * NSEC_PER_SEC)
@@ -131,19 +133,27 @@ on_vet(void *ctx, const struct amqp_server *server)
 	return reconnector->events.vet(reconnector->events.ctx, server);
 }
 
+/* The channels are attached. */
 static void
-on_up(void *ctx)
+tell_up(struct amqp_reconnector *reconnector)
 {
-	struct amqp_reconnector *reconnector = ctx;
 	bool news = reconnector_set_state(reconnector, BROKER_UP, mem_strdup(""));
 
 	reconnector->up_since = now(reconnector);
 	reconnector->reconnects += reconnector->died;
 	reconnector->died = false;
 	log_state(reconnector, news);
-	amqp_channels_attach(reconnector->channels, reconnector->link);
 	reconnector->events.up(reconnector->events.ctx, reconnector->config.which);
 	tell(reconnector, news);
+}
+
+static void
+on_up(void *ctx)
+{
+	struct amqp_reconnector *reconnector = ctx;
+
+	amqp_channels_attach(reconnector->channels, reconnector->link);
+	tell_up(reconnector);
 }
 
 static void
@@ -211,8 +221,9 @@ on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *w
 	tell(reconnector, news);
 }
 
+/* saved: of an earlier program; NULL: a new link. */
 static void
-reconnector_connect(struct amqp_reconnector *reconnector)
+reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_link_saved *saved)
 {
 	const struct amqp_link_config config = {
 	    .timers = reconnector->config.timers,
@@ -230,11 +241,18 @@ reconnector_connect(struct amqp_reconnector *reconnector)
 	    .dead = on_dead,
 	    .ctx = reconnector,
 	};
+	const struct amqp_dialer *dialer = reconnector->config.dialer;
 
 	assert(reconnector->link == NULL);
 	timers_cancel(reconnector->config.timers, &reconnector->retry);
-	reconnector->link =
-	    reconnector->config.dialer->connect(reconnector->config.dialer->ctx, &config, &events);
+	reconnector->link = saved == NULL ? dialer->connect(dialer->ctx, &config, &events)
+					  : dialer->resume(dialer->ctx, &config, &events, saved);
+}
+
+static void
+reconnector_connect(struct amqp_reconnector *reconnector)
+{
+	reconnector_make_link(reconnector, NULL);
 }
 
 static void
@@ -294,6 +312,134 @@ amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why)
 	if (reconnector->link == NULL)
 		return;
 	amqp_link_drop(reconnector->link, why);
+}
+
+/* ---- the successor ---- */
+
+/* The connection, its place in the configuration, and its server. */
+struct link_record {
+	const char *host, *vhost, *user;
+	int port;
+	struct amqp_link_saved link;
+	const char *product, *version, *cluster;
+	bool persistent, deletes_by_name, hides_queues;
+};
+
+#define LINK_FIELD(member, kind)                                                                   \
+	{                                                                                          \
+#member, kind, offsetof(struct link_record, link.member), 0, 0                     \
+	}
+#define LINK_RANGE(member, least, most)                                                            \
+	{                                                                                          \
+#member, STATE_INT, offsetof(struct link_record, link.member), least, most         \
+	}
+
+static const struct state_field link_fields[] = {
+    STATE_FIELD(link_record, host, STATE_TEXT),
+    STATE_RANGE(link_record, port, 0, UINT16_MAX),
+    STATE_FIELD(link_record, vhost, STATE_TEXT),
+    STATE_FIELD(link_record, user, STATE_TEXT),
+    LINK_FIELD(fd, STATE_SOCKET),
+    LINK_FIELD(connection, STATE_NUMBER),
+    LINK_RANGE(channel_max, 1, UINT16_MAX),
+    LINK_RANGE(frame_max, 0, AMQP_FRAME_MAX),
+    LINK_RANGE(heartbeat, 1, UINT16_MAX),
+    LINK_FIELD(input, STATE_BYTES),
+    LINK_FIELD(output, STATE_BYTES),
+    STATE_FIELD(link_record, product, STATE_TEXT),
+    STATE_FIELD(link_record, version, STATE_TEXT),
+    STATE_FIELD(link_record, cluster, STATE_TEXT),
+    STATE_FIELD(link_record, persistent, STATE_BOOL),
+    STATE_FIELD(link_record, deletes_by_name, STATE_BOOL),
+    STATE_FIELD(link_record, hides_queues, STATE_BOOL),
+    {0},
+};
+
+bool
+amqp_reconnector_is_still(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->state == BROKER_UP && reconnector->link->state == AMQP_LINK_UP &&
+	       amqp_channels_are_still(reconnector->channels);
+}
+
+bool
+amqp_reconnector_save(struct amqp_reconnector *reconnector, struct state_writer *writer)
+{
+	const struct amqp_host *host = current_host(reconnector);
+	const struct amqp_server *server = &reconnector->link->server;
+	struct link_record record = {
+	    .host = host->host,
+	    .port = host->port,
+	    .vhost = host->vhost,
+	    .user = host->user,
+	    .product = server->product,
+	    .version = server->version,
+	    .cluster = server->cluster,
+	    .persistent = server->persistent,
+	    .deletes_by_name = server->deletes_by_name,
+	    .hides_queues = server->hides_queues,
+	};
+
+	if (!amqp_link_save(reconnector->link, &record.link))
+		return false;
+	state_put(writer, "link", link_fields, &record);
+	amqp_channels_save(reconnector->channels, writer);
+	return true;
+}
+
+/* NULL is equal to "" alone. */
+static bool
+same(const char *a, const char *b)
+{
+	return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
+}
+
+/* False: the configuration has no such broker any more. */
+static bool
+find_host(struct amqp_reconnector *reconnector, const struct link_record *record)
+{
+	const struct amqp_settings *settings = reconnector->config.settings;
+
+	for (size_t i = 0; i < settings->host_count; i++) {
+		const struct amqp_host *host = &settings->hosts[i];
+
+		if (host->tls || host->port != record->port || !same(host->host, record->host) ||
+		    !same(host->vhost, record->vhost) || !same(host->user, record->user))
+			continue;
+		reconnector->host = i;
+		return true;
+	}
+	return false;
+}
+
+bool
+amqp_reconnector_resume(struct amqp_reconnector *reconnector, struct state_reader *reader)
+{
+	struct link_record record;
+
+	if (!state_take(reader, "link", link_fields, &record))
+		return false;
+	if (!find_host(reconnector, &record))
+		return state_spoil(reader, "the configuration does not have this broker");
+	if (record.link.fd < 0 && record.link.connection == 0)
+		return state_spoil(reader, "the connection to the broker did not arrive");
+	reconnector->keep = true;
+	reconnector_make_link(reconnector, &record.link);
+	if (reconnector->link == NULL)
+		return state_spoil(reader, "invalid record of the connection, or it is gone");
+	reconnector->link->server = (struct amqp_server){
+	    .product = mem_strdup(record.product != NULL ? record.product : ""),
+	    .version = mem_strdup(record.version != NULL ? record.version : ""),
+	    .cluster = mem_strdup(record.cluster != NULL ? record.cluster : ""),
+	    .persistent = record.persistent,
+	    .deletes_by_name = record.deletes_by_name,
+	    .hides_queues = record.hides_queues,
+	};
+	amqp_channels_attach(reconnector->channels, reconnector->link);
+	if (!amqp_channels_restore(reconnector->channels, reader))
+		return false;
+	tell_up(reconnector);
+	return true;
 }
 
 struct amqp_channels *

@@ -43,6 +43,8 @@ struct amqp_reconnector_config {
 };
 
 struct amqp_reconnector;
+struct state_reader;
+struct state_writer;
 
 struct amqp_reconnector *amqp_reconnector_new(
     const struct amqp_reconnector_config *config, const struct amqp_reconnector_events *events);
@@ -52,6 +54,15 @@ void amqp_reconnector_quit(struct amqp_reconnector *reconnector);
 
 /* Lock connection: connects, and keeps it connected. */
 void amqp_reconnector_start(struct amqp_reconnector *reconnector);
+/* Lock connection: whether it is up, and all its requests are answered. */
+bool amqp_reconnector_is_still(const struct amqp_reconnector *reconnector);
+/* It is still: writes its records. False: the link is over TLS. */
+bool amqp_reconnector_save(struct amqp_reconnector *reconnector, struct state_writer *writer);
+/*
+ * Instead of amqp_reconnector_start(): reads these records, and goes on with the connection. `up`
+ * and `changed` come from inside. False: the reader has the error.
+ */
+bool amqp_reconnector_resume(struct amqp_reconnector *reconnector, struct state_reader *reader);
 /* Auxiliary connection: connects if it is not connected. host: index in the list of hosts. */
 void amqp_reconnector_need(struct amqp_reconnector *reconnector, size_t host);
 /* Auxiliary connection, up and unused: closes it with connection.close. */

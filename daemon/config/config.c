@@ -120,8 +120,9 @@ take_from_file(void *ctx, const char *section, const char *name, const char *val
 	const char *what;
 
 	if (strcmp(section, "access") == 0) {
-		what = strcmp(name, "rule") != 0 ? "unknown key; [access] has only rule"
-						 : access_rules_add(l->config->access, value);
+		what = strcmp(name, "rule") != 0
+			   ? "unknown key; [access] has only rule; other keys stand above it"
+			   : access_rules_add(l->config->access, value);
 		snprintf(error, size, "%s", what == NULL ? "" : what);
 		return what == NULL;
 	}

@@ -99,6 +99,8 @@ run_dirty(void *ctx, uint64_t id)
 	struct semaphore *semaphore;
 
 	(void)id;
+	if (engine->frozen)
+		return; /* lock_freeze() sets the timer again */
 	/*
 	 * Semaphores that become dirty meanwhile are served in the next pass, so that this one
 	 * ends.

@@ -23,6 +23,8 @@
 #include "protocol/reason.h"
 
 struct lock_engine;
+struct state_reader;
+struct state_writer;
 
 /* All but naming can change while the engine runs (reload). */
 struct lock_settings {
@@ -310,7 +312,7 @@ void lock_engine_set(struct lock_engine *engine, const struct lock_settings *set
  */
 const char *lock_name_refusal(const struct lock_engine *engine, const char *name);
 
-/* Requests. `request` is unique within the peer until it is answered. */
+/* Requests. A peer's later request has a higher number `request`. */
 void lock_acquire(struct lock_engine *engine, uint64_t peer, uint64_t request,
     const struct lock_acquire *acquire);
 /*
@@ -434,6 +436,47 @@ void lock_peer_gone(struct lock_engine *engine, uint64_t peer);
  * have not begun are given up.
  */
 void lock_peer_left(struct lock_engine *engine, uint64_t peer);
+
+/*
+ * The successor (docs/ARCHITECTURE.md): another engine goes on with the holds and the waiting
+ * requests of this one.
+ *
+ * Frozen: no claim and no scan begins, and hints go to other daemons. Claims that wait for a flight
+ * are still sent. A hold is asked about only for a hand-off, or if its lease is half a heartbeat
+ * old. Requests in flight end. The caller passes no requests meanwhile. Not frozen again: everything
+ * goes on.
+ */
+void lock_freeze(struct lock_engine *engine, bool frozen);
+/* Frozen: whether all holds are at rest, and the lock connection has no unanswered request. */
+bool lock_is_still(const struct lock_engine *engine);
+/*
+ * Frozen: whether no requests are left besides those that wait, all hints are sent, and no B of a
+ * removed slot is left to delete.
+ */
+bool lock_is_idle(const struct lock_engine *engine);
+/*
+ * Whether the request waits, and is saved. The caller repeats each other unanswered request at the
+ * successor.
+ */
+bool lock_saves(const struct lock_engine *engine, uint64_t peer, uint64_t request);
+/*
+ * A change by a number of slots may be performed in part: the size to which it is repeated. -1: it
+ * is no such change, or has changed nothing.
+ */
+int lock_leads_to(const struct lock_engine *engine, uint64_t peer, uint64_t request);
+/* It is still: writes its holds. */
+void lock_save_holds(const struct lock_engine *engine, struct state_writer *writer);
+/* The same for its waiting requests. */
+void lock_save_waits(struct lock_engine *engine, struct state_writer *writer);
+/*
+ * After broker_resume(), to an engine that has nothing yet: the holds of the other engine. False:
+ * the reader has the error, and the engine can only be freed.
+ */
+bool lock_restore_holds(struct lock_engine *engine, struct state_reader *reader)
+    __attribute__((warn_unused_result));
+/* The same for its waiting requests, after the requests that the caller repeats. */
+bool lock_restore_waits(struct lock_engine *engine, struct state_reader *reader)
+    __attribute__((warn_unused_result));
 
 /* Orderly stop: refuses new acquires and ends waiting ones with `draining`. Holds stay. */
 void lock_drain(struct lock_engine *engine);

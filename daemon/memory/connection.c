@@ -563,7 +563,11 @@ come_up(struct memory_link *link)
 	    .hides_queues = link->client->world->hides_queues,
 	};
 	error = link->base.events.vet(link->base.events.ctx, &link->base.server);
-	assert(error == NULL);
+	if (error != NULL) {
+		amqp_link_fail(&link->base, "%s", error);
+		free(error);
+		return;
+	}
 	link->base.channel_max = side_of(link)->channels_max;
 	link->base.heartbeat = link->base.config.settings->heartbeat;
 	link->connection = connection_new(link);
@@ -588,9 +592,21 @@ on_connect(void *ctx, uint64_t id)
 	amqp_link_fail(&link->base, "%s", side->why);
 }
 
-static struct amqp_link *
-link_connect(
-    void *ctx, const struct amqp_link_config *config, const struct amqp_link_events *events)
+static bool
+link_save(struct amqp_link *link, struct amqp_link_saved *ret)
+{
+	*ret = (struct amqp_link_saved){
+	    .fd = -1,
+	    .connection = memory_of(link)->connection->number,
+	    .channel_max = (int)link->channel_max,
+	    .heartbeat = link->heartbeat,
+	};
+	return true;
+}
+
+static struct memory_link *
+link_new(struct memory_client *client, const struct amqp_link_config *config,
+    const struct amqp_link_events *events)
 {
 	static const struct amqp_link_ops ops = {
 	    .send = link_send,
@@ -598,16 +614,61 @@ link_connect(
 	    .handshake = link_handshake,
 	    .shut_down = link_shut_down,
 	    .try_again = link_try_again,
+	    .save = link_save,
 	    .free = link_free,
 	};
 	struct memory_link *link = mem_alloc(sizeof(*link));
 
-	link->client = ctx;
+	link->client = client;
 	amqp_link_init(&link->base, &ops, config, events);
 	timer_init(&link->connect, on_connect, link, 0);
 	side_of(link)->link = link;
 	side_of(link)->notice = -1;
+	return link;
+}
+
+static struct amqp_link *
+link_connect(
+    void *ctx, const struct amqp_link_config *config, const struct amqp_link_events *events)
+{
+	struct memory_link *link = link_new(ctx, config, events);
+
 	set_connect(link);
+	return &link->base;
+}
+
+/* The connection of that number, whose daemon's end is detached. NULL: it is gone. */
+static struct memory_connection *
+find_detached(const struct memory_world *world, uint64_t number)
+{
+	struct memory_connection *connection;
+
+	TAILQ_FOREACH (connection, &world->connections, entry) {
+		if (connection->number == number && connection->detached)
+			return connection;
+	}
+	return NULL;
+}
+
+static struct amqp_link *
+link_resume(void *ctx, const struct amqp_link_config *config, const struct amqp_link_events *events,
+    const struct amqp_link_saved *saved)
+{
+	struct memory_client *client = ctx;
+	struct memory_connection *connection = find_detached(client->world, saved->connection);
+	struct memory_link *link;
+
+	if (connection == NULL)
+		return NULL;
+	link = link_new(client, config, events);
+	amqp_link_resume(&link->base, saved);
+	link->connection = connection;
+	connection->detached = false;
+	connection->broker = client->broker;
+	connection->link = link;
+	connection->client = client->timers;
+	if (!connection->frozen)
+		set_off(connection);
 	return &link->base;
 }
 
@@ -649,7 +710,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 	};
 	struct memory_client *client = mem_alloc(sizeof(*client));
 	const struct amqp_dialer dialer = {
-	    .connect = link_connect, .free = client_free, .ctx = client};
+	    .connect = link_connect, .resume = link_resume, .free = client_free, .ctx = client};
 
 	client->world = world;
 	client->timers = timers;
@@ -675,9 +736,8 @@ client_of(const struct broker *broker)
 	return broker_dialer(broker)->ctx;
 }
 
-/* NULL: the link is not up. */
-static struct memory_connection *
-connection_of(const struct broker *broker, enum broker_link which)
+struct memory_connection *
+memory_connection_of(const struct broker *broker, enum broker_link which)
 {
 	const struct memory_link *link = client_of(broker)->sides[which].link;
 
@@ -763,10 +823,48 @@ memory_broker_restore(struct broker *broker, enum broker_link which)
 		set_connect(side->link);
 }
 
+/*
+ * The kernel closes the socket behind the bytes that were sent, and there is no connection.close.
+ * The server notices `notice` ns after the last of these bytes.
+ */
+static void
+cut_behind(struct memory_link *link, int64_t notice)
+{
+	struct memory_connection *connection = link != NULL ? link->connection : NULL;
+	const struct memory_channel *channel;
+	int64_t now, last = 0;
+
+	if (connection == NULL)
+		return;
+	link->connection = NULL;
+	now = memory_now(connection->world);
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next)
+		last = memory_later(last, channel->last_in);
+	lose(connection, memory_later(last, now) - now + notice + 1);
+}
+
+void
+memory_broker_detach(struct broker *broker, int64_t notice)
+{
+	struct memory_link *link = client_of(broker)->sides[BROKER_LOCKS].link;
+	struct memory_connection *connection = link == NULL ? NULL : link->connection;
+	struct memory_channel *channel;
+
+	cut_behind(client_of(broker)->sides[BROKER_AUXILIARY].link, notice);
+	if (connection == NULL)
+		return;
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next)
+		timers_cancel(connection->client, &channel->reply);
+	connection->detached = true;
+	connection->link = NULL;
+	connection->client = NULL;
+	link->connection = NULL;
+}
+
 void
 memory_broker_freeze(struct broker *broker, enum broker_link which)
 {
-	struct memory_connection *connection = connection_of(broker, which);
+	struct memory_connection *connection = memory_connection_of(broker, which);
 
 	if (connection != NULL)
 		memory_connection_freeze(connection);
@@ -775,7 +873,7 @@ memory_broker_freeze(struct broker *broker, enum broker_link which)
 void
 memory_broker_forsake(struct broker *broker, enum broker_link which)
 {
-	struct memory_connection *connection = connection_of(broker, which);
+	struct memory_connection *connection = memory_connection_of(broker, which);
 
 	if (connection != NULL)
 		memory_connection_release(connection);
@@ -784,7 +882,7 @@ memory_broker_forsake(struct broker *broker, enum broker_link which)
 void
 memory_broker_block(struct broker *broker, enum broker_link which, unsigned ways)
 {
-	struct memory_connection *connection = connection_of(broker, which);
+	struct memory_connection *connection = memory_connection_of(broker, which);
 
 	if (connection == NULL || connection->frozen)
 		return;
@@ -795,87 +893,7 @@ memory_broker_block(struct broker *broker, enum broker_link which, unsigned ways
 uint64_t
 memory_broker_connection(const struct broker *broker, enum broker_link which)
 {
-	const struct memory_connection *connection = connection_of(broker, which);
+	const struct memory_connection *connection = memory_connection_of(broker, which);
 
 	return connection != NULL ? connection->number : 0;
-}
-
-/* The numbers of raw channels come after those of the others. */
-#define RAW (UINT64_C(1) << 62)
-
-static uint64_t
-channel_id(const struct broker *broker, enum broker_link which, uint16_t number)
-{
-	uint64_t channel = amqp_channels_by_number(broker_channels(broker, which), number);
-
-	return channel != 0 ? channel : RAW | (uint64_t)number << 1 | (which == BROKER_AUXILIARY);
-}
-
-void
-memory_broker_each_channel(const struct broker *broker, enum broker_link which,
-    void (*fn)(void *ctx, uint64_t channel, bool silent), void *ctx)
-{
-	const struct memory_connection *connection = connection_of(broker, which);
-	const struct memory_channel *channel;
-
-	if (connection == NULL)
-		return;
-	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		/* RabbitMQ only closes channels that consume, or whose request it refuses. */
-		if (channel->number != 0 &&
-		    (channel->silenced || channel->waits ||
-			(channel->state == MEMORY_CHANNEL_OPEN &&
-			    (!TAILQ_EMPTY(&channel->consumers) ||
-				amqp_channels_by_number(
-				    broker_channels(broker, which), channel->number) != 0))))
-			fn(ctx, channel_id(broker, which, channel->number),
-			    channel->silenced || channel->waits || connection->frozen);
-	}
-}
-
-unsigned
-memory_broker_channels_taken(const struct broker *broker, enum broker_link which)
-{
-	const struct amqp_channels *channels = broker_channels(broker, which);
-	unsigned taken = 0;
-
-	for (unsigned number = 1; number <= amqp_channels_max(channels); number++)
-		taken += amqp_channels_by_number(channels, (uint16_t)number) != 0;
-	return taken;
-}
-
-void
-memory_broker_close_channel(struct broker *broker, uint64_t channel, int code, const char *text)
-{
-	enum broker_link which = channel & 1 ? BROKER_AUXILIARY : BROKER_LOCKS;
-	struct memory_connection *connection = connection_of(broker, which);
-	uint16_t number = channel & RAW
-			      ? (uint16_t)(channel >> 1)
-			      : amqp_channels_number(broker_channels(broker, which), channel);
-
-	if (connection != NULL && !connection->frozen && number != 0)
-		memory_channel_close(memory_channel_of(connection, number), code, text);
-}
-
-static bool
-has_watches(const struct memory_channel *channel)
-{
-	const struct memory_consumer *consumer = TAILQ_FIRST(&channel->consumers);
-
-	return consumer != NULL && consumer->tag[0] == 'w';
-}
-
-void
-memory_broker_close_watches(struct broker *broker)
-{
-	struct memory_connection *connection = connection_of(broker, BROKER_AUXILIARY);
-	struct memory_channel *channel;
-
-	if (connection == NULL || connection->frozen)
-		return;
-	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		if (has_watches(channel))
-			memory_channel_close(channel, AMQP_PRECONDITION_FAILED,
-			    "PRECONDITION_FAILED - consumer timeout");
-	}
 }

@@ -160,6 +160,7 @@ struct memory_connection {
 	struct memory_channel *channels; /* owned; hash by number */
 	/* borrowed; channel 0; NULL: the connection is foreign */
 	struct memory_channel *control;
+	bool detached;                     /* it waits for the daemon's successor */
 	bool frozen;                       /* no frame arrives, in either direction */
 	unsigned blocked;                  /* directions (enum memory_way) that are held back */
 	bool publishes;                    /* it has published */
@@ -319,6 +320,8 @@ void memory_channel_close(struct memory_channel *channel, int code, const char *
 
 /* ---- connections, both their ends (connection.c) ---- */
 
+/* That connection of a daemon; NULL: its link is not up. */
+struct memory_connection *memory_connection_of(const struct broker *broker, enum broker_link which);
 /* A connection without a link. */
 struct memory_connection *memory_connection_new(struct memory_world *world);
 /* The channel of that number; it is made if necessary. */

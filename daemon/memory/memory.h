@@ -246,6 +246,12 @@ void memory_broker_cut(
 void memory_broker_deny(struct broker *broker, enum broker_link link, const char *why);
 void memory_broker_restore(struct broker *broker, enum broker_link link);
 /*
+ * After broker_save(): the lock connection, if there is one, waits for broker_resume() of another
+ * broker of this server. The broker does nothing more with it, and is freed. Its auxiliary
+ * connection ends. The server takes what was sent there, and notices the end `notice` ns later.
+ */
+void memory_broker_detach(struct broker *broker, int64_t notice);
+/*
  * Separates the two ends of a link that is up, without the daemon's noticing, until the link is
  * cut. No method of the daemon is performed any more. Frozen: no answer arrives, and the server
  * keeps the exclusive queues. Forsaken: answers that were already sent still arrive, and the server

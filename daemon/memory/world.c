@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/broker/channel.h"
+#include "daemon/broker/setup.h"
 #include "daemon/memory/internal.h"
 
 /* A decoder that has read connection.start. */
@@ -456,4 +458,86 @@ memory_world_set_hides_queues(struct memory_world *world, bool does)
 {
 	world->hides_queues = does;
 	describe_server(world);
+}
+
+/* ---- the channels of a daemon ---- */
+
+/* The numbers of raw channels come after those of the others. */
+#define RAW (UINT64_C(1) << 62)
+
+static uint64_t
+channel_id(const struct broker *broker, enum broker_link which, uint16_t number)
+{
+	uint64_t channel = amqp_channels_by_number(broker_channels(broker, which), number);
+
+	return channel != 0 ? channel : RAW | (uint64_t)number << 1 | (which == BROKER_AUXILIARY);
+}
+
+void
+memory_broker_each_channel(const struct broker *broker, enum broker_link which,
+    void (*fn)(void *ctx, uint64_t channel, bool silent), void *ctx)
+{
+	const struct memory_connection *connection = memory_connection_of(broker, which);
+	const struct memory_channel *channel;
+
+	if (connection == NULL)
+		return;
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
+		/* RabbitMQ only closes channels that consume, or whose request it refuses. */
+		if (channel->number != 0 &&
+		    (channel->silenced || channel->waits ||
+			(channel->state == MEMORY_CHANNEL_OPEN &&
+			    (!TAILQ_EMPTY(&channel->consumers) ||
+				amqp_channels_by_number(
+				    broker_channels(broker, which), channel->number) != 0))))
+			fn(ctx, channel_id(broker, which, channel->number),
+			    channel->silenced || channel->waits || connection->frozen);
+	}
+}
+
+unsigned
+memory_broker_channels_taken(const struct broker *broker, enum broker_link which)
+{
+	const struct amqp_channels *channels = broker_channels(broker, which);
+	unsigned taken = 0;
+
+	for (unsigned number = 1; number <= amqp_channels_max(channels); number++)
+		taken += amqp_channels_by_number(channels, (uint16_t)number) != 0;
+	return taken;
+}
+
+void
+memory_broker_close_channel(struct broker *broker, uint64_t channel, int code, const char *text)
+{
+	enum broker_link which = channel & 1 ? BROKER_AUXILIARY : BROKER_LOCKS;
+	struct memory_connection *connection = memory_connection_of(broker, which);
+	uint16_t number = channel & RAW
+			      ? (uint16_t)(channel >> 1)
+			      : amqp_channels_number(broker_channels(broker, which), channel);
+
+	if (connection != NULL && !connection->frozen && number != 0)
+		memory_channel_close(memory_channel_of(connection, number), code, text);
+}
+
+static bool
+has_watches(const struct memory_channel *channel)
+{
+	const struct memory_consumer *consumer = TAILQ_FIRST(&channel->consumers);
+
+	return consumer != NULL && consumer->tag[0] == 'w';
+}
+
+void
+memory_broker_close_watches(struct broker *broker)
+{
+	struct memory_connection *connection = memory_connection_of(broker, BROKER_AUXILIARY);
+	struct memory_channel *channel;
+
+	if (connection == NULL || connection->frozen)
+		return;
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
+		if (has_watches(channel))
+			memory_channel_close(channel, AMQP_PRECONDITION_FAILED,
+			    "PRECONDITION_FAILED - consumer timeout");
+	}
 }

@@ -159,6 +159,23 @@ conn_free(struct conn *conn)
 	free(conn);
 }
 
+void
+conn_save(const struct conn *conn, struct conn_saved *ret)
+{
+	size_t input, output;
+
+	assert(conn->state != CONN_DEAD);
+	*ret = (struct conn_saved){.id = conn->id,
+	    .fd = conn->fd,
+	    .ending = conn->state == CONN_ENDING,
+	    .parked = conn->parked,
+	    .last_request = requests_last(conn->requests)};
+	ret->input.bytes = (const uint8_t *)line_reader_left(conn->in, &input);
+	ret->input.len = input;
+	ret->output.bytes = (const uint8_t *)unread_copy(conn->out, &output);
+	ret->output.len = output;
+}
+
 /* Updates the charge after a change of its memory. */
 static void
 conn_charge(struct conn *conn)
@@ -177,8 +194,8 @@ conn_is_throttled(const struct conn *conn)
 {
 	size_t answering = requests_answering(conn->requests) + (conn->parked != NULL);
 
-	return conn->room->deaf || conn->is_halted || conn->is_behind_parked ||
-	       answering >= conn->room->max_requests;
+	return conn->room->deaf || conn->room->paused || conn->is_halted ||
+	       conn->is_behind_parked || answering >= conn->room->max_requests;
 }
 
 static void
@@ -223,6 +240,35 @@ conn_take_parked(struct conn *conn)
 	conn_make_due(conn);
 }
 
+struct conn *
+conn_restore(struct conn_room *room, const struct conn_saved *saved)
+{
+	struct conn *conn = conn_new(room, saved->fd, saved->id);
+
+	if (conn == NULL)
+		return NULL;
+	requests_set_last(conn->requests, saved->last_request);
+	if (line_reader_feed(conn->in, saved->input.bytes, saved->input.len) != LINE_NONE) {
+		conn_kill(conn, "out of memory");
+		return conn;
+	}
+	conn->lines_left = saved->input.len > 0;
+	unread_put_bytes(conn->out, saved->output.bytes, saved->output.len);
+	if (saved->parked != NULL) {
+		conn->parked = mem_strdup(saved->parked);
+		conn->parked_len = strlen(saved->parked);
+		TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
+	}
+	if (saved->ending) {
+		conn->told_gone = true;
+		conn_set_state(conn, CONN_ENDING);
+	}
+	conn->is_shut = true; /* it may have hung up meanwhile, which is told once */
+	conn_charge(conn);
+	conn_make_due(conn);
+	return conn;
+}
+
 /* Whether it is to be read, or a line of it taken. */
 static bool
 conn_may_ask(struct conn *conn)
@@ -243,9 +289,13 @@ conn_watch(struct conn *conn)
 {
 	short interest = 0;
 
-	/* Each change is told once: the peer shuts its sending side, and later it hangs up. */
+	/*
+	 * Each change is told once: the peer shuts its sending side, and later it hangs up. If it
+	 * hangs up with unread bytes, the kernel says EPOLLERR, too, and libevent 2.1.12 makes that
+	 * EV_READ | EV_WRITE without EV_CLOSED.
+	 */
 	if (conn->state == CONN_ENDING || conn_is_throttled(conn))
-		interest |= EV_CLOSED | EV_ET;
+		interest |= EV_CLOSED | EV_WRITE | EV_ET;
 	else if (!conn->lines_left && !conn->readable)
 		interest |= EV_READ;
 	/*
@@ -363,7 +413,7 @@ conn_unread(const struct conn *conn)
 bool
 conn_is_owed(const struct conn *conn)
 {
-	/* A parked scan does not begin once the daemon has stopped reading. */
+	/* A parked scan does not begin once the daemon stops. */
 	return requests_count(conn->requests) > 0 || (conn->parked != NULL && !conn->room->deaf);
 }
 
@@ -487,7 +537,7 @@ conn_event(evutil_socket_t fd, short what, void *ctx)
 	struct conn *conn = ctx;
 
 	(void)fd;
-	if ((what & EV_CLOSED) != 0) {
+	if ((what & EV_CLOSED) != 0 || (conn->interest & EV_ET) != 0) {
 		/* Thousands may hang up at once: each is closed in its turn. */
 		conn->is_shut = true;
 		conn_make_due(conn);
@@ -514,19 +564,33 @@ conn_push(struct conn *conn)
 	conn_charge(conn);
 }
 
+/*
+ * A peer that has hung up dies at once if it is not read for long. Otherwise its requests are read
+ * first, until the end of its input. A pause is short: this is decided when it is over.
+ */
+static void
+conn_see_shut(struct conn *conn)
+{
+	if (!conn->is_shut || (conn->state == CONN_OPEN && conn->room->paused))
+		return;
+	conn->is_shut = false;
+	if (conn->state != CONN_DEAD && (conn->state == CONN_ENDING || conn_is_throttled(conn)) &&
+	    is_hung_up(conn->fd))
+		conn_kill(conn, NULL);
+}
+
 void
 conn_visit(struct conn *conn)
 {
-	bool readable = conn->readable, is_shut = conn->is_shut;
+	bool readable = conn->readable;
 
 	assert(!conn->is_due);
-	conn->readable = conn->is_shut = false;
-	if (is_shut && is_hung_up(conn->fd))
-		conn_kill(conn, NULL);
-	else if (conn->lines_left)
+	conn->readable = false;
+	if (conn->lines_left)
 		conn_drain(conn);
 	else if (readable)
 		conn_read(conn);
+	conn_see_shut(conn);
 	if (conn->state != CONN_DEAD)
 		conn_write(conn);
 	conn_charge(conn);

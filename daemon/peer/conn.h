@@ -21,6 +21,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/config/access.h"
 #include "daemon/peer/account.h"
+#include "daemon/state/state.h"
 #include "protocol/line.h"
 
 struct event;
@@ -63,7 +64,8 @@ struct conn_room {
 	size_t due_count;    /* number of due conns */
 	int64_t visit_end;   /* clock time: from then on a visit takes no more lines */
 	size_t max_requests; /* limit of unanswered requests: then the peer is not read */
-	bool deaf;           /* the daemon stops: it reads no peer */
+	bool deaf;           /* the daemon stops: it reads no peer, and begins no parked scan */
+	bool paused;         /* the same for a while: a successor may take over */
 	struct conn_handler handler;
 };
 
@@ -108,6 +110,19 @@ void credentials_done(struct access_subject *subject);
 
 /* Takes fd, which is non-blocking. NULL with errno, and fd closed: there are no credentials. */
 struct conn *conn_new(struct conn_room *room, int fd, uint64_t id);
+/* A conn as its successor in the next program takes it over (daemon/state). */
+struct conn_saved {
+	uint64_t id;
+	int fd;
+	bool ending; /* CONN_ENDING: `gone` was called */
+	struct state_bytes input, output;
+	const char *parked;    /* NULL: none */
+	uint64_t last_request; /* the number of its newest request */
+};
+/* The output is a copy, which the caller frees. All else is borrowed. The conn is not dead. */
+void conn_save(const struct conn *conn, struct conn_saved *ret);
+/* As conn_new(), with an earlier program's input and output. */
+struct conn *conn_restore(struct conn_room *room, const struct conn_saved *saved);
 /* The conn is dead. Calls `gone`, unless it was called before, and `left`. */
 void conn_leave(struct conn *conn);
 /* The conn must not be on a list of its account. Calls conn_leave() first. */

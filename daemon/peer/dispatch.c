@@ -144,6 +144,20 @@ dispatch_request(
 	return true;
 }
 
+/*
+ * If the request is not answered yet, a successor may have to repeat it. The engine saves acquires.
+ */
+static void
+keep_line(const struct dispatch *dispatch, struct conn *conn, const struct message_id *id,
+    const char *line, size_t len)
+{
+	const struct request *request = requests_find_id(conn->requests, id);
+
+	if (request != NULL && request->row->lock_log != LOCK_LOG_ACQUIRE)
+		requests_keep_line(
+		    conn->requests, request->number, line, len, clock_now(dispatch->clock));
+}
+
 static bool
 on_line(void *ctx, struct conn *conn, const char *line, size_t len)
 {
@@ -156,6 +170,8 @@ on_line(void *ctx, struct conn *conn, const char *line, size_t len)
 		return true;
 	}
 	taken = dispatch_request(ctx, conn, &message);
+	if (taken)
+		keep_line(ctx, conn, &message.id, line, len);
 	message_request_done(&message);
 	return taken;
 }
@@ -445,18 +461,18 @@ dispatch_drain(struct dispatch *dispatch, int64_t grace)
 }
 
 struct dispatch *
-dispatch_new(const struct clock *clock, uint32_t run, const struct config *config)
+dispatch_new(
+    const struct clock *clock, const struct dispatch_past *past, const struct config *config)
 {
 	struct dispatch *dispatch = mem_alloc(sizeof(*dispatch));
 
 	for (const struct method_spec *spec = method_all(); spec->name != NULL; spec++)
 		assert(handlers_find(spec->name) != NULL);
 	dispatch->clock = clock;
-	dispatch->run = run;
+	dispatch->past = *past;
 	dispatch->started = config;
 	dispatch->config = config;
-	dispatch->started_at = clock_now(clock);
-	dispatch->lock_log = lock_log_new(clock, run);
+	dispatch->lock_log = lock_log_new(clock, past->run);
 	return dispatch;
 }
 
@@ -466,6 +482,7 @@ dispatch_free(struct dispatch *dispatch)
 	if (dispatch == NULL)
 		return;
 	lock_log_free(dispatch->lock_log);
+	free(dispatch->missing);
 	free(dispatch);
 }
 

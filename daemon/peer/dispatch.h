@@ -13,12 +13,23 @@
 #include "daemon/view/view.h"
 
 struct dispatch;
+struct state_reader;
+struct state_writer;
+
+/* The history of a daemon, which its successor keeps. */
+struct dispatch_past {
+	uint32_t run;       /* drawn at random at the first start; part of every lock's id */
+	int64_t started_at; /* clock time of the first start */
+	int64_t started;    /* the same in ns since 1970 */
+	int takeovers;      /* how often a successor has taken over since then */
+};
 
 /*
- * run: drawn at random at each start; part of every lock's id. config outlives the dispatch.
- * Settings that cannot be reloaded are always read there.
+ * past: copied. config outlives the dispatch. Settings that cannot be reloaded are always read
+ * there.
  */
-struct dispatch *dispatch_new(const struct clock *clock, uint32_t run, const struct config *config);
+struct dispatch *dispatch_new(
+    const struct clock *clock, const struct dispatch_past *past, const struct config *config);
 void dispatch_free(struct dispatch *dispatch);
 
 /* The callbacks for peers_new(), lock_engine_new() and view_new(). */
@@ -35,6 +46,19 @@ void dispatch_wire(struct dispatch *dispatch, struct peers *peers, struct lock_e
 void dispatch_unwire(struct dispatch *dispatch);
 /* After a reload: settings that can be reloaded are read there until the next reload. */
 void dispatch_set_config(struct dispatch *dispatch, const struct config *config);
+/*
+ * For a successor (daemon/state): the clients, and their unanswered requests. The engine, which is
+ * still, has saved its holds before.
+ */
+void dispatch_save(struct dispatch *dispatch, struct state_writer *writer);
+/*
+ * Reads the same. Requests that the engine has not saved are repeated. False: the reader has the
+ * error.
+ */
+bool dispatch_restore(struct dispatch *dispatch, struct state_reader *reader)
+    __attribute__((warn_unused_result));
+/* After the engine has its waiting requests again: clients that left meanwhile are gone. */
+void dispatch_restored(struct dispatch *dispatch);
 /* Notifies every peer that the daemon stops. grace: ns that it waits for holders. */
 void dispatch_drain(struct dispatch *dispatch, int64_t grace);
 

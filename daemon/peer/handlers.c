@@ -34,7 +34,7 @@ handlers_facts(const struct dispatch *dispatch)
 
 	broker_get_info(dispatch->broker, &info);
 	return (struct result_facts){
-	    .run = dispatch->run,
+	    .run = dispatch->past.run,
 	    .now = clock_now(dispatch->clock),
 	    .heartbeat = info.heartbeat,
 	    .margin = lock_margin(dispatch->engine),
@@ -83,7 +83,7 @@ read_lock(const struct call *call, uint64_t *ret_lock)
 	struct message_error error;
 	uint32_t run;
 
-	if (wire_id_parse(call->params->lock, &run, ret_lock) && run == call->dispatch->run)
+	if (wire_id_parse(call->params->lock, &run, ret_lock) && run == call->dispatch->past.run)
 		return true;
 	message_error_set(&error, REASON_NOT_HELD, "this lock is not held");
 	handlers_refuse(call, &error, NULL);
@@ -368,7 +368,13 @@ handle_show(const struct call *call)
 static void
 handle_watch(const struct call *call)
 {
-	view_watch(call->dispatch->view, call->conn->id, call->request->number, call->params->name);
+	struct view *view = call->dispatch->view;
+	uint64_t peer = call->conn->id, number = call->request->number;
+
+	if (call->is_repeated)
+		view_watch_again(view, peer, number, call->params->name);
+	else
+		view_watch(view, peer, number, call->params->name);
 }
 
 static void
@@ -399,6 +405,8 @@ handle_metrics(const struct call *call)
 	view_metrics(dispatch->view, call->conn->id, call->request->number,
 	    &(struct view_scrape){.openmetrics = call->params->format == METHOD_FORMAT_OPENMETRICS,
 		.draining = dispatch->draining,
+		.started = dispatch->past.started,
+		.takeovers = (uint64_t)dispatch->past.takeovers,
 		.clients = peers_count(dispatch->peers)});
 }
 
@@ -431,7 +439,8 @@ handle_info(const struct call *call)
 	lock_get_counts(dispatch->engine, &counts);
 	json_add_string(result, "version", PACKAGE_VERSION);
 	json_add_integer(result, "pid", getpid());
-	json_add_seconds(result, "uptime", clock_now(dispatch->clock) - dispatch->started_at);
+	json_add_seconds(result, "uptime", clock_now(dispatch->clock) - dispatch->past.started_at);
+	json_add_integer(result, "takeovers", dispatch->past.takeovers);
 	json_add_bool(result, "draining", dispatch->draining);
 	json_add_string(result, "naming", dispatch->started->naming);
 	json_add_string(result, "claim", config->claim);

@@ -1,8 +1,8 @@
 /*
  * The methods, in one table: privilege, handler and result of each. A handler gets a request that
  * is well-formed and allowed. It answers at once, or passes the request to the engine or the view.
- * dispatch.c sends the answer of those. Only dispatch.c and lock_log.c include this file. Other
- * files include dispatch.h.
+ * dispatch.c sends the answer of those. Only dispatch.c, successor.c and lock_log.c include this
+ * file. Other files include dispatch.h.
  */
 #ifndef PEER_HANDLERS_H
 #define PEER_HANDLERS_H
@@ -23,9 +23,10 @@ struct dispatch {
 	struct view *view;
 	const struct broker *broker;
 	struct lock_log *lock_log; /* owned */
-	uint32_t run;
-	int64_t started_at;
+	struct dispatch_past past;
 	bool draining;
+	uint64_t *missing; /* owned; clients that left while a successor took over */
+	size_t missing_count;
 	bool peer_goes; /* while a peer ends: the holds that end are those of that peer */
 };
 
@@ -35,6 +36,7 @@ struct call {
 	struct conn *conn;
 	const struct request *request;
 	const struct method_params *params; /* NULL while it is answered */
+	bool is_repeated;                   /* it is one of an earlier program */
 };
 
 struct dispatch_row {

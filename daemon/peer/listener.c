@@ -44,6 +44,19 @@ struct listener {
 /* ---- the socket ---- */
 
 /*
+ * Accepting must not block. systemd clears O_NONBLOCK of a unit's sockets at each start of its
+ * service. False and *ret_error.
+ */
+static bool
+accept_at_once(int fd, char **ret_error)
+{
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0)
+		return true;
+	*ret_error = mem_printf("the socket for clients: %s", strerror(errno));
+	return false;
+}
+
+/*
  * Returns the socket that the service manager passed, or -1 if it passed none. Returns -2 and sets
  * *ret_error if it passed something else than one listening Unix stream socket.
  */
@@ -69,12 +82,8 @@ socket_inherit(char **ret_error)
 		    "the service manager did not hand over a listening Unix stream socket");
 		return -2;
 	}
-	/* sd_listen_fds has set close-on-exec; accepting must not block either. */
-	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) {
-		*ret_error = mem_printf("the service manager's socket: %s", strerror(errno));
-		return -2;
-	}
-	return fd;
+	/* sd_listen_fds has set close-on-exec. */
+	return accept_at_once(fd, ret_error) ? fd : -2;
 }
 
 /* The process that listens: "pid 12 (name)". */
@@ -392,6 +401,19 @@ tell_socket(int fd, bool inherited)
 	    inherited ? ", the service manager's socket" : "");
 }
 
+static bool
+watch_socket(struct listener *listener, int fd, char **ret_error)
+{
+	listener->fd = fd;
+	listener->event =
+	    event_new(listener->base, fd, EV_READ | EV_PERSIST, listener_accept, listener);
+	if (listener->event != NULL && event_add(listener->event, NULL) == 0)
+		return true;
+	*ret_error = mem_printf("the event loop does not accept the socket");
+	listener_close(listener);
+	return false;
+}
+
 bool
 listener_open(struct listener *listener, const struct listener_address *address, char **ret_error)
 {
@@ -400,18 +422,33 @@ listener_open(struct listener *listener, const struct listener_address *address,
 
 	if (fd == -1)
 		fd = listener_socket_make(address, &listener->file, ret_error);
-	if (fd < 0)
+	if (fd < 0 || !watch_socket(listener, fd, ret_error))
 		return false;
-	listener->fd = fd;
-	listener->event =
-	    event_new(listener->base, fd, EV_READ | EV_PERSIST, listener_accept, listener);
-	if (listener->event == NULL || event_add(listener->event, NULL) != 0) {
-		*ret_error = mem_printf("the event loop does not accept the socket");
-		listener_close(listener);
-		return false;
-	}
 	tell_socket(fd, inherited);
 	return true;
+}
+
+int
+listener_save(const struct listener *listener, struct listener_file *ret_file)
+{
+	*ret_file = listener->file;
+	return listener->fd;
+}
+
+bool
+listener_restore(
+    struct listener *listener, int fd, const struct listener_file *file, char **ret_error)
+{
+	int passed = socket_inherit(ret_error);
+
+	if (passed >= 0) {
+		close(fd);
+		return watch_socket(listener, passed, ret_error);
+	}
+	listener->file = *file;
+	listener->file.path = mem_strdup(file->path);
+	return passed == -1 && accept_at_once(fd, ret_error) &&
+	       watch_socket(listener, fd, ret_error);
 }
 
 void
@@ -427,6 +464,22 @@ listener_close(struct listener *listener)
 	listener_file_remove(&listener->file);
 	close(listener->fd);
 	listener->fd = -1;
+}
+
+void
+listener_turn_away(void)
+{
+	char *error = NULL;
+	int fd = socket_inherit(&error);
+
+	free(error);
+	for (int taken = 0; fd >= 0 && taken < BACKLOG; taken++) {
+		int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+
+		if (peer < 0)
+			return;
+		close(peer);
+	}
 }
 
 void

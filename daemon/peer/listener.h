@@ -45,6 +45,14 @@ struct listener *listener_new(
  */
 bool listener_open(struct listener *listener, const struct listener_address *address,
     char **ret_error) __attribute__((warn_unused_result));
+/* The socket, and the file that was created, for a successor (daemon/state). Borrowed. */
+int listener_save(const struct listener *listener, struct listener_file *ret_file);
+/*
+ * Instead of listener_open(): goes on with them. fd: owned from now on. file: its path is copied. If
+ * the service manager passed a socket, it is used instead: its unit may have been restarted.
+ */
+bool listener_restore(struct listener *listener, int fd, const struct listener_file *file,
+    char **ret_error) __attribute__((warn_unused_result));
 /* Accepts no peers for so long. New connections, and their requests, wait in the socket. */
 void listener_wait(struct listener *listener, int64_t wait);
 bool listener_is_waiting(const struct listener *listener);
@@ -52,6 +60,11 @@ bool listener_is_waiting(const struct listener *listener);
 void listener_go_on(struct listener *listener);
 /* Accepts no more peers. Removes the file if it was created here. */
 void listener_close(struct listener *listener);
+/*
+ * For a daemon that cannot start: disconnects the clients that wait at the service manager's socket.
+ * Otherwise the service manager starts it again and again for the same clients, which are not told.
+ */
+void listener_turn_away(void);
 void listener_free(struct listener *listener); /* closes first; NULL is allowed */
 
 #endif

@@ -432,6 +432,14 @@ lock_log_request(struct lock_log *lock_log, const struct conn *conn, const struc
 }
 
 void
+lock_log_resume(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
+    const struct method_params *params)
+{
+	if (request->row->lock_log == LOCK_LOG_CHANGE)
+		entry_add(lock_log, conn, request, params->name);
+}
+
+void
 lock_log_releases(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
     const struct lock_row *hold)
 {

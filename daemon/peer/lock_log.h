@@ -31,6 +31,9 @@ enum lock_log_kind {
 /* The request was passed on. */
 void lock_log_request(struct lock_log *lock_log, const struct conn *conn,
     const struct request *request, const struct method_params *params);
+/* The same for a request of an earlier program, which has logged it. */
+void lock_log_resume(struct lock_log *lock_log, const struct conn *conn,
+    const struct request *request, const struct method_params *params);
 /* The same for a release of that hold. */
 void lock_log_releases(struct lock_log *lock_log, const struct conn *conn,
     const struct request *request, const struct lock_row *hold);

@@ -220,6 +220,15 @@ peers_each(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), void *
 	}
 }
 
+void
+peers_each_leaving(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), void *ctx)
+{
+	for (struct conn *conn = peers->by_id; conn != NULL; conn = conn->by_id.next) {
+		if (conn->state == CONN_DEAD && !conn->has_left)
+			fn(ctx, conn);
+	}
+}
+
 size_t
 peers_count(const struct peers *peers)
 {
@@ -273,9 +282,51 @@ peers_visit(struct peers *peers)
 		if (clock_now(&clock_boottime) >= room->visit_end)
 			break;
 	}
-	for (account = room->accounts.by_uid; account != NULL && !room->deaf;
+	for (account = room->accounts.by_uid; account != NULL && !room->deaf && !room->paused;
 	     account = account->hh.next)
 		resume(account);
+}
+
+uint64_t
+peers_last(const struct peers *peers)
+{
+	return peers->last;
+}
+
+void
+peers_set_last(struct peers *peers, uint64_t last)
+{
+	peers->last = last;
+}
+
+struct conn *
+peers_resume(struct peers *peers, const struct conn_saved *saved)
+{
+	struct conn *conn = NULL;
+
+	if (saved->id > 0 && saved->id <= peers->last && peers_find(peers, saved->id) == NULL)
+		conn = conn_restore(&peers->room, saved);
+	else
+		close(saved->fd);
+	if (conn != NULL)
+		HASH_ADD(by_id, peers->by_id, id, sizeof(conn->id), conn);
+	return conn;
+}
+
+static void
+make_due(void *ctx, struct conn *conn)
+{
+	(void)ctx;
+	conn_make_due(conn);
+}
+
+void
+peers_pause(struct peers *peers, bool pauses)
+{
+	peers->room.paused = pauses;
+	/* Their visit changes what the loop watches their sockets for. */
+	if (!pauses)
+		peers_each(peers, make_due, NULL);
 }
 
 void

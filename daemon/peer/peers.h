@@ -43,6 +43,8 @@ struct conn *peers_find(const struct peers *peers, uint64_t id);
  */
 void peers_scanned(struct peers *peers, uint64_t id, uint64_t request);
 void peers_each(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), void *ctx);
+/* The peers that are dead, and for which `left` was not called yet. */
+void peers_each_leaving(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), void *ctx);
 size_t peers_count(const struct peers *peers);
 
 /*
@@ -52,6 +54,14 @@ size_t peers_count(const struct peers *peers);
 void peers_visit(struct peers *peers);
 /* True: the next pass must not wait. */
 bool peers_are_due(const struct peers *peers);
+/* The number of the newest conn so far. */
+uint64_t peers_last(const struct peers *peers);
+/* The number of an earlier program's newest conn. Call it before peers_resume(). */
+void peers_set_last(struct peers *peers, uint64_t last);
+/* A conn of an earlier program. NULL: it is not possible, and its socket is closed. */
+struct conn *peers_resume(struct peers *peers, const struct conn_saved *saved);
+/* Reads no peer, and takes no line, until it is called with false. */
+void peers_pause(struct peers *peers, bool pauses);
 /* Stops reading all peers, and takes no more lines. Open requests are still answered. */
 void peers_stop_reading(struct peers *peers);
 /* Writes output as far as the sockets take it. */

@@ -118,6 +118,7 @@ record_remove(struct requests *requests, struct record *record)
 	account_remove(requests->account, ACCOUNT_BYTES, record->kept);
 	HASH_DELETE(by_number, requests->by_number, record);
 	HASH_DELETE(by_id, requests->by_id, record);
+	free((char *)record->request.line);
 	free(record);
 }
 
@@ -143,26 +144,79 @@ requests_free(struct requests *requests)
 	free(requests);
 }
 
-const struct request *
-requests_add(struct requests *requests, const struct message_id *id, const struct dispatch_row *row,
-    enum request_kind kind)
+/* The request must have a number and an id that no other has. */
+static const struct request *
+record_add(struct requests *requests, const struct request *request)
 {
-	struct record *record;
+	struct record *record = mem_alloc(sizeof(*record));
 
-	if (requests_find_id(requests, id) != NULL)
-		return NULL;
-	record = mem_alloc(sizeof(*record));
-	record->request = (struct request){
-	    .number = ++requests->last,
-	    .id = *id,
-	    .row = row,
-	    .kind = kind,
-	};
-	key_make(&record->key, id);
+	record->request = *request;
+	record->request.line = NULL;
+	key_make(&record->key, &request->id);
 	HASH_ADD(by_number, requests->by_number, request.number, sizeof(uint64_t), record);
 	HASH_ADD_KEYPTR(by_id, requests->by_id, record->key.text, strlen(record->key.text), record);
 	charge(requests, record);
 	return &record->request;
+}
+
+const struct request *
+requests_add(struct requests *requests, const struct message_id *id, const struct dispatch_row *row,
+    enum request_kind kind)
+{
+	const struct request request = {
+	    .number = requests->last + 1, .id = *id, .row = row, .kind = kind};
+
+	if (requests_find_id(requests, id) != NULL)
+		return NULL;
+	requests->last++;
+	return record_add(requests, &request);
+}
+
+void
+requests_set_last(struct requests *requests, uint64_t last)
+{
+	requests->last = last;
+}
+
+const struct request *
+requests_resume(struct requests *requests, const struct request *resumed)
+{
+	if (resumed->number == 0 || resumed->number > requests->last ||
+	    record_find(requests, resumed->number) != NULL ||
+	    requests_find_id(requests, &resumed->id) != NULL)
+		return NULL;
+	return record_add(requests, resumed);
+}
+
+void
+requests_keep_line(
+    struct requests *requests, uint64_t number, const char *line, size_t len, int64_t since)
+{
+	struct record *record = record_find(requests, number);
+	char *copy;
+
+	if (record == NULL || record->request.line != NULL)
+		return;
+	copy = mem_alloc(len + 1);
+	memcpy(copy, line, len);
+	record->request.line = copy;
+	record->request.since = since;
+	keep(requests, record, len + 1);
+}
+
+uint64_t
+requests_last(const struct requests *requests)
+{
+	return requests->last;
+}
+
+void
+requests_each(const struct requests *requests, void (*fn)(void *ctx, const struct request *request),
+    void *ctx)
+{
+	for (struct record *record = requests->by_number; record != NULL;
+	     record = record->by_number.next)
+		fn(ctx, &record->request);
 }
 
 const struct request *

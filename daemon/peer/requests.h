@@ -28,6 +28,9 @@ struct request {
 	struct message_id id;
 	const struct dispatch_row *row; /* static */
 	enum request_kind kind;
+	/* For a successor, which repeats the request; NULL: it need not be repeated. NUL-terminated. */
+	const char *line;
+	int64_t since; /* clock time when the line came */
 };
 
 /* account is borrowed, and outlives the requests. */
@@ -37,6 +40,17 @@ void requests_free(struct requests *requests);
 /* NULL: a request with that id is unanswered. The result is borrowed until it is removed. */
 const struct request *requests_add(struct requests *requests, const struct message_id *id,
     const struct dispatch_row *row, enum request_kind kind);
+/* The number of the newest request in an earlier program. Call it before requests_resume(). */
+void requests_set_last(struct requests *requests, uint64_t last);
+/* As requests_add(), with the number that it had there. NULL, too: there is no such number. */
+const struct request *requests_resume(struct requests *requests, const struct request *resumed);
+/* Keeps a copy of the line of the request, charged to the user's account. */
+void requests_keep_line(
+    struct requests *requests, uint64_t number, const char *line, size_t len, int64_t since);
+/* The number of the newest request so far. */
+uint64_t requests_last(const struct requests *requests);
+void requests_each(const struct requests *requests,
+    void (*fn)(void *ctx, const struct request *request), void *ctx);
 /* NULL: there is none. */
 const struct request *requests_find(const struct requests *requests, uint64_t number);
 const struct request *requests_find_id(

@@ -569,6 +569,7 @@ result_broker(const struct broker_info *info)
 	json_add_integer(result, "channels", info->channels);
 	json_add_integer(result, "channels_max", info->channels_max);
 	json_add_bool(result, "persistent", info->persistent);
+	json_add_bool(result, "handover", info->handover);
 	json_add_string(auxiliary, "state", broker_state_word(info->auxiliary));
 	json_add_bool(auxiliary, "blocked", info->auxiliary_blocked);
 	json_add(result, "auxiliary", auxiliary);

@@ -42,9 +42,8 @@ size_of(const struct line *line)
 }
 
 static struct line *
-line_new(struct unread *unread, const char *text)
+line_new(struct unread *unread, const void *text, size_t len)
 {
-	size_t len = strlen(text);
 	struct line *line = mem_alloc(sizeof(*line) + len);
 
 	line->len = len;
@@ -105,15 +104,22 @@ unread_free(struct unread *unread)
 void
 unread_put(struct unread *unread, const char *line)
 {
+	unread_put_bytes(unread, line, strlen(line));
+}
+
+void
+unread_put_bytes(struct unread *unread, const void *bytes, size_t len)
+{
 	place_newest(unread);
-	append(unread, line_new(unread, line));
+	if (len > 0)
+		append(unread, line_new(unread, bytes, len));
 }
 
 void
 unread_put_newest(struct unread *unread, const char *line)
 {
 	line_free(unread, unread->newest);
-	unread->newest = line_new(unread, line);
+	unread->newest = line_new(unread, line, strlen(line));
 }
 
 size_t
@@ -126,6 +132,25 @@ size_t
 unread_size(const struct unread *unread)
 {
 	return unread->size;
+}
+
+char *
+unread_copy(const struct unread *unread, size_t *ret_len)
+{
+	size_t newest = unread->newest == NULL ? 0 : unread->newest->len;
+	char *bytes = mem_alloc(unread->length + newest), *at = bytes;
+	size_t skip = unread->written;
+	const struct line *line;
+
+	TAILQ_FOREACH (line, &unread->lines, next) {
+		memcpy(at, line->text + skip, line->len - skip);
+		at += line->len - skip;
+		skip = 0;
+	}
+	if (newest > 0)
+		memcpy(at, unread->newest->text, newest);
+	*ret_len = unread->length + newest;
+	return bytes;
 }
 
 static ssize_t

@@ -517,15 +517,16 @@ stop(struct feed *feed)
 
 /* ---- watchers ---- */
 
-void
-view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name)
+/* NULL: it is refused. */
+static struct watcher *
+watcher_new(struct view *view, uint64_t peer, uint64_t request, const char *name)
 {
 	struct feed *feed = view->feed;
 	struct watcher *watcher;
 
 	if (feed->draining) {
 		view_refuse(view, peer, request, REASON_DRAINING, NULL);
-		return;
+		return NULL;
 	}
 	watcher = mem_alloc(sizeof(*watcher));
 	watcher->peer = peer;
@@ -537,6 +538,23 @@ view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	begin(feed, watcher, WATCHER_NEW);
 	if (feed->query == 0 && !timer_is_set(&feed->next_round))
 		timers_set(view->timers, &feed->next_round, view_now(view) + ROUND_EVERY);
+	return watcher;
+}
+
+void
+view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name)
+{
+	(void)watcher_new(view, peer, request, name);
+}
+
+/* If it cannot be told now, it is BEHIND, and is told later. */
+void
+view_watch_again(struct view *view, uint64_t peer, uint64_t request, const char *name)
+{
+	struct watcher *watcher = watcher_new(view, peer, request, name);
+
+	if (watcher != NULL)
+		tell(view->feed, watcher, "resync", json_new_object());
 }
 
 static void

@@ -67,7 +67,6 @@ struct view {
 	uint64_t last_id;
 	struct feed *feed; /* feed.c */
 	struct metrics *metrics;
-	int64_t started;           /* ns since 1970 */
 	TAILQ_HEAD(, asked) asked; /* responder.c */
 	size_t asked_count;
 	struct round_robin jobs;

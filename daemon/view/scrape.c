@@ -25,7 +25,7 @@ struct shown_connection {
 
 struct shown_daemon {
 	int64_t started, time; /* ns since 1970 */
-	uint64_t draining, clients;
+	uint64_t takeovers, draining, clients;
 	uint64_t blocked, channels, channels_limit, in_flight, holder_queues_lost;
 };
 
@@ -86,7 +86,9 @@ static const struct family families[] = {
     {"lockbroker_build_info", GAUGE, .group = GROUP_DAEMON, .write = write_version,
 	.help = "The version of the daemon, as a label. Always 1."},
     {"lockbroker_start_time_seconds", GAUGE, OF_DAEMON(started), .seconds = true,
-	.help = "Start of the daemon, in seconds since 1970."},
+	.help = "Start of the daemon, in seconds since 1970. A successor does not change it."},
+    {"lockbroker_takeovers", COUNTER, OF_DAEMON(takeovers),
+	.help = "How often a successor has taken over since the start."},
     {"lockbroker_time_seconds", GAUGE, OF_DAEMON(time), .seconds = true,
 	.help = "Time of these metrics, in seconds since 1970."},
     {"lockbroker_draining", GAUGE, OF_DAEMON(draining),
@@ -441,7 +443,8 @@ view_metrics(struct view *view, uint64_t peer, uint64_t request, const struct vi
 	view_request_begin(view, &scrape->request, peer, request);
 	scrape->openmetrics = wanted->openmetrics;
 	scrape->now = view_now(view);
-	scrape->daemon.started = view->started;
+	scrape->daemon.started = wanted->started;
+	scrape->daemon.takeovers = wanted->takeovers;
 	scrape->daemon.time = view_facts(view).wall;
 	scrape->daemon.draining = wanted->draining;
 	scrape->daemon.clients = wanted->clients;

@@ -238,6 +238,8 @@ result_of(struct showing *showing)
 	json_add_integer(result, "more", (int64_t)showing->more);
 	json_add(result, "silent_hosts", showing->missing);
 	showing->missing = NULL;
+	json_add_string(
+	    result, "reason", showing->reason != REASON_NONE ? reason_word(showing->reason) : NULL);
 	return result;
 }
 

@@ -108,7 +108,6 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	    queries_new(broker, timers, &head, settings->timeout, responder_asked, view);
 	view->feed = feed_new(view);
 	view->metrics = metrics_new(engine);
-	view->started = view_facts(view).wall;
 	timer_init(&view->settle, settle, view, 0);
 	view_jobs_init(view);
 	round_robin_init(&view->counts);

@@ -33,6 +33,8 @@ struct view_peer {
 struct view_scrape {
 	bool openmetrics; /* else the Prometheus text format */
 	bool draining;
+	int64_t started; /* ns since 1970 */
+	uint64_t takeovers;
 	size_t clients;
 };
 
@@ -83,6 +85,8 @@ void view_metrics(
     struct view *view, uint64_t peer, uint64_t request, const struct view_scrape *wanted);
 /* Runs until it is cancelled. name NULL: all locks. */
 void view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name);
+/* The same for a watch of an earlier program. The client first has to forget all rows (`resync`). */
+void view_watch_again(struct view *view, uint64_t peer, uint64_t request, const char *name);
 /* Ends a watch with `cancelled`. False: there is no such watch. */
 bool view_cancel(struct view *view, uint64_t peer, uint64_t request);
 /*

@@ -398,6 +398,31 @@ echo_handoff_round(struct service *service)
 	}
 }
 
+/* A request that the daemon answers by itself. */
+static void
+ping_open(struct service *service)
+{
+	service->peers = checked_alloc(1, sizeof(*service->peers));
+	peer_open(&service->peers[0], service->where);
+}
+
+static void
+ping_round(struct service *service)
+{
+	struct side *side = side_of("%s", service->title);
+	char line[LINE_SIZE];
+
+	for (size_t i = 0; i < service->count; i++) {
+		double began;
+
+		rest(service->rest);
+		began = now();
+		peer_ask(&service->peers[0], "ping", "%s", "");
+		peer_until(&service->peers[0], "\"result\"", line);
+		side_add(side, now() - began);
+	}
+}
+
 /* ---- try: all slots are busy. free: all but one ---- */
 
 static void
@@ -656,6 +681,7 @@ static const struct method {
     {"handoff", "raw", raw_handoff_open, raw_handoff_round},
     {"handoff", "token", token_handoff_open, token_handoff_round},
     {"handoff", "echo", echo_handoff_open, echo_handoff_round},
+    {"handoff", "ping", ping_open, ping_round},
     {"try", "daemon", daemon_slots_open, daemon_try_round},
     {"try", "raw", raw_slots_open, raw_slots_round},
     {"try", "echo", echo_handoff_open, echo_handoff_round},

@@ -19,8 +19,10 @@ void foreign_consume(const char *queue, int priority);
 /* Declares the holder queue of a mutex as daemons do. The channel is closed if it is another. */
 void foreign_mutex_holder(const char *queue);
 void foreign_delete(const char *queue);
-/* The message is persistent. */
+/* The message is persistent. For requests of others it may still be on its way: foreign_flush(). */
 void foreign_publish(const char *queue, const void *body, size_t len);
+/* Later requests of others come behind all messages to the queue. foreign_close() does the same. */
+void foreign_flush(const char *queue);
 /* A hint has no body. correlation_id NULL: none. */
 void foreign_hint(const char *queue, const char *correlation_id);
 /* A daemon message from a foreign program. A NULL member is left out. */

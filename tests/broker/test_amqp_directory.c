@@ -13,7 +13,8 @@ want_answer(unsigned number, enum broker_answer wanted)
 {
 	const struct rig_answer *answer = rig_answer(number);
 
-	ck_assert_msg(answer->reply.answer == wanted, "%d: %s", answer->reply.code, answer->text);
+	ck_assert_msg(answer->reply.answer == wanted, "answer %d, not %d: %d: %s",
+	    answer->reply.answer, wanted, answer->reply.code, answer->text);
 	return answer;
 }
 
@@ -321,6 +322,7 @@ START_TEST(test_more_than_may_be)
 	foreign_declare("dir-full", true, "classic", false);
 	for (int i = 0; i < BROKER_DIRECTORY_MAX; i++)
 		foreign_publish("dir-full", "a", 1);
+	foreign_flush("dir-full");
 	want_answer(rig_enter(one, "dir-full", "b"), BROKER_OK);
 	answer = want_answer(rig_read(one, "dir-full"), BROKER_REFUSED);
 	ck_assert_str_eq(answer->text, "the queue has more than 20000 messages");

@@ -484,6 +484,7 @@ START_TEST(test_delete_holder)
 	/* One that has messages is not ours. */
 	foreign_declare("delete-4-B", true, "classic", false);
 	foreign_publish("delete-4-B", "x", 1);
+	foreign_flush("delete-4-B");
 	answer = rig_answer(delete_holder(one, "delete-4-B"));
 	ck_assert_int_eq(answer->reply.answer, BROKER_UNREACHABLE);
 	ck_assert_str_eq(

@@ -8,6 +8,7 @@
 
 #include "daemon/lock/lock.h"
 #include "protocol/duration.h"
+#include "tests/lock_settings.h"
 
 #define PEERS 3
 #define ROUNDS 200
@@ -28,12 +29,7 @@ struct side {
 };
 
 static const struct lock_settings settings = {
-    .naming = &queue_naming_amqp_locks,
-    .max_races = 16,
-    .rescan_interval = 5 * NSEC_PER_SEC,
-    .hint_grace = 5 * NSEC_PER_MSEC,
-    .max_local_handoffs = 16,
-    .request_timeout = 10 * NSEC_PER_SEC,
+    TEST_LOCK_SETTINGS,
     .max_locks_per_connection = 1024,
     .max_waits_per_connection = 1024,
 };

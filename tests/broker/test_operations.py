@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -78,6 +79,15 @@ class Operations(unittest.TestCase):
     def test_tls(self):
         daemon = self.daemon(example("lockbrokerd-tls.conf", mq1=f"localhost:{TLS_PORT}"))
         daemon.wait_log(f"lock connection up: localhost:{TLS_PORT}, RabbitMQ ")
+        # It cannot be handed over to a successor.
+        daemon.expect("is not replaced: the connection to the broker uses TLS")
+        peer = Wire(daemon)
+        lock = peer.call("acquire", name="kept", kind="mutex")["lock"]
+        daemon.signal(signal.SIGUSR2)
+        daemon.wait_log("is not replaced: the connection to the broker uses TLS")
+        daemon.wait_log("reloaded")
+        self.assertFalse(peer.call("info")["broker"]["handover"])
+        peer.call("verify", lock=lock)
 
     def test_tls_with_a_client_certificate(self):
         """The login is that of the certificate: the password is wrong."""

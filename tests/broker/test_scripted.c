@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/amqp/tcp.h"
 #include "tests/broker/evil_server.h"
 
 static struct rig_broker *
@@ -516,6 +517,29 @@ START_TEST(test_auxiliary_connection_without_a_channel)
 }
 END_TEST
 
+/* ---- the successor ---- */
+
+static const struct amqp_link_saved impossible[] = {
+    {.fd = -1, .connection = 1, .channel_max = 9, .frame_max = AMQP_FRAME_MAX, .heartbeat = 10},
+    {.fd = 0, .channel_max = 9, .frame_max = 0, .heartbeat = 10},
+    {.fd = 0, .channel_max = 9, .frame_max = 7, .heartbeat = 10},
+};
+
+START_TEST(test_impossible_connection_is_not_resumed)
+{
+	const struct amqp_settings settings = evil_settings();
+	const struct amqp_link_config config = {
+	    .timers = rig_timers, .settings = &settings, .host = &settings.hosts[0]};
+	const struct amqp_link_events events = {.ctx = NULL};
+	struct amqp_dialer dialer;
+	char *error = NULL;
+
+	ck_assert(amqp_tcp_dialer(rig_base, &settings, &dialer, &error));
+	ck_assert_ptr_null(dialer.resume(dialer.ctx, &config, &events, &impossible[_i]));
+	dialer.free(dialer.ctx);
+}
+END_TEST
+
 Suite *
 scripted_suite(void)
 {
@@ -542,6 +566,8 @@ scripted_suite(void)
 	tcase_add_test(tcase, test_silence_then_late_confirms);
 	tcase_add_test(tcase, test_silent_channel_is_replaced);
 	tcase_add_test(tcase, test_auxiliary_connection_without_a_channel);
+	tcase_add_loop_test(tcase, test_impossible_connection_is_not_resumed, 0,
+	    (int)(sizeof(impossible) / sizeof(impossible[0])));
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -256,6 +256,13 @@ class Told(FakeCase):
             with self.subTest(slots=slots):
                 self.assertIn("lockbroker resize db 2\n", self.lockbroker(fake, "create", "db", "2", status=73).err)
 
+    def test_a_slot_that_is_held_in_the_other_way_has_two_remedies(self):
+        words = "slot 1 is still held by an exclusive queue, from before; try again when it is released"
+        fake = Fake(self, create=refusing(1, "would-block", words, slots=0, busy=None, waiting=None))
+        self.assertEqual(self.lockbroker(fake, "create", "--claim=consumer", "db", "3", status=75).err,
+                         f"lockbroker: db: {words}\nlockbroker: to hold its slots by exclusive queues, too: "
+                         "lockbroker create --claim=exclusive-queue db 3\n")
+
     def test_a_create_that_was_cut_off_can_be_completed(self):
         words = "to complete it: lockbroker create --exist-ok db 3"
         for what in (refusing(15, "broker-unavailable"), refusing(16, "broker-blocked"), Fake.CLOSE):

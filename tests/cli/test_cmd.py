@@ -9,8 +9,8 @@ import socket
 import subprocess
 import tempfile
 import unittest
-from pathlib import Path
 
+import manual
 import tap
 from cli import Job, command
 from daemon import Daemon, program
@@ -297,6 +297,7 @@ class Frozen(CommandCase):
         self.daemon.thaw()
         for job in jobs + hasty:
             self.assertIn("the daemon did not answer in time", job.err, job.argv)
+            self.assertIn("lockbrokerd may be stopping (draining)", job.err, job.argv)
             self.assertEqual(job.out, "")
 
     def test_while_they_wait(self):
@@ -407,9 +408,7 @@ class Acquire(CommandCase):
 
     def test_the_manuals_coprocess(self):
         """The script in the manual works, and processes that it starts do not keep the lock."""
-        text = (Path(os.environ["top_srcdir"]) / "man/lockbroker.1.in").read_text()
-        script = text.split("\ncoproc LOCK")[1].split(".Ed")[0]
-        script = "coproc LOCK" + script.replace("\nlockbroker verify", "\nread -r go; lockbroker verify")
+        script = manual.block("lockbroker.1", "coproc LOCK").replace("\nlockbroker verify", "\nread -r go; lockbroker verify")
         path = os.path.dirname(os.path.abspath(program("lockbroker"))) + ":" + os.environ["PATH"]
         job = self.start("-c", script, binary="/bin/bash", stdin=subprocess.PIPE, env={"PATH": path})
         job.wait_out("working in slot 1")

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import manual
 import tap
 from daemon import Daemon, clean_environment, program
 from guide import EXAMPLES
@@ -69,8 +70,8 @@ class Command(unittest.TestCase):
             (self.dir / name).chmod(0o600)
         examples = sorted(EXAMPLES.glob("lockbrokerd*.conf"))
         self.assertEqual(len(examples), 4)
-        for example in examples:
-            text = re.sub(r"group:[\w-]+", "gid:0", example.read_text()).replace("/etc/lockbroker", str(self.dir))
+        for example in [example.read_text() for example in examples] + manual.blocks("lockbrokerd.conf.5"):
+            text = re.sub(r"(?:group|user):[\w-]+", "gid:0", example).replace("/etc/lockbroker", str(self.dir))
             for text in text, re.sub("(?m)^#(?=[a-z-]+ = )", "", text):
                 self.conf.write_text(text)
                 self.assertEqual(run("--check-config", "--config", str(self.conf),

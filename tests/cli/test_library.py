@@ -179,8 +179,12 @@ class Installed(unittest.TestCase):
         docs = os.path.join(self.dir, "doc")
         run("make", "-s", "-C", BUILD, "install-dist_docDATA", "install-dist_examplesDATA", "install-dist_examplesSCRIPTS",
             f"docdir={docs}", f"examplesdir={docs}/examples", MAKEFLAGS="")
-        self.assertEqual(set(os.listdir(docs)), {"COPYING", "NEWS.md", "OPERATIONS.md", "PROTOCOL.md", "SAFETY.md",
-                                                 "examples", "openrpc.json"})
+        self.assertEqual({name for name in os.listdir(docs) if not name.endswith(".svg")},
+                         {"COPYING", "MATRIX.md", "NEWS.md", "OPERATIONS.md", "PERFORMANCE.md", "PROTOCOL.md", "SAFETY.md",
+                          "examples", "openrpc.json"})
+        for name in "OPERATIONS.md", "PERFORMANCE.md":
+            for linked in re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", text(os.path.join(docs, name))):
+                self.assertTrue(os.path.exists(os.path.join(docs, linked)), f"{name}: {linked}")
         self.assertLessEqual({"hold.c", "lockbroker_client.py", "lockbrokerd.conf"}, set(os.listdir(f"{docs}/examples")))
 
     def test_only_one_header_is_installed(self):

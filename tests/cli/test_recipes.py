@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import stat
 import tempfile
 import unittest
@@ -37,6 +38,10 @@ class Shell(unittest.TestCase):
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
         return file
 
+    def program_here(self, name, text):
+        """The same in the folder where the recipe runs."""
+        (self.dir / name).symlink_to(self.program(name, text))
+
     def fifo(self, name):
         """A file that keeps its reader waiting until the test writes to it."""
         os.mkfifo(self.dir / name)
@@ -57,12 +62,40 @@ class Recipes(Shell):
     def test_a_part_of_a_script(self):
         command(self, self.daemon, "create", "report")
         for name in "collect", "publish":
-            self.program(name, f"echo {name}; lockbroker list\n")
-            (self.dir / name).symlink_to(self.bin / name)
+            self.program_here(name, f"echo {name}; lockbroker list\n")
         job = self.start("sh", "-c", recipe("./collect"))
         job.wait(0)
         said = re.findall(r"collect|publish|report\t1\t\d", job.out)
         self.assertEqual(said, ["collect", "report\t1\t1", "publish", "report\t1\t0"])
+
+    def test_a_semaphore_for_all_hosts(self):
+        self.program_here("report", "lockbroker list --no-headers\n")
+        job = self.start("sh", "-c", recipe("create report 2"))
+        job.wait(0)
+        self.assertEqual(job.out, "report\t2\t1\t0\t\n")
+
+    def test_one_host_at_a_time(self):
+        self.program_here("upgrade-host", "lockbroker show upgrade\n")
+        job = self.start("sh", "-c", recipe("upgrade ./upgrade-host"))
+        job.wait(0)
+        self.assertIn(f"\tupgrade of {socket.gethostname()}\t", job.out)
+
+    def test_maintenance(self):
+        """The semaphore is closed meanwhile, also if the maintenance fails afterwards."""
+        command(self, self.daemon, "create", "report", "2")
+        self.program_here("maintain", "lockbroker size report; exit 1\n")
+        job = self.start("sh", "-c", recipe("./maintain"))
+        job.wait(0)
+        self.assertEqual(job.out, "0\n")
+        self.assertEqual(command(self, self.daemon, "size", "report").out, "2\n")
+
+    def test_each_step(self):
+        for name in "a.in", "b.in":
+            (self.dir / name).touch()
+        self.program_here("convert", 'echo "$1"\n')
+        job = self.start("sh", "-c", recipe("./convert"))
+        job.wait(0)
+        self.assertEqual((job.out, job.err.count("held")), ("a.in\nb.in\n", 2))
 
     def test_cron(self):
         line = recipe("0 3 * * *").strip()
@@ -74,7 +107,7 @@ class Recipes(Shell):
         first.wait_out("sleeps")
         second = self.start("sh", "-c", words)
         second.wait(0)
-        self.assertEqual(second.out, "")
+        self.assertEqual((second.out, second.err), ("", ""))  # cron would mail it
         fifo.write_text("go\n")
         first.wait(0)
         self.assertEqual(first.out, "backup\nsleeps\n")
@@ -83,7 +116,9 @@ class Recipes(Shell):
         """ExecStart= as systemd splits it; that it starts when it has the lock is another test's."""
         command(self, self.daemon, "create", "nightly")
         report = self.program("report", "lockbroker verify\n")
-        line = re.search(r"ExecStart=(lockbroker.*)", recipe("ExecStart=lockbroker")).group(1)
+        unit = recipe("ExecStart=lockbroker")
+        self.assertIn(block("lockbrokerd.8", "Wants=lockbrokerd.socket"), unit)
+        line = re.search(r"ExecStart=(lockbroker.*)", unit).group(1)
         job = self.start(*shlex.split(line.replace("/usr/local/bin/report", str(report))))
         job.wait(0)
         self.assertEqual(job.out, "held, slot 1\n")
@@ -119,8 +154,7 @@ class Recipes(Shell):
 
     def test_ci(self):
         """The daemon is private, and the broker is its memory."""
-        self.program("deploy", "lockbroker verify; lockbroker list --no-headers\n")
-        (self.dir / "deploy").symlink_to(self.bin / "deploy")
+        self.program_here("deploy", "lockbroker verify; lockbroker list --no-headers\n")
         (self.dir / "url").write_text("memory:\n")
         line = re.search(r"- (lockbroker.*)", recipe("deploy:\n  script:")).group(1)
         job = self.start("sh", "-c", line, env={"LOCKS_URL": "url"})
@@ -130,8 +164,7 @@ class Recipes(Shell):
     @unittest.skipIf(shutil.which("ansible-playbook") is None, "needs ansible-playbook")
     def test_ansible(self):
         fifo = self.fifo("work")
-        self.program("deploy", f"read -r x <{fifo}\n")
-        (self.dir / "deploy").symlink_to(self.bin / "deploy")
+        self.program_here("deploy", f"read -r x <{fifo}\n")
         (self.dir / "play.yml").write_text(recipe("- hosts: all"))
         job = self.start("ansible-playbook", "-i", "localhost,", "-c", "local", "play.yml",
                          env={"ANSIBLE_LOCALHOST_WARNING": "0", "LC_ALL": "C.UTF-8"})
@@ -143,6 +176,26 @@ class Recipes(Shell):
         fifo.write_text("go\n")
         job.wait(0, within=60)
         self.wait_free("--mutex", "deploy")
+
+
+class DaemonManual(Shell):
+    """Examples of lockbrokerd(8)."""
+
+    def test_without_rabbitmq(self):
+        daemon, create = block("lockbrokerd.8", "--broker memory:").replace("/tmp", str(self.dir)).splitlines()
+        (self.bin / "lockbrokerd").symlink_to(os.path.abspath(program("lockbrokerd")))
+        job = self.start("sh", "-c", f"exec {daemon.rstrip(' &')}")
+        wait_until((self.dir / "locks.sock").exists, what="the socket")
+        self.start("sh", "-c", create).wait(0)
+        job.signal(signal.SIGTERM)
+        job.wait(0)
+
+    def test_a_cluster(self):
+        (self.dir / "password").write_text("geheim\n")
+        (self.dir / "password").chmod(0o600)
+        line = block("lockbrokerd.8", "--password-file").replace("/root", str(self.dir)).rstrip()
+        job = self.start("sh", "-c", line.replace("lockbrokerd ", f"{os.path.abspath(program('lockbrokerd'))} ", 1) + " --check-config")
+        job.wait(0)
 
 
 class Guide(Shell):
@@ -208,9 +261,9 @@ class Guide(Shell):
         self.sh(again)  # they exist already
 
     def test_the_version_of_the_daemon(self):
-        line, = [line for line in guide.commands("grep '^version'").splitlines() if "grep" in line]
+        line, = [line for line in guide.commands("(version|takeovers)").splitlines() if "grep" in line]
         version = command(self, self.daemon, "--version").out.split()[1]
-        self.assertEqual(self.sh(line).out, f"version: {version}\n")
+        self.assertEqual(self.sh(line).out, f"version: {version}\ntakeovers: 0\n")
 
 
 if __name__ == "__main__":

@@ -361,6 +361,11 @@ class Waiting(RunCase):
         self.run_to_end("--nonblock", "-E", "4", "db", "true", status=4)
         self.run_to_end("--conflict-exit-code=0", "-w0", "db", "false", status=0)
         self.run_to_end("-w", "0.1", "-E", "4", "db", "true", status=4)
+        # A cron job would mail its words.
+        for options in ("-n",), ("-w", "0.1"):
+            self.assertEqual(self.run_to_end(*options, "-E", "0", "db", "true", status=0).err, "")
+        for option, words in ("--verbose", "every slot is busy"), ("--json", "would-block"):
+            self.assertIn(words, self.run_to_end("-n", "-E", "0", option, "db", "true", status=0).err)
         # Only what was not got in time: not what does not exist.
         self.run_to_end("-n", "-E", "4", "missing", "true", status=66)
 

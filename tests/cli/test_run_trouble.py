@@ -89,6 +89,9 @@ class Answers(TroubleCase):
                 # Others have it, and it was not got in time: nothing else is a conflict.
                 conflict = reason in ("would-block", "timeout", "contended")
                 self.run_to_end(fake, "-E", "4", "db", "true", status=4 if conflict else status)
+                # The words of all else are a cron job's mail.
+                job = self.run_to_end(fake, "-E", "0", "db", "true", status=0 if conflict else status)
+                self.assertEqual("the words" in job.err, not conflict)
 
     def test_silence(self):
         began = time.monotonic()

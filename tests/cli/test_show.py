@@ -93,8 +93,9 @@ class Show(unittest.TestCase):
     def test_revoked_and_hosts_that_do_not_answer(self):
         answer = {"name": "db", "slots": None, "busy": None, "waiting": 0, "more": 3,
                   "holders": [row("busy", "w-1", slot=2, revoked=True)], "waiters": [],
-                  "silent_hosts": ["west"]}
-        fake = Fake(self, show=answer, ping={"broker": {"state": "connecting"}})
+                  "silent_hosts": ["west"], "reason": "broker-unavailable"}
+        # The broker is up again when the answer comes.
+        fake = Fake(self, show=answer, ping={"broker": {"state": "up"}})
         job = command(self, fake, "show", "--no-headers", "db")
         self.assertTrue(job.out.startswith("revoked\t2\t"), job.out)
         self.assertIn("west does not answer", job.err)
@@ -106,19 +107,19 @@ class Show(unittest.TestCase):
 
     def test_nobody_is_not_said_where_not_all_could_be_asked(self):
         known = {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "more": 0, "holders": [], "waiters": [],
-                 "silent_hosts": []}
+                 "silent_hosts": [], "reason": "broker-unavailable"}
         away = "db: the broker does not answer: only the rows of the daemons are shown"
         for answer, says in (({"slots": None, "busy": None}, away),
                              ({"silent_hosts": ["west"]}, "west does not answer")):
-            fake = Fake(self, show={**known, **answer}, ping={"broker": {"state": "down"}})
+            fake = Fake(self, show={**known, **answer})
             terminal = Terminal(self, fake, "show", "db")
             terminal.wait(0)
             self.assertIn("No holders or waiters are known.", terminal.text)
             self.assertIn(says, terminal.text)
             self.assertIn(says, command(self, fake, "show", "db").err)
         # One that was destroyed, and is held on.
-        fake = Fake(self, ping={"broker": {"state": "up"}}, show={
-            **known, "slots": None, "busy": None, "holders": [row("busy", "w-1", slot=1, revoked=True)]})
+        fake = Fake(self, show={**known, "slots": None, "busy": None, "reason": "no-such-lock",
+                                "holders": [row("busy", "w-1", slot=1, revoked=True)]})
         self.assertEqual(command(self, fake, "show", "db").err,
                          "lockbroker: db: the semaphore does not exist any more\n")
         # A mutex has no number of slots, with a broker or without.
@@ -217,19 +218,19 @@ class Watch(unittest.TestCase):
         job = Job(self, fake, "watch")
         job.wait_out("gone: [w-2]\n")
         self.assertEqual(job.out.splitlines(), [
-            "db: waiting, position 2, alice (backup), uid 1000, pid 4711 on north, for 1m15s [w-1]",
-            "other: busy, slot 1, somebody, uid 1000, pid 4711 on north, for 1m15s [w-2]",
+            f"db: waiting, position 2, alice (backup), user {USER}, pid 4711 on north, for 1m15s [w-1]",
+            f"other: busy, slot 1, somebody, user {USER}, pid 4711 on north, for 1m15s [w-2]",
             "synced: 2 rows; changes follow",
-            "db: granted, alice (backup), uid 1000, pid 4711 on north, for 1m15s [w-1]",
+            f"db: granted, alice (backup), user {USER}, pid 4711 on north, for 1m15s [w-1]",
             "db: gone, alice [w-1]",
             "gone: [w-7]",
-            "resync: too many changes at once; all rows follow again",
+            "resync: all rows follow again",
             "gone: [w-2]"])
         self.assertIn("2 more rows", job.err)
         self.assertIn("west does not answer", job.err)
         self.assertNotIn("params", fake.asked("watch")[0].get("params", {}))
         fake.say(notification("row", {"id": fake.requests[0]["id"], "row": self.ROW}))
-        job.wait_out("position 2, alice (backup), uid 1000, pid 4711 on north, for 1m15s [w-1]\n")
+        job.wait_out(f"position 2, alice (backup), user {USER}, pid 4711 on north, for 1m15s [w-1]\n")
         job.signal(15)
         job.wait(143)
 

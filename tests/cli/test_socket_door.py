@@ -226,9 +226,26 @@ class Activation(unittest.TestCase):
         daemon.stop()
         self.assertFalse(os.path.exists(daemon.socket))
 
-    def hand_over(self, *sockets):
+    def test_clients_of_a_daemon_that_cannot_start_are_disconnected(self):
+        """Otherwise systemd starts the daemon again and again for the same client, which is not told."""
+        for config in "nonsense\n", "broker = amqps://localhost\ntls-ca = /no/such\n":
+            with self.subTest(config):
+                door = self.bound(socket.SOCK_STREAM, listen=True)
+                clients = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+                for client in clients:
+                    self.addCleanup(client.close)
+                    client.connect(door.getsockname())
+                    client.settimeout(5)
+                clients[0].sendall(b'{"id":1,"method":"ping"}\n')
+                status, said = self.hand_over(door, broker=None, config=config)
+                self.assertEqual(status, 78, said)
+                # The request of the first was not read.
+                self.assertRaises(ConnectionResetError, clients[0].recv, 1)
+                self.assertEqual([client.recv(1) for client in clients[1:]], [b"", b""])
+
+    def hand_over(self, *sockets, **more):
         """Starts the daemon with these as descriptors 3, 4, ... Returns its status and its messages."""
-        daemon = Daemon(self, start=False)
+        daemon = Daemon(self, start=False, **more)
         fds = [s.fileno() for s in sockets]
         moves = " ".join(f"{3 + i}<&{fd}" for i, fd in enumerate(fds))
         script = f'export LISTEN_PID=$$ LISTEN_FDS={len(fds)}; exec "$@" {moves}'

@@ -27,6 +27,18 @@ class Stop(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 5)
         peer.wait_closed()
 
+    def test_a_bus_that_does_not_answer(self):
+        """The daemon asks systemd whether this is a restart. sd-bus alone would wait 90 s for the bus."""
+        with socket.socket(socket.AF_UNIX) as bus:
+            daemon = Daemon(self, start=False)
+            path = os.path.join(daemon.dir, "bus")
+            bus.bind(path)
+            bus.listen()
+            daemon.env["DBUS_SYSTEM_BUS_ADDRESS"] = f"unix:path={path}"
+            daemon.expect("does not tell within 2 s")
+            daemon.start()
+            daemon.stop(within=10)
+
     def test_sigint_is_as_good(self):
         daemon = Daemon(self)
         daemon.signal(signal.SIGINT)

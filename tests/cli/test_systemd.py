@@ -129,7 +129,7 @@ class Systemd(unittest.TestCase):
                 "/usr/bin/lockbroker", "/usr/local/bin/lockbroker", "/usr/sbin/lockbrokerd"), "\n";"""
         code, text = run("perl", "-e", script, str(snippet), "lockbrokerd.service",
                          "lockbroker-hold@x.service", "rabbitmq-server.service")
-        self.assertEqual((code, text), (0, "lockbrokerd.service 0\nlockbroker-hold@x.service 0\n"
+        self.assertEqual((code, text), (0, "lockbrokerd.service \nlockbroker-hold@x.service 0\n"
                                            "rabbitmq-server.service \n"
                                            "ignored: /usr/bin/lockbroker /usr/local/bin/lockbroker\n"))
 

@@ -119,6 +119,15 @@ class Shown(Rows):
         screen.wait_row("^> \u25cb waiting +#1 +bob")
         self.quit(screen)
 
+    def test_lines_that_are_free_show_semaphores(self):
+        """Eight of them, above the few rows of the selected one."""
+        for i in range(5):
+            self.fake.add(f"s{i}", i)
+        screen = self.start()
+        screen.wait_row("^  s4 +4 ")
+        screen.wait_row("carol")
+        self.quit(screen)
+
     def test_more_than_fits_is_scrolled(self):
         self.fake.add("db", 1, row("busy", "w-0", slot=1, who="alice"),
                       *(row("waiting", f"w-{i}", position=i, who=f"who-{i}") for i in range(1, 3000)))

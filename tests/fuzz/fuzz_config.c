@@ -12,18 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/config/config.h"
+#include "tests/fuzz/daemon.h"
 #include "tests/fuzz/fuzz.h"
-
-static void
-swallow(void *ctx, enum log_level level, const char *line)
-{
-	(void)ctx;
-	(void)level;
-	(void)line;
-}
 
 /* Loads bytes as the file, with an option or NULL. */
 static struct config *
@@ -82,7 +74,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct config *config;
 	char *option = NULL;
 
-	log_set_sink(swallow, NULL);
+	silence_log();
 	if (size > 0 && data[0] == '-') {
 		option = mem_printf("--broker=%.*s", (int)(size - 1), (const char *)data + 1);
 		size = 0;

@@ -13,9 +13,9 @@
 
 #include "daemon/amqp/content.h"
 #include "daemon/amqp/link.h"
-#include "daemon/base/log.h"
 #include "daemon/broker/setup.h"
 #include "daemon/memory/memory.h"
+#include "tests/fuzz/daemon.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LINKS = 3, CHANNELS = 3, QUEUES = 6, BODY_MOST = 3 * AMQP_FRAME_MAX };
@@ -48,7 +48,6 @@ enum action {
 	ACTIONS
 };
 
-static int64_t now; /* virtual */
 static struct timers *timers;
 static struct memory_world *world;
 static bool troubled; /* from now on a request may stay without an answer, or a queue be kept */
@@ -65,23 +64,6 @@ static struct {
 	struct broker *broker;  /* never started: its links are the target's */
 	struct amqp_link *link; /* NULL: it died */
 } ends[LINKS];
-
-static int64_t
-read_now(void *ctx)
-{
-	(void)ctx;
-	return now;
-}
-
-static const struct clock virtual_clock = {.now = read_now};
-
-static void
-swallow(void *ctx, enum log_level level, const char *line)
-{
-	(void)ctx;
-	(void)level;
-	(void)line;
-}
 
 /* ---- frames that arrive ---- */
 
@@ -516,7 +498,7 @@ end(void)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	log_set_sink(swallow, NULL);
+	silence_log();
 	now = NSEC_PER_SEC;
 	troubled = false;
 	timers = timers_new(&virtual_clock);

@@ -10,6 +10,8 @@
  *	~b  ~u		an alarm begins, ends
  *	%text		a hostile user of the vhost publishes the text to each queue: as a hint, as an
  *			entry of the directory, as a daemon message, to a holder
+ *	^  ^!A		a successor takes over, if the daemon is still within 2 s. The other action is
+ *			done while the daemon is frozen
  *	*		the daemon is told to stop
  *
  * An @ in sent bytes stands for the last lock that was read. It must not crash. A client gets only
@@ -27,17 +29,19 @@
 
 #include <event2/event.h>
 
-#include "daemon/base/log.h"
+#include "daemon/broker/setup.h"
 #include "daemon/memory/memory.h"
 #include "daemon/peer/dispatch.h"
+#include "daemon/state/state.h"
 #include "protocol/line.h"
 #include "protocol/message.h"
 #include "protocol/methods.h"
+#include "tests/fuzz/daemon.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/lock_settings.h"
 
 enum { PEERS = 3 };
 
-static int64_t now; /* virtual */
 static struct event_base *base;
 static struct timers *timers;
 static struct memory_world *world;
@@ -47,7 +51,8 @@ static struct view *view;
 static struct dispatch *dispatch;
 static struct peers *peers;
 static struct config *config;
-static bool draining;
+static struct conn_handler dispatch_handler;
+static bool draining, replaced;
 static char last_lock[METHODS_LOCK_MAX + 1];
 
 static struct {
@@ -56,33 +61,38 @@ static struct {
 	struct line_reader *reader;
 } ends[PEERS];
 
-static int64_t
-read_now(void *ctx)
+/* ---- the daemon ---- */
+
+static bool
+line_came(void *ctx, struct conn *conn, const char *line, size_t len)
 {
 	(void)ctx;
-	return now;
-}
-
-static const struct clock virtual_clock = {.now = read_now};
-
-static void
-swallow(void *ctx, enum log_level level, const char *line)
-{
-	(void)ctx;
-	(void)level;
-	(void)line;
+	return dispatch_handler.line(dispatch_handler.ctx, conn, line, len);
 }
 
 static void
-begin(void)
+peer_gone(void *ctx, struct conn *conn)
 {
+	(void)ctx;
+	if (!replaced)
+		dispatch_handler.gone(dispatch_handler.ctx, conn);
+}
+
+static void
+peer_left(void *ctx, struct conn *conn)
+{
+	(void)ctx;
+	if (!replaced)
+		dispatch_handler.left(dispatch_handler.ctx, conn);
+}
+
+static void
+daemon_make(void)
+{
+	const struct conn_handler handler = {
+	    .line = line_came, .gone = peer_gone, .left = peer_left};
 	const struct lock_settings settings = {
-	    .naming = &queue_naming_amqp_locks,
-	    .max_races = 16,
-	    .rescan_interval = 5 * NSEC_PER_SEC,
-	    .hint_grace = 5 * NSEC_PER_MSEC,
-	    .max_local_handoffs = 16,
-	    .request_timeout = 10 * NSEC_PER_SEC,
+	    TEST_LOCK_SETTINGS,
 	    .max_locks_per_connection = 3,
 	    .max_waits_per_connection = 3,
 	};
@@ -90,19 +100,13 @@ begin(void)
 	    .most = {100, 6, 2, 2, (size_t)4 * 1024 * 1024}, .all_bytes = SIZE_MAX};
 	const struct view_settings looks = {
 	    .host = "fuzz", .naming = "amqp-locks", .timeout = NSEC_PER_SEC / 2};
-	struct conn_handler handler;
 	struct lock_events events;
 	struct view_events seen;
 
-	now = NSEC_PER_SEC;
-	draining = false;
-	last_lock[0] = '\0';
-	base = event_base_new();
-	timers = timers_new(&virtual_clock);
-	world = memory_world_new(timers, NULL);
+	replaced = false;
 	broker = memory_broker_new(world, 10, 8);
-	dispatch = dispatch_new(&virtual_clock, 0, config);
-	handler = dispatch_peers_handler(dispatch);
+	dispatch = dispatch_new(&virtual_clock, &(struct dispatch_past){.run = 0}, config);
+	dispatch_handler = dispatch_peers_handler(dispatch);
 	events = dispatch_lock_events(dispatch);
 	peers = peers_new(base, &handler);
 	engine = lock_engine_new(broker, timers, 1, &settings, &events);
@@ -110,6 +114,30 @@ begin(void)
 	view = view_new(engine, broker, timers, &looks, &seen);
 	dispatch_wire(dispatch, peers, engine, view, broker);
 	peers_set_limits(peers, 2, &limits);
+}
+
+static void
+daemon_free(void)
+{
+	peers_free(peers);
+	dispatch_unwire(dispatch);
+	view_free(view);
+	broker_stop(broker);
+	lock_engine_free(engine);
+	dispatch_free(dispatch);
+	broker_free(broker);
+}
+
+static void
+begin(void)
+{
+	now = NSEC_PER_SEC;
+	draining = false;
+	last_lock[0] = '\0';
+	base = event_base_new();
+	timers = timers_new(&virtual_clock);
+	world = memory_world_new(timers, NULL);
+	daemon_make();
 	broker_start(broker);
 	for (int i = 0; i < PEERS; i++)
 		ends[i].fd = -1;
@@ -142,6 +170,46 @@ pass_time(int64_t ns)
 	}
 	now = until;
 	settle();
+}
+
+/* False: the lock connection has ended. */
+static bool
+save(struct state_text *ret)
+{
+	struct state_writer *writer = state_writer_new();
+	bool saved;
+
+	peers_push(peers);
+	saved = broker_save(broker, writer);
+	lock_save_holds(engine, writer);
+	dispatch_save(dispatch, writer);
+	lock_save_waits(engine, writer);
+	*ret = state_finish(writer);
+	return saved;
+}
+
+/* Another daemon takes over the clients' sockets, which are duplicated first. */
+static void
+succeed(const struct state_text *text)
+{
+	int *fds = calloc(text->socket_count + 1, sizeof(*fds));
+	struct state_reader *reader;
+
+	must(fds != NULL, "memory");
+	for (size_t i = 0; i < text->socket_count; i++)
+		fds[i] = dup(text->sockets[i]);
+	memory_broker_detach(broker, 0);
+	replaced = true;
+	daemon_free();
+	daemon_make();
+	reader = state_reader_new(text->text, text->len, fds, text->socket_count);
+	if (!broker_resume(broker, reader) || !lock_restore_holds(engine, reader) ||
+	    !dispatch_restore(dispatch, reader) || !lock_restore_waits(engine, reader) ||
+	    !state_end(reader))
+		must(false, state_error(reader));
+	dispatch_restored(dispatch);
+	state_reader_free(reader);
+	free(fds);
 }
 
 static void
@@ -254,11 +322,46 @@ publish_to_all(const char *text, size_t len)
 	free(body);
 }
 
+static void act(char *text, size_t len, bool whole);
+
+/* The client that the action is about. */
+static int
+client_of(const char *text, size_t len)
+{
+	return len > 1 && text[1] >= 'A' && text[1] < 'A' + PEERS ? text[1] - 'A' : 0;
+}
+
+/*
+ * The rest of the line is an action. A client that hangs up does so just before the state is saved.
+ */
+static void
+replace(char *text, size_t len, bool whole)
+{
+	struct state_text state = {.text = NULL};
+
+	peers_pause(peers, true);
+	lock_freeze(engine, true);
+	settle();
+	if (len > 1 && strchr("!^*", text[1]) == NULL)
+		act(text + 1, len - 1, whole);
+	for (int i = 0; i < 200 && !lock_is_still(engine); i++)
+		pass_time(10 * NSEC_PER_MSEC);
+	if (len > 1 && text[1] == '!')
+		hang_up(client_of(text + 1, len - 1));
+	if (lock_is_still(engine) && save(&state)) {
+		succeed(&state);
+	} else {
+		lock_freeze(engine, false);
+		peers_pause(peers, false);
+	}
+	state_text_done(&state);
+}
+
 /* One line of the script. */
 static void
 act(char *text, size_t len, bool whole)
 {
-	int which = len > 1 && text[1] >= 'A' && text[1] < 'A' + PEERS ? text[1] - 'A' : 0;
+	int which = client_of(text, len);
 	char op = len > 0 ? text[0] : ' ';
 
 	if (op >= 'A' && op < 'A' + PEERS) {
@@ -278,6 +381,8 @@ act(char *text, size_t len, bool whole)
 		broker_does(text[1]);
 	} else if (op == '%') {
 		publish_to_all(text + 1, len - 1);
+	} else if (op == '^' && !draining) {
+		replace(text, len, whole);
 	} else if (op == '*' && !draining) {
 		draining = true;
 		dispatch_drain(dispatch, NSEC_PER_SEC);
@@ -306,13 +411,7 @@ end(void)
 	must(peers_count(peers) == 0, "a client is left");
 	must(lock_quiet(engine), "the engine does not come to rest");
 	memory_world_each(world, is_left, NULL);
-	peers_free(peers);
-	dispatch_unwire(dispatch);
-	view_free(view);
-	broker_stop(broker);
-	lock_engine_free(engine);
-	dispatch_free(dispatch);
-	broker_free(broker);
+	daemon_free();
 	memory_world_free(world);
 	timers_free(timers);
 	event_base_free(base);
@@ -326,7 +425,7 @@ load_config(void)
 	struct config_error error;
 
 	signal(SIGPIPE, SIG_IGN);
-	log_set_sink(swallow, NULL);
+	silence_log();
 	config = config_load(3, args, &action, &error);
 	must(config != NULL, error.text);
 }

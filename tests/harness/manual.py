@@ -11,9 +11,15 @@ def source(page):
         return file.read()
 
 
+def blocks(page):
+    """All literal blocks of a manual, as a reader sees them."""
+    found = re.findall(r"(?ms)^\.Bd -literal.*?\n(.*?)^\.Ed$", source(page))
+    return [text.replace("\\&", "").replace("\\e", "\\") for text in found]
+
+
 def block(page, words):
-    """The only literal block of a manual that has these words, as a reader sees it."""
-    blocks = [found for found in re.findall(r"(?ms)^\.Bd -literal.*?\n(.*?)^\.Ed$", source(page)) if words in found]
-    if len(blocks) != 1:
-        raise AssertionError(f"{page}: {len(blocks)} literal blocks have {words}")
-    return blocks[0].replace("\\&", "").replace("\\e", "\\")
+    """The only one that has these words."""
+    found = [text for text in blocks(page) if words in text]
+    if len(found) != 1:
+        raise AssertionError(f"{page}: {len(found)} literal blocks have {words}")
+    return found[0]

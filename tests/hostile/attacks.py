@@ -7,6 +7,7 @@ it. Then it goes on until it is killed.
 import json
 import select
 import socket
+import struct
 import time
 
 COUNTED = ("connections", "requests", "lines", "granted", "refused", "closed")
@@ -62,7 +63,8 @@ class Hostile:
                 peer = Peer(self, keep, reads)
                 if receive_buffer:
                     peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-                peer.socket.settimeout(20)
+                # Not settimeout(): a connect that does not block fails at once while the daemon's backlog is full.
+                peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 20, 0))
                 peer.socket.connect(self.path)
             except OSError:
                 break
@@ -183,7 +185,7 @@ def watches(it):
 def unread(it):
     """Connections that ask for what is long and read nothing."""
     peers = it.connect(1000, reads=False)
-    methods = ("rpc.discover", "rpc.discover", "info", "list", "show")
+    methods = ("rpc.discover", "rpc.discover", "info", "list", "metrics", "show")
     it.user.set_ready()
     while True:
         for peer in peers:

@@ -233,30 +233,38 @@ def run(name, step, folder, *arguments):
     return True
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def check(options, suite):
+    """The results of one suite."""
+    folder, tarball = options.folder, options.tarball
+    built = run(f"build {suite}", build, folder, tarball, folder, suite)
+    yield built
+    yield built and run(f"packages {suite}", lifecycle, folder, os.path.join(folder, f"{suite}.deb"), folder, suite)
+    if suite == SUITES[-1]:
+        yield run(f"Containerfile {suite}", container, folder, tarball, folder, suite)
+
+
+def main(description, check_suite, *flags):
+    """check_suite(options, suite): the results of one suite. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", default=roots.FOLDER)
+    for flag in flags:
+        parser.add_argument(flag, action="store_true")
     parser.add_argument("tarball")
     parser.add_argument("suites", nargs="*", metavar="SUITE", default=list(SUITES))
     options = parser.parse_args()
     if os.geteuid() != 0:
-        print("******* SKIPPED: make deb-check needs root, for debootstrap, mounts and namespaces *******")
+        print(f"******* SKIPPED: {parser.prog} needs root, for debootstrap, mounts and namespaces *******")
         return 0
+    options.folder, options.tarball = os.path.abspath(options.folder), os.path.abspath(options.tarball)
     roots.hear_term()
-    private_mounts()
-    folder, tarball = os.path.abspath(options.folder), os.path.abspath(options.tarball)
-    os.makedirs(folder, exist_ok=True)
-    results = []
-    for suite in options.suites:
-        built = run(f"build {suite}", build, folder, tarball, folder, suite)
-        results += [built, built and run(f"packages {suite}", lifecycle, folder, os.path.join(folder, f"{suite}.deb"), folder, suite)]
-        if suite == SUITES[-1]:
-            results.append(run(f"Containerfile {suite}", container, folder, tarball, folder, suite))
+    try:
+        private_mounts()
+        os.makedirs(options.folder, exist_ok=True)
+        results = [result for suite in options.suites for result in check_suite(options, suite)]
+    except roots.RootError as e:
+        return f"{parser.prog}: {e}"
     return 0 if all(results) else 1
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except roots.RootError as e:
-        sys.exit(f"deb_check.py: {e}")
+    sys.exit(main(__doc__, check))

@@ -7,7 +7,6 @@ The packages are built as deb_check.py builds them; with --built, those in DIR/S
 overlay over the root SUITE.systemd, without a network once the packages are installed. It prints how long each
 recipe takes until its worker runs again with the lock. Needs root and the network.
 """
-import argparse
 import json
 import os
 import re
@@ -61,6 +60,12 @@ def counts(host, lock):
     return next((tuple(row[2:4]) for row in rows if row[0] == lock), None) if status == 0 else None
 
 
+def takeovers(host):
+    """How often a successor of the daemon has taken over; None: the daemon does not say."""
+    found = re.search(r"(?m)^takeovers: (\d+)$", host.try_run("lockbroker info")[1])
+    return int(found[1]) if found else None
+
+
 class Recipe:
     """A worker under a lock. program: the name of its process. holder: the unit that holds the lock."""
 
@@ -81,6 +86,15 @@ class Recipe:
         began = time.monotonic()
         self.pid = wait_until(self.works, HEALED, f"{self.title}: {words}")
         print(f"        {self.title}: {words}: {time.monotonic() - began:.1f} s", flush=True)
+
+    def stays(self, words, command):
+        """A successor takes over, once or twice, and the worker runs on with its lock."""
+        before = takeovers(self.host)
+        self.host.run(command)
+        wait_until(lambda: (takeovers(self.host) or before) > before, HEALED, f"{self.title}: {words}: a successor")
+        expect(self.process(self.unit, self.program) == self.pid and counts(self.host, self.lock) == ("1", "0"),
+               f"{self.title}: {words}: the worker runs on")
+        print(f"        {self.title}: {words}: the worker runs on", flush=True)
 
     def is_free(self):
         return counts(self.host, self.lock) == ("0", "0") and \
@@ -108,7 +122,14 @@ class Recipe:
         self.heals("kill -9 of the daemon", KILL_DAEMON)
         self.heals("restart of RabbitMQ", "systemctl restart rabbitmq-server")
         self.heals("kill -9 of the worker", f"kill -9 {self.pid}")
-        self.heals("restart of the daemon", "systemctl restart lockbrokerd")
+        for _ in range(2):
+            self.stays("reload of the daemon", "systemctl reload lockbrokerd")
+        if self.holder == self.unit:
+            self.stays("restart of the daemon", "systemctl restart lockbrokerd")
+            self.stays("restart of the socket unit", "systemctl restart lockbrokerd.socket")
+            self.stays("restart during a reload", "systemctl reload lockbrokerd; systemctl restart lockbrokerd")
+        else:  # systemd stops it first, as it is a part of the daemon's unit
+            self.heals("restart of the daemon", "systemctl restart lockbrokerd")
         self.stop()
         self.stop_in_wait()
 
@@ -117,7 +138,8 @@ def set_up(host):
     """As the manuals and README.md say."""
     host.run(f"rabbitmqctl await_startup; {manual.block('lockbrokerd.8', 'rabbitmqctl add_vhost').replace('PASSWORD', 'first')}")
     write(host, "/etc/lockbroker/lockbrokerd.conf", "broker = amqp://lockbroker@localhost/locks\n")
-    host.run("echo first | install -m 600 /dev/stdin /etc/lockbroker/broker-password; systemctl restart lockbrokerd")
+    host.run("echo first | install -m 600 /dev/stdin /etc/lockbroker/broker-password; systemctl stop lockbrokerd.socket lockbrokerd")
+    host.run(manual.block("lockbrokerd.8", "systemd-sysusers"))
     wait_until(lambda: host.try_run("lockbroker ping --broker")[0] == 0, HEALED, "the broker")
     host.run("lockbroker create nightly; lockbroker create db/main")
     for program in "report", "worker":
@@ -168,7 +190,7 @@ def try_private_daemon(host):
 
 def try_rotation(host):
     """A reload takes a new password, and no hold ends."""
-    write_password, change = (manual.block("lockbrokerd.8", words) for words in ("-o lockbroker /dev/stdin", "change_password"))
+    write_password, change = manual.block("lockbrokerd.8", "-o lockbroker /dev/stdin"), manual.block("lockbrokerd.8", "change_password")
     host.run(f"echo first | {write_password} echo 'password-file = /etc/lockbroker/password' >>/etc/lockbroker/lockbrokerd.conf; "
              "rm /etc/lockbroker/broker-password; systemctl restart lockbrokerd")
     wait_until(lambda: host.try_run("lockbroker ping --broker")[0] == 0, HEALED, "the broker")
@@ -177,6 +199,9 @@ def try_rotation(host):
     before = host.run(running).split("\n")[:-1]
     host.run(f"echo second | {write_password} {change.replace('PASSWORD', 'second')}")
     deb.same(host, running, before)
+    # Not as root, which may lack CAP_SYS_RESOURCE in a container.
+    host.run(f"runuser -u lockbroker -- sh -c '{manual.block('lockbrokerd.8', 'prlimit').strip()}'; "
+             "grep 'Max core file size *unlimited' /proc/$(pidof lockbrokerd)/limits")
     host.run("systemctl restart rabbitmq-server")
     wait_until(lambda: host.try_run("lockbroker ping --broker")[0] == 0, HEALED, "the broker takes the new password")
     deb.same(host, "systemctl show -P MainPID lockbrokerd", before[:1])
@@ -207,7 +232,7 @@ def try_metrics(host):
     host.run(f"{read} | grep 'lockbroker_grants_total.*nightly'; systemctl stop lockbroker-metrics.timer")
 
 
-def try_start_limit(host):
+def try_failures(host):
     """A daemon that fails is always started again, unless its configuration is wrong."""
     install(host, manual.block("lockbroker.1", "ExecStart=lockbroker run"))
     recipe = Recipe(host, "start limit", "nightly", "report.service", "report", "report.service")
@@ -219,20 +244,29 @@ def try_start_limit(host):
     recipe.heals("12 times kill -9 of the daemon", "true")
     recipe.stop()
 
-    host.run("echo nonsense >>/etc/lockbroker/lockbrokerd.conf")
-    host.try_run("systemctl restart lockbrokerd")
-    status, said = host.try_run("lockbroker ping")
-    expect(status == 69 and re.search("systemctl status lockbrokerd|journalctl -u lockbrokerd", said), f"ping: {status} {said}")
+    spoil, correct = (f"{command} /etc/lockbroker/lockbrokerd.conf" for command in ("echo nonsense >>", "sed -i /nonsense/d"))
     units = "lockbrokerd.socket lockbrokerd.service"
-    wait_until(lambda: host.try_run(f"systemctl is-failed {units}")[1].split() == ["failed", "failed"], 60, "the start limit")
+    host.run(f"{spoil}; ! systemctl restart lockbrokerd")
+    starts = "sleep 1; journalctl --sync; journalctl -q -u lockbrokerd | grep -c lockbrokerd.conf:"
+    before = int(host.run(starts))
+    status, said = host.try_run("lockbroker ping")
+    expect(status == 69 and "journalctl -u lockbrokerd" in said, f"ping: {status} {said}")
+    expect(int(host.run(starts)) == before + 1, "one client starts the daemon once")
     said = host.try_run(manual.block("lockbrokerd.8", "systemctl status lockbrokerd.socket").replace("\n", " || true\n"))[1]
     expect(re.search(r"lockbrokerd\.conf:\d+: ", said), f"the reason: {said}")
-    host.run(f"sed -i '/nonsense/d' /etc/lockbroker/lockbrokerd.conf; {manual.block('lockbrokerd.8', 'systemctl reset-failed')}")
+    deb.same(host, f"{correct}; lockbroker ping >/dev/null; systemctl is-active {units}", ["active", "active"])
+
+    # On a busy machine, 15 starts take longer than the limit's 10 s.
+    write(host, "/run/systemd/system/lockbrokerd.service.d/limit.conf", "[Unit]\nStartLimitIntervalSec=100\n")
+    host.run(f"systemctl daemon-reload; {spoil}; ! systemctl restart lockbrokerd")
+    host.run("timeout 90 sh -c 'until systemctl -q is-failed lockbrokerd.socket; do lockbroker ping || true; done'")
+    deb.same(host, f"systemctl is-failed {units}", ["failed", "failed"])
+    host.run(f"{correct}; {manual.block('lockbrokerd.8', 'systemctl reset-failed')}")
     recipe.heals("a wrong configuration that was corrected", f"systemctl start {recipe.unit}")
     recipe.stop()
 
 
-def check(debs, folder, suite, log):
+def try_all(debs, folder, suite, log):
     base = roots.make(folder, suite, name=f"{suite}.systemd", first=deb.SYSTEMD)
     with deb.overlay(folder, base) as root:
         deb.shell(root, f"apt-get -q update; {deb.APT} install rabbitmq-server /mnt/lockbroker_*.deb", log, [(debs, "/mnt")])
@@ -242,36 +276,18 @@ def check(debs, folder, suite, log):
         with Host(root, folder, log, network=False) as host:
             try:
                 set_up(host)
-                for step in try_recipes, try_private_daemon, try_rotation, try_journal, try_metrics, try_start_limit:
+                for step in try_recipes, try_private_daemon, try_rotation, try_journal, try_metrics, try_failures:
                     step(host)
             except BaseException:
                 print(host.try_run("systemctl list-jobs; systemctl status '*lock*' report worker; journalctl -n 300")[1], file=log)
                 raise
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", default=roots.FOLDER)
-    parser.add_argument("--built", action="store_true")
-    parser.add_argument("tarball")
-    parser.add_argument("suites", nargs="*", metavar="SUITE", default=list(deb.SUITES))
-    options = parser.parse_args()
-    if os.geteuid() != 0:
-        print("******* SKIPPED: make systemd-check needs root, for debootstrap, mounts and namespaces *******")
-        return 0
-    roots.hear_term()
-    deb.private_mounts()
-    folder, tarball = os.path.abspath(options.folder), os.path.abspath(options.tarball)
-    os.makedirs(folder, exist_ok=True)
-    results = []
-    for suite in options.suites:
-        built = options.built or deb.run(f"build {suite}", deb.build, folder, tarball, folder, suite)
-        results.append(built and deb.run(f"systemd {suite}", check, folder, os.path.join(folder, f"{suite}.deb"), folder, suite))
-    return 0 if all(results) else 1
+def check(options, suite):
+    folder = options.folder
+    built = options.built or deb.run(f"build {suite}", deb.build, folder, options.tarball, folder, suite)
+    yield built and deb.run(f"systemd {suite}", try_all, folder, os.path.join(folder, f"{suite}.deb"), folder, suite)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except roots.RootError as e:
-        sys.exit(f"systemd_check.py: {e}")
+    sys.exit(deb.main(__doc__, check, "--built"))

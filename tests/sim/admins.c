@@ -189,7 +189,7 @@ admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order
 	struct truth_name *of = &sim->truth.names[order->name];
 	uint64_t peer = any_peer(sim, daemon), request;
 
-	if (daemon->stopped || book_is_full(&sim->book))
+	if (sim_is_deaf(daemon) || book_is_full(&sim->book))
 		return false;
 	of->ascending |= order->ascending;
 	of->work[daemon->number].destroys += order->what == ASK_DESTROY;
@@ -274,6 +274,18 @@ await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)
 	lock_await(daemon->engine, peer, request, &what);
 }
 
+static void
+tell_read(struct sim_daemon *daemon, uint64_t peer, uint64_t request, enum request_what what,
+    const char *name)
+{
+	if (what == ASK_SIZE)
+		lock_size(daemon->engine, peer, request, name);
+	else if (what == ASK_LIST)
+		lock_list(daemon->engine, peer, request);
+	else
+		lock_explain(daemon->engine, peer, request, name, LOCK_KIND_SEMAPHORE);
+}
+
 void
 admins_read(struct sim *sim)
 {
@@ -286,7 +298,7 @@ admins_read(struct sim *sim)
 					     : ASK_EXPLAIN;
 	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
 
-	if (daemon->stopped || book_is_full(&sim->book))
+	if (sim_is_deaf(daemon) || book_is_full(&sim->book))
 		return;
 	if (what == ASK_AWAIT) {
 		await(sim, daemon, peer);
@@ -304,10 +316,25 @@ admins_read(struct sim *sim)
 		    : what == ASK_LIST ? "list"
 				       : "explanation",
 	    .queue = queue_lock(name), .m = (int64_t)request);
-	if (what == ASK_SIZE)
-		lock_size(daemon->engine, peer, request, queue_lock(name));
-	else if (what == ASK_LIST)
-		lock_list(daemon->engine, peer, request);
+	tell_read(daemon, peer, request, what, queue_lock(name));
+}
+
+/* ---- the successor ---- */
+
+void
+admins_repeat(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask)
+{
+	struct ask *known = book_find_ask(&sim->book, daemon->number, ask->peer, ask->request);
+	const struct truth_name *of = &sim->truth.names[ask->name];
+	int64_t due = due_of(sim, &ask->order);
+
+	/* Its steps begin anew. */
+	if (due > known->due)
+		known->due = due;
+	known->claims = of->work[daemon->number].claims;
+	known->mutex_busy = false;
+	if (ask->order.what == ASK_ACQUIRE)
+		tell_read(daemon, ask->peer, ask->request, ask->what, queue_lock(ask->name));
 	else
-		lock_explain(daemon->engine, peer, request, queue_lock(name), LOCK_KIND_SEMAPHORE);
+		tell_order(daemon, ask->peer, ask->request, &ask->order);
 }

@@ -14,6 +14,8 @@ void admins_step(struct sim *sim);
 void admins_read(struct sim *sim);
 /* False: too many requests are unanswered. */
 bool admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order);
+/* The successor of the daemon is asked again. */
+void admins_repeat(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask);
 /* The daemon has answered an order. */
 void admins_heard(struct sim *sim, const struct ask *ask, enum reason reason);
 

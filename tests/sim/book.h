@@ -65,6 +65,7 @@ struct ask {
 	bool gone;          /* the client is gone: no answer is due */
 	unsigned claims;    /* administrator: how many times the daemon had got the mutex before */
 	bool mutex_busy;    /* the same: the daemon had it for another request */
+	bool handed_over;   /* the same: it waits at a successor for the holders that are left */
 	int64_t due;        /* time of the latest answer; INT64_MAX: no limit */
 	uint64_t since;     /* moment */
 	/* acquire: from then on no other request of its client comes first. A moment and a time. */

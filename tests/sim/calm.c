@@ -260,6 +260,12 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		crowd_wavers(sim);
 	if (!is_over(sim))
+		crowd_is_replaced(sim);
+	if (!is_over(sim))
+		crowd_is_short(sim);
+	if (!is_over(sim))
+		crowd_is_frozen(sim);
+	if (!is_over(sim))
 		crowd_is_suspect(sim);
 	if (!is_over(sim))
 		crowd_is_stuck(sim);

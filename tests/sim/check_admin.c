@@ -233,7 +233,8 @@ check_holders_gone(struct sim *sim, const struct ask *ask, const struct lock_ans
 			check_fail(sim, 13, "%s was waited for, and is still held",
 			    queue_b(ask->name, slot));
 	}
-	if (any && !probes_saw_gone(&sim->daemons[ask->daemon], ask->name, removed, ask->since))
+	if (any && !ask->handed_over &&
+	    !probes_saw_gone(&sim->daemons[ask->daemon], ask->name, removed, ask->since))
 		check_fail(sim, 13, "the holders of removed slots of %s were not seen gone twice",
 		    queue_lock(ask->name));
 }
@@ -484,6 +485,9 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 		       check_was_no_lock(sim, ask->name, ask->since);
 	case REASON_ALREADY_EXISTS:
 		return ask->what == ASK_CREATE && check_was_there(sim, ask->name, ask->since);
+	case REASON_WOULD_BLOCK: /* the B of a slot is an exclusive queue */
+		return (ask->what == ASK_CREATE || ask->what == ASK_RESIZE) &&
+		       sim->truth.refusals > 0;
 	case REASON_BROKER_REFUSED: /* the channel of a directory's request may be closed */
 		return sim->truth.refusals + sim->truth.denials > 0 ||
 		       (sim->plan.troubles & 1U << TROUBLE_CLOSE) != 0;

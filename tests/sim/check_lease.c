@@ -166,7 +166,8 @@ check_lease(struct sim *sim, struct belief *belief)
 		return;
 	check_rechecked(sim, belief);
 	check_lost_in_time(sim, belief);
-	if (daemon->blocked == 0 && (sim->plan.troubles & KEEPALIVE_MAY_FAIL) == 0 &&
+	if (daemon->blocked == 0 && !daemon->frozen &&
+	    (sim->plan.troubles & KEEPALIVE_MAY_FAIL) == 0 &&
 	    sim->truth.forsaken[belief->daemon] != belief->connection)
 		check_keepalive(sim, belief);
 }

@@ -167,7 +167,7 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 
 	switch (reason) {
 	case REASON_WOULD_BLOCK:
-		right = ask->timeout == 0;
+		right = ask->timeout == 0 || (ask->create && sim->truth.refusals > 0);
 		break;
 	case REASON_TIMEOUT: /* a try: another administrator was at work for as long as it waits */
 		right = is_due(sim, ask) && (ask->timeout != 0 || ask->create);

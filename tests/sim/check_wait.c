@@ -337,7 +337,7 @@ is_fit(const struct sim *sim, const struct sim_daemon *daemon)
 {
 	uint64_t connection = truth_hold_connection(sim, daemon->number);
 
-	return connection != 0 && !daemon->draining && daemon->blocked == 0 &&
+	return connection != 0 && !daemon->draining && !daemon->frozen && daemon->blocked == 0 &&
 	       !daemon->denied[BROKER_LOCKS] && sim->truth.forsaken[daemon->number] != connection &&
 	       sim->truth.torn[daemon->number] != connection && !daemon_is_behind(daemon);
 }
@@ -432,8 +432,13 @@ check_promptly(struct sim *sim, const struct ask *ask, int slot)
 	const struct wait_name *of = &sim->waits.names[ask->name];
 	const struct wait_slot *wait = &of->slots[slot];
 	const struct truth_slot *truth = &sim->truth.names[ask->name].slots[slot];
+	const struct sim_daemon *daemon = &sim->daemons[ask->daemon];
 	int64_t since = later(ask->ready_at, wait->freed_at);
 
+	/* A frozen daemon begins no claim. */
+	if (daemon->frozen)
+		return;
+	since = later(since, daemon->unfrozen_at);
 	if (sim_is_short(sim))
 		since = later(since, check_channel_since(sim, ask));
 

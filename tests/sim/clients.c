@@ -105,7 +105,7 @@ client_acquire(struct sim *sim, struct sim_daemon *daemon, int name, enum lock_k
 	};
 	uint64_t request;
 
-	if (daemon->stopped || book_is_full(&sim->book))
+	if (sim_is_deaf(daemon) || book_is_full(&sim->book))
 		return false;
 	request = client_ask(sim, daemon, peer->id,
 	    (struct ask){
@@ -137,7 +137,7 @@ client_cancel(struct sim *sim, const struct ask *meant)
 	/* An administrator who is still at work cannot be stopped. */
 	bool must = meant->what == ASK_ACQUIRE || meant->what == ASK_AWAIT;
 
-	if (daemon->stopped)
+	if (sim_is_deaf(daemon))
 		return;
 	NOTE(sim, .text = "{p} of {d} cancels request {n}", .daemon = daemon->number, .peer = peer,
 	    .n = (int64_t)request);
@@ -169,7 +169,7 @@ verify_as(struct sim *sim, const struct belief *belief, uint64_t peer, uid_t uid
 	struct sim_daemon *daemon = &sim->daemons[belief->daemon];
 	uint64_t lock = belief->lock, request;
 
-	if (daemon->stopped || book_is_full(&sim->book))
+	if (sim_is_deaf(daemon) || book_is_full(&sim->book))
 		return;
 	request = client_ask(sim, daemon, peer,
 	    (struct ask){
@@ -224,7 +224,7 @@ release_as(struct sim *sim, const struct belief *belief, uint64_t peer)
 	uint64_t lock = belief->lock, request;
 	bool held = belief->peer == peer;
 
-	if (daemon->stopped || book_is_full(&sim->book))
+	if (sim_is_deaf(daemon) || book_is_full(&sim->book))
 		return;
 	request = client_ask(sim, daemon, peer,
 	    (struct ask){
@@ -271,7 +271,7 @@ hang_up(struct sim *sim)
 	struct sim_daemon *daemon = any_daemon(sim);
 	int peer = (int)dice_below(&sim->dice, (uint64_t)sim->plan.peers);
 
-	if (daemon->stopped)
+	if (sim_is_deaf(daemon))
 		return;
 	NOTE(sim, .text = "{p} of {d} hangs up", .daemon = daemon->number,
 	    .peer = daemon->peers[peer].id);
@@ -336,7 +336,7 @@ grant_or_deny(struct sim *sim)
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		const struct ask *ask = &sim->book.asks[i];
 
-		if (ask->what == ASK_ACQUIRE && !sim->daemons[ask->daemon].stopped &&
+		if (ask->what == ASK_ACQUIRE && !sim_is_deaf(&sim->daemons[ask->daemon]) &&
 		    dice_below(&sim->dice, i + 1) == 0)
 			meant = ask;
 	}
@@ -365,7 +365,7 @@ turn_all_away(struct sim *sim)
 	int name = any_name(sim);
 	size_t waiting = 0;
 
-	if (daemon->stopped)
+	if (sim_is_deaf(daemon))
 		return;
 	NOTE(sim, .text = "an administrator denies all of {q} at {d}", .daemon = daemon->number,
 	    .queue = queue_lock(name));

@@ -3,6 +3,7 @@
 #include "protocol/duration.h"
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
+#include "tests/sim/replace.h"
 #include "tests/sim/ways.h"
 
 /* The most grants to others before a daemon with a waiter gets one, and the grants in all. */
@@ -486,4 +487,121 @@ crowd_is_stuck(struct sim *sim)
 		client_release(sim, &sim->book.beliefs[0]);
 	sim_pass(sim, 3 * HEARTBEAT);
 	disperse(sim);
+}
+
+/* ---- a successor ---- */
+
+/* A waiter that a hint should have woken is served within so long. */
+#define SERVED (NSEC_PER_SEC)
+
+void
+crowd_is_replaced(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	struct sim_daemon *daemon = any_daemon(sim);
+
+	if (!is_fit(sim, name) || daemon->draining || !dice_percent(&sim->dice, 30))
+		return;
+	for (int i = 0; i < WAITERS_ALONE; i++) {
+		client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER,
+		    (int)dice_below(&sim->dice, 3) - 1);
+		sim_pass(sim, 10 * NSEC_PER_MSEC);
+	}
+	while (waiting_at(sim, daemon->number) > 0 && !is_over(sim)) {
+		replace_begin(daemon);
+		sim_pass(sim, 200 * NSEC_PER_MSEC);
+		replace_give_up(daemon);
+		release_each_once(sim, daemon);
+		if (dice_percent(&sim->dice, 50))
+			sim_pass(sim, 20 * NSEC_PER_MSEC);
+	}
+	if (!is_over(sim))
+		disperse(sim);
+}
+
+/* Users of a daemon try to get so many slots of any names. */
+static void
+try_some(struct sim *sim, struct sim_daemon *daemon, size_t count)
+{
+	while (count-- > 0)
+		client_acquire(sim, daemon, (int)dice_below(&sim->dice, (uint64_t)sim->plan.names),
+		    LOCK_KIND_SEMAPHORE, 0, 0);
+	sim_pass(sim, 200 * NSEC_PER_MSEC);
+}
+
+void
+crowd_is_short(struct sim *sim)
+{
+	struct sim_daemon *daemon = any_daemon(sim);
+	size_t most = plan_most_of_user(&sim->plan);
+
+	if (!sim_is_short(sim) || daemon->draining || most == sim->plan.channels_max)
+		return;
+	try_some(sim, daemon, most);
+	replace_begin(daemon);
+	sim_pass(sim, 200 * NSEC_PER_MSEC);
+	replace_give_up(daemon);
+	try_some(sim, daemon, 4 * most);
+	disperse(sim);
+}
+
+static bool
+has_mutex(const struct sim *sim, int daemon)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		if (sim->book.beliefs[i].daemon == daemon &&
+		    sim->book.beliefs[i].kind == LOCK_KIND_MUTEX)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_waiting_for(const struct sim *sim, int daemon, int name)
+{
+	for (int slot = truth_size(&sim->truth, name); slot > 0; slot--) {
+		if (truth_is_held(sim, name, slot))
+			return false;
+	}
+	return waiting_at(sim, daemon) > 0;
+}
+
+/*
+ * It holds a true mutex, and waits for a slot, which another daemon frees meanwhile. Hints come to
+ * it first. Waiters of other daemons get the slot at once nevertheless (check_wait.c).
+ */
+void
+crowd_is_frozen(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	struct sim_daemon *daemon = holder_of_mutex(sim, name), *other = any_daemon(sim);
+	int64_t time = 2 * NSEC_PER_SEC;
+
+	if (daemon == NULL)
+		return;
+	if (!has_mutex(sim, daemon->number)) {
+		disperse(sim);
+		return;
+	}
+	if (other != daemon)
+		queue_up_at(sim, other, name, (unsigned)truth_size(&sim->truth, name));
+	sim_pass(sim, 200 * NSEC_PER_MSEC);
+	client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 1);
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		if (&sim->daemons[i] != daemon && &sim->daemons[i] != other)
+			queue_up_at(sim, &sim->daemons[i], name, 1);
+	}
+	sim_pass(sim, 200 * NSEC_PER_MSEC);
+	replace_freeze(daemon, time);
+	sim_pass(sim, (int64_t)dice_below(&sim->dice, (uint64_t)time));
+	release_at(sim, other);
+	sim_pass(sim, time);
+	if (!is_over(sim) && !has_mutex(sim, daemon->number))
+		check_fail(sim, 7, "daemon %d was frozen, and lost a lock", daemon->number + 1);
+	sim_pass(sim, SERVED);
+	if (!is_over(sim) && is_waiting_for(sim, daemon->number, name))
+		check_fail(sim, 16, "daemon %d was frozen, and its waiter does not get a free slot",
+		    daemon->number + 1);
+	if (!is_over(sim))
+		disperse(sim);
 }

@@ -30,6 +30,15 @@ void crowd_starves(struct sim *sim);
 void crowd_hands_over(struct sim *sim);
 /* The waiter of a hint has just left the wait queue. */
 void crowd_wavers(struct sim *sim);
+/* One daemon is replaced while its clients hold and wait, and its holders release. */
+void crowd_is_replaced(struct sim *sim);
+/*
+ * One daemon is replaced while channels are few. Its users hold some, and then ask for more than
+ * they may have.
+ */
+void crowd_is_short(struct sim *sim);
+/* One daemon is frozen for two seconds, and goes on itself. It has its hold and its waiter. */
+void crowd_is_frozen(struct sim *sim);
 /* A claim is answered while the lease is suspect. */
 void crowd_is_suspect(struct sim *sim);
 /* A claim is never answered while its daemon has another hold. Every waiter gets its turn. */

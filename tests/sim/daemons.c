@@ -6,6 +6,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/messages.h"
 #include "tests/sim/probes.h"
+#include "tests/sim/replace.h"
 #include "tests/sim/tap.h"
 #include "tests/sim/ways.h"
 
@@ -180,28 +181,49 @@ peer_come(struct sim_daemon *daemon, int peer)
 }
 
 void
-daemon_start(struct sim *sim, int number)
+daemon_open(struct sim_daemon *daemon)
 {
-	struct sim_daemon *daemon = &sim->daemons[number];
+	struct sim *sim = daemon->sim;
 	struct lock_events events = {.answer = on_answer, .notice = on_notice, .ctx = daemon};
 
-	*daemon = (struct sim_daemon){
-	    .sim = sim, .number = number, .rescan_interval = sim->plan.settings.rescan_interval};
-	daemon->heard = timers_new(&sim->clock);
-	daemon->own = timers_new(&sim->clock);
+	daemon->rescan_interval = sim->plan.settings.rescan_interval;
 	daemon->broker = memory_broker_new_at(sim->world, daemon->heard, HEARTBEAT / NSEC_PER_SEC,
 	    sim->plan.channels_max, dice_next(&sim->dice));
 	memory_broker_set_channels_max(daemon->broker, BROKER_AUXILIARY, AUXILIARY_CHANNELS_MAX);
-	daemon->node = sim->plan.consumers ? (unsigned)number % HOME : 0;
+	daemon->node = sim->plan.consumers ? (unsigned)daemon->number % HOME : 0;
 	memory_broker_set_node(daemon->broker, daemon->node);
 	probes_init(daemon);
 	tap_init(daemon);
 	daemon->engine = lock_engine_new(
 	    daemon->broker, daemon->own, dice_next(&sim->dice), &sim->plan.settings, &events);
+	messages_start(daemon);
+}
+
+void
+daemon_close(struct sim_daemon *daemon)
+{
+	broker_stop(daemon->broker);
+	lock_engine_free(daemon->engine);
+	broker_free(daemon->broker);
+	probes_done(daemon);
+	tap_done(daemon);
+	daemon->broker = NULL;
+	daemon->engine = NULL;
+}
+
+void
+daemon_start(struct sim *sim, int number)
+{
+	struct sim_daemon *daemon = &sim->daemons[number];
+
+	*daemon = (struct sim_daemon){.sim = sim, .number = number};
+	daemon->heard = timers_new(&sim->clock);
+	daemon->own = timers_new(&sim->clock);
 	ways_init(daemon);
+	replace_init(daemon);
 	for (int i = 0; i < PEERS_MAX; i++)
 		peer_come(daemon, i);
-	messages_start(daemon);
+	daemon_open(daemon);
 	broker_start(daemon->broker);
 }
 
@@ -211,15 +233,11 @@ daemon_kill(struct sim_daemon *daemon)
 	struct sim *sim = daemon->sim;
 
 	ways_done(daemon);
+	replace_done(daemon);
 	book_peer_gone(&sim->book, daemon->number, 0);
-	broker_stop(daemon->broker);
-	lock_engine_free(daemon->engine);
-	broker_free(daemon->broker);
-	probes_done(daemon);
-	tap_done(daemon);
+	daemon_close(daemon);
 	timers_free(daemon->own);
 	timers_free(daemon->heard);
-	daemon->broker = NULL;
 	for (int name = 0; name < NAMES; name++) {
 		sim->truth.names[name].work[daemon->number] = (struct truth_work){0};
 		waits_forget(&sim->waits, daemon->number, name);

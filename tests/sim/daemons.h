@@ -8,6 +8,12 @@
 #include "tests/sim/sim.h"
 
 void daemon_start(struct sim *sim, int number);
+/*
+ * Makes the broker and the engine of a daemon, which do not connect yet. Frees them: the daemon is
+ * gone, or its successor is made next.
+ */
+void daemon_open(struct sim_daemon *daemon);
+void daemon_close(struct sim_daemon *daemon);
 /* The daemon and its clients are gone. */
 void daemon_kill(struct sim_daemon *daemon);
 /* The client's connection ends. Another client takes its place. */

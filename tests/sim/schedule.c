@@ -157,6 +157,8 @@ any_plan(struct dice *dice)
 		plan.settings.max_waits_per_connection = PLAN_FEW;
 	if (dice_percent(dice, 30)) /* the default: without hints it takes long */
 		plan.settings.rescan_interval = 5 * NSEC_PER_SEC;
+	if (dice_percent(dice, 20)) /* besides the others */
+		plan.troubles |= 1U << TROUBLE_REPLACE;
 	plan.crowd = dice_percent(dice, 35);
 	if (plan.crowd)
 		plan.names = 1;

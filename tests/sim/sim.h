@@ -11,7 +11,7 @@
  *	ways, daemons		connections and daemons
  *	clients, admins		the actors
  *	messages, crowd		further actors
- *	fuse, homes, trouble, meddle	the troubles
+ *	fuse, homes, replace, trouble, meddle	the troubles
  *	calm, schedule		the end of a schedule; from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
@@ -73,6 +73,7 @@ enum trouble {
 	TROUBLE_HOMES,        /* the home of holder queues is silent, parted or down */
 	TROUBLE_CONVERT, /* slots change between the two ways to hold them, by a foreign hand */
 	TROUBLE_FUSE, /* a daemon or its auxiliary connection ends after a step of administration */
+	TROUBLE_REPLACE, /* a daemon is frozen, and replaced by its successor */
 	TROUBLES
 };
 
@@ -160,6 +161,10 @@ struct sim_daemon {
 	int64_t disturbed;  /* when its keepalive may last have been delayed or lost */
 	int64_t safe_until; /* the latest that it stated on this lock connection */
 	unsigned blocked;   /* blocked ways of its lock connection */
+	bool alone;         /* frozen: no successor comes */
+	bool frozen;        /* it is about to be replaced */
+	int64_t frozen_at, unfrozen_at, idle_most;
+	struct timer replace;
 	struct timer wake, heal;
 	struct timer cut[LINKS];    /* in `heard` */
 	struct timer starve[LINKS]; /* the world has read nothing for too long */
@@ -239,6 +244,13 @@ static inline bool
 sim_has(const struct sim *sim, enum trouble trouble)
 {
 	return !sim->calm && (sim->plan.troubles & 1U << trouble) != 0;
+}
+
+/* Whether the daemon reads no requests now. They wait in its sockets. */
+static inline bool
+sim_is_deaf(const struct sim_daemon *daemon)
+{
+	return daemon->stopped || daemon->frozen;
 }
 
 /* Whether the node cannot use the queue now. */

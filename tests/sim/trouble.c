@@ -6,6 +6,7 @@
 #include "tests/sim/fuse.h"
 #include "tests/sim/homes.h"
 #include "tests/sim/meddle.h"
+#include "tests/sim/replace.h"
 #include "tests/sim/ways.h"
 
 /* ---- behaviour ---- */
@@ -290,6 +291,7 @@ static void
 end_daemon(struct sim *sim, struct sim_daemon *daemon)
 {
 	sim->truth.moment++;
+	replace_give_up(daemon);
 	if (!daemon->draining) {
 		NOTE(sim, .text = "{d} is told to stop", .daemon = daemon->number);
 		daemon->draining = true;
@@ -446,6 +448,10 @@ make(struct sim *sim, enum trouble trouble)
 	case TROUBLE_FUSE:
 		fuse_light(sim);
 		break;
+	case TROUBLE_REPLACE:
+		if (!sim_is_deaf(daemon) && !daemon->late && !daemon->draining)
+			replace_begin(daemon);
+		break;
 	case TROUBLE_NACK: /* these are in behaviour and in the plan */
 	case TROUBLE_UNHEARD:
 	case TROUBLE_REFUSE:
@@ -487,6 +493,7 @@ trouble_end(struct sim *sim)
 		struct sim_daemon *daemon = &sim->daemons[i];
 
 		ways_free(daemon);
+		replace_give_up(daemon);
 		for (int link = 0; link < LINKS; link++) {
 			daemon->denied[link] = false;
 			memory_broker_restore(daemon->broker, link);

@@ -1,10 +1,12 @@
 """The documents that name tests name tests that there are: `file: test, test`, and faults in brackets. The operations
-guide quotes messages of the programs, and names all alerts."""
+guide quotes messages of the programs, and names all alerts. The format of the state is that of the records."""
 
+import ast
 import os
 import re
 import unittest
 
+import manual
 import tap
 from tree import ROOT, sources, text
 
@@ -44,7 +46,37 @@ def is_said(message, strings):
                for string in formats)
 
 
+def written_records():
+    """{name: members in order}, of the state that the code writes."""
+    tables, records = {}, {"lockbrokerd": "header_fields", "end": "footer_fields"}
+    for path in sources(".c", rooms=("daemon",)):
+        code = text(path)
+        # A macro of fields that several tables have.
+        common = re.findall(r'"(\w+)", STATE_\w+, offsetof\(struct type', code)
+        for table, body in re.findall(r"struct state_field (\w+)\[\] = \{(.*?)\{0\}\};", code.replace(",\n};", "};"), re.DOTALL):
+            members = re.findall(r"(?:STATE_FIELD|STATE_RANGE)\(\s*\w+,\s*(\w+)|LINK_\w+\((\w+)|(WHO_FIELDS)", body)
+            tables[path, table] = [name for found in members for name in (common if found[2] else [found[0] or found[1]])]
+        records.update({name: (path, table) for name, table in re.findall(r'state_put\(\s*[\w>-]+,\s*"([\w-]+)",\s*(\w+)', code)})
+    return {name: tables[table if isinstance(table, tuple) else ("daemon/state/state.c", table)]
+            for name, table in records.items()}
+
+
+def documented_records():
+    """The same, of docs/STATE.md."""
+    records = {}
+    for name, section in re.findall(r"^## ([\w-]+)(?: \*)?\n(.*?)(?=^## |\Z)", text("docs/STATE.md"), re.DOTALL | re.MULTILINE):
+        rows = re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE)
+        records[name] = re.findall(r"`(\w+)`", " ".join(rows))
+    return records
+
+
 class Documents(unittest.TestCase):
+    def test_the_state_is_documented(self):
+        written, documented = written_records(), documented_records()
+        self.assertEqual(sorted(written), sorted(documented))
+        for name, members in written.items():
+            self.assertEqual(sorted(members), sorted(documented[name]), name)
+
     def test_name_existing_tests(self):
         sources, wrong = tests(), []
         for document in DOCUMENTS:
@@ -72,6 +104,15 @@ class Documents(unittest.TestCase):
         self.assertEqual([message for message in quoted if not is_said(message, strings)], [])
         for planted in "the broker accepts no massages: ...", "dock connection down: ...":
             self.assertFalse(is_said(planted, strings), planted)
+
+    def test_each_recipe_of_the_manuals_has_a_test(self):
+        """The test takes the literal block from the manual by words of it."""
+        calls = [call for source in tests().values() if "manual" in source for call in ast.walk(ast.parse(source))
+                 if isinstance(call, ast.Call) and getattr(call.func, "id", getattr(call.func, "attr", "")) in ("block", "recipe")]
+        words = [call.args[-1].value for call in calls if isinstance(call.args[-1], ast.Constant)]
+        self.assertGreater(len(words), 15)
+        for page in "lockbroker.1", "lockbrokerd.8":
+            self.assertEqual([block for block in manual.blocks(page) if not any(word in block for word in words)], [], page)
 
     def test_the_guide_names_each_alert(self):
         alerts = re.findall(r"- alert: (\w+)", text("docs/examples/lockbroker.rules.yml"))

@@ -13,7 +13,7 @@ from tree import ROOT, sources, text
 BUILD = os.environ.get("top_builddir") or os.path.join(ROOT, "build-check")
 
 # The rooms that each room may use besides itself, most special first: "daemon/lock/core/" before "daemon/lock/".
-BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/")
+BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/state/", "daemon/config/", "daemon/broker/")
 LOCK = ("daemon/lock/table/", "daemon/lock/core/", "daemon/lock/hold/", "daemon/lock/admin/", "daemon/lock/wait/")
 BELOW_PEER = BELOW_LOCK + LOCK + ("daemon/amqp/", "daemon/lock/", "daemon/view/")
 # Of the library and below it the command uses these alone. It reads durations as the daemon does, and neither
@@ -22,15 +22,17 @@ ON_THE_LIBRARY = ("client/lockbroker.h", "client/exit_status.h", "protocol/durat
 ROOMS = {
     "protocol/": (),
     "daemon/base/": (),
+    "daemon/state/": ("protocol/", "daemon/base/"),
     "daemon/config/": ("protocol/", "daemon/base/"),
-    "daemon/amqp/": ("protocol/", "daemon/base/"),
-    "daemon/broker/": ("protocol/", "daemon/base/", "daemon/amqp/"),
-    "daemon/memory/": ("protocol/", "daemon/base/", "daemon/amqp/", "daemon/broker/"),
+    "daemon/amqp/": ("protocol/", "daemon/base/", "daemon/state/"),
+    "daemon/broker/": ("protocol/", "daemon/base/", "daemon/state/", "daemon/amqp/"),
+    "daemon/memory/": ("protocol/", "daemon/base/", "daemon/state/", "daemon/amqp/", "daemon/broker/"),
     **{room: BELOW_LOCK + LOCK[:at] for at, room in enumerate(LOCK)},
     "daemon/lock/": BELOW_LOCK + LOCK,
     "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/") + LOCK,
     "daemon/peer/": BELOW_PEER,
-    "daemon/server": BELOW_PEER + ("daemon/memory/", "daemon/peer/"),
+    "daemon/successor": ("daemon/base/", "daemon/state/"),
+    "daemon/server": BELOW_PEER + ("daemon/memory/", "daemon/peer/", "daemon/successor"),
     "daemon/main.c": BELOW_PEER + ("daemon/peer/", "daemon/server"),
     "client/lib/": ("protocol/", "client/lockbroker.h"),
     "client/tool/": ON_THE_LIBRARY,
@@ -43,11 +45,11 @@ TYPES = {"daemon/lock/lock.h": LOCK}
 LIBRARIES = {
     r"(cjson/)?cJSON\.h": ("protocol/json.c",),
     r"(rabbitmq-c/)?amqp\w*\.h": ("daemon/amqp/", "daemon/broker/", "daemon/memory/", "daemon/config/url.c"),
-    r"event2/.*": ("daemon/amqp/", "daemon/peer/", "daemon/server"),
+    r"event2/.*": ("daemon/amqp/", "daemon/peer/", "daemon/server", "daemon/successor"),
     r"openssl/.*": ("daemon/amqp/",),
     r"ini\.h": ("daemon/config/",),
     r"ncurses\.h|term\.h": ("client/top/",),
-    r"systemd/.*": ("daemon/base/", "daemon/peer/listener", "daemon/server"),
+    r"systemd/.*": ("daemon/base/", "daemon/peer/listener", "daemon/successor"),
 }
 # A header that includes more of our own headers than this wants to be everybody's.
 HEADER_INCLUDES_MAX = 7

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/broker/setup.h"
+#include "daemon/state/state.h"
+#include "tests/lock_settings.h"
+
 const struct lock_settings world_settings = {
-    .naming = &queue_naming_amqp_locks,
-    .max_races = 16,
-    .rescan_interval = 5 * NSEC_PER_SEC,
-    .hint_grace = 5 * NSEC_PER_MSEC,
-    .max_local_handoffs = 16,
-    .request_timeout = 10 * NSEC_PER_SEC,
+    TEST_LOCK_SETTINGS,
     .max_locks_per_connection = 1024,
     .max_waits_per_connection = 1024,
 };
@@ -245,7 +244,7 @@ on_unheard(void *ctx)
 /* ---- the world ---- */
 
 static void
-daemon_start(struct lock_world *world, int number)
+daemon_make(struct lock_world *world, int number)
 {
 	struct world_daemon *daemon = &world->daemon[number];
 	struct lock_events events = {.answer = on_answer,
@@ -263,7 +262,13 @@ daemon_start(struct lock_world *world, int number)
 	daemon->broker = memory_broker_new(world->memory, 10, 100);
 	daemon->engine = lock_engine_new(
 	    daemon->broker, world->timers, 1 + (uint64_t)number, &settings, &events);
-	broker_start(daemon->broker);
+}
+
+static void
+daemon_start(struct lock_world *world, int number)
+{
+	daemon_make(world, number);
+	broker_start(world->daemon[number].broker);
 }
 
 static void
@@ -309,6 +314,49 @@ world_kill(struct lock_world *world, int daemon)
 	daemon_stop(&world->daemon[daemon]);
 	daemon_start(world, daemon);
 	world_pass(world, NSEC_PER_MSEC);
+}
+
+bool
+world_stills(struct lock_world *world, int daemon)
+{
+	int64_t end = world->now + NSEC_PER_SEC;
+
+	while (!lock_is_still(world->daemon[daemon].engine)) {
+		if (!world_step(world, end - world->now))
+			return false;
+	}
+	return true;
+}
+
+char *
+world_save(struct lock_world *world, int daemon)
+{
+	struct state_writer *writer = state_writer_new();
+
+	ck_assert(lock_is_still(world->daemon[daemon].engine));
+	ck_assert(broker_save(world->daemon[daemon].broker, writer));
+	lock_save_holds(world->daemon[daemon].engine, writer);
+	lock_save_waits(world->daemon[daemon].engine, writer);
+	return state_finish(writer).text;
+}
+
+bool
+world_succeed(struct lock_world *world, int daemon, const char *text, char ret_why[128])
+{
+	struct world_daemon *of = &world->daemon[daemon];
+	struct state_reader *reader = state_reader_new(text, strlen(text), NULL, 0);
+	bool right;
+
+	memory_broker_detach(of->broker, 0);
+	daemon_stop(of);
+	daemon_make(world, daemon);
+	right = broker_resume(of->broker, reader) && lock_restore_holds(of->engine, reader);
+	if (right && world->repeat != NULL)
+		world->repeat(world);
+	right = right && lock_restore_waits(of->engine, reader) && state_end(reader);
+	snprintf(ret_why, 128, "%s", right ? "" : state_error(reader));
+	state_reader_free(reader);
+	return right;
 }
 
 void

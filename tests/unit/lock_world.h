@@ -57,6 +57,8 @@ struct lock_world {
 	unsigned stuck; /* the n-th request from now on is not answered; 0: none */
 	/* Called before each single queue of a probe. NULL: nothing is called. */
 	void (*on_probe)(struct lock_world *world);
+	/* world_succeed() calls it when unanswered requests are to be repeated. NULL: none are. */
+	void (*repeat)(struct lock_world *world);
 	unsigned slow;  /* the n-th request from now on takes 30 s; 0: none */
 	bool refuses;   /* everything is refused with 403 */
 	unsigned nacks; /* the n-th probed queue is nacked; 0: none */
@@ -76,6 +78,15 @@ extern const struct lock_settings world_settings;
 void world_free(struct lock_world *world);
 /* Kills a daemon, as by SIGKILL, and starts it again. */
 void world_kill(struct lock_world *world, int daemon);
+/* Whether the frozen daemon becomes still within a second. */
+bool world_stills(struct lock_world *world, int daemon);
+/* The text of the state of a frozen daemon that is still. The caller frees it. */
+char *world_save(struct lock_world *world, int daemon);
+/*
+ * Replaces the daemon by a successor that reads that text. False: it refuses the text, with this
+ * reason. The successor can only be killed then.
+ */
+bool world_succeed(struct lock_world *world, int daemon, const char *text, char ret_why[128]);
 /* Lets `ns` pass, and fires the timers on the way. */
 void world_pass(struct lock_world *world, int64_t ns);
 /* Fires the next timer alone. False: none is due within `ns`. */

@@ -256,6 +256,36 @@ START_TEST(log_to_the_journal_has_fields)
 }
 END_TEST
 
+/* A daemon whose standard input is closed. */
+START_TEST(log_to_the_journal_over_descriptor_0)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char dir[] = "/tmp/lockbroker-test-XXXXXX", stream[64], text[512];
+	struct stat status;
+	int journal = journal_open(dir, &address), input = dup(STDIN_FILENO), saved, fd;
+
+	fd = stderr_to_pipe(&saved);
+	ck_assert_int_eq(fstat(STDERR_FILENO, &status), 0);
+	snprintf(
+	    stream, sizeof(stream), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	close(STDIN_FILENO);
+	log_set_journal(address.sun_path);
+	log_info("plain");
+	ck_assert_int_eq(fcntl(STDIN_FILENO, F_GETFD), FD_CLOEXEC);
+	ck_assert_int_gt(recv(journal, text, sizeof(text), 0), 0);
+	log_set_journal(NULL);
+	ck_assert_int_eq(fcntl(STDIN_FILENO, F_GETFD), -1);
+	ck_assert_int_eq(dup2(input, STDIN_FILENO), STDIN_FILENO);
+	stderr_back(saved);
+	close(input);
+	close(fd);
+	close(journal);
+	unlink(address.sun_path);
+	rmdir(dir);
+}
+END_TEST
+
 START_TEST(log_as_json)
 {
 	char text[PIPE_BUF + 1], long_text[PIPE_BUF];
@@ -510,6 +540,7 @@ base_suite(void)
 	tcase_add_test(tcase, log_to_stderr_has_time_and_level);
 	tcase_add_test(tcase, log_to_the_journal_has_priorities);
 	tcase_add_test(tcase, log_to_the_journal_has_fields);
+	tcase_add_test(tcase, log_to_the_journal_over_descriptor_0);
 	tcase_add_test(tcase, log_as_json);
 	tcase_add_test(tcase, users_have_the_names_of_the_file);
 	tcase_add_test(tcase, log_to_a_full_pipe_does_not_block_and_counts);

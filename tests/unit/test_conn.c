@@ -109,6 +109,23 @@ START_TEST(a_hang_up_is_seen_while_nothing_is_read)
 }
 END_TEST
 
+START_TEST(a_hang_up_with_unread_bytes_is_seen_while_nothing_is_read)
+{
+	int fd = peer_new();
+
+	rig.keeps = true;
+	set_limit(ACCOUNT_PEERS, 10, 1);
+	say(fd, "a\nb\n");
+	passes();
+	conn_send(peers_find(rig.peers, rig.last_peer), mem_strdup("answer\n"));
+	passes();
+	close(fd);
+	passes();
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_uint_eq(peers_count(rig.peers), 0);
+}
+END_TEST
+
 START_TEST(a_half_close_while_nothing_is_read_waits_its_turn)
 {
 	int fd = peer_new();
@@ -360,6 +377,7 @@ conn_suite(void)
 	tcase_add_test(tcase, too_many_requests_being_answered_stop_the_reading);
 	tcase_add_test(tcase, waiting_requests_do_not_stop_the_reading);
 	tcase_add_test(tcase, a_hang_up_is_seen_while_nothing_is_read);
+	tcase_add_test(tcase, a_hang_up_with_unread_bytes_is_seen_while_nothing_is_read);
 	tcase_add_test(tcase, a_half_close_while_nothing_is_read_waits_its_turn);
 	tcase_add_test(tcase, a_half_close_still_gets_its_answers);
 	tcase_add_test(tcase, a_full_close_ends_at_once);

@@ -505,6 +505,8 @@ START_TEST(a_semaphore_whose_node_is_down_is_not_missing)
 	ck_assert_int_eq(destroy()->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(resize(1, LOCK_CLAIM_UNKNOWN)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(resize(3, LOCK_CLAIM_UNKNOWN)->reason, REASON_BROKER_UNAVAILABLE);
+	lock_busy(engine(0), 1, ++last_request, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_BROKER_UNAVAILABLE);
 	lock_fsck(engine(0), 1, ++last_request, &(struct lock_check){.name = "db", .repair = true});
 	ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_BROKER_UNAVAILABLE);
 	world_acquire(world, 1, 2, 1, "db", 40 * SECOND);
@@ -519,6 +521,47 @@ START_TEST(a_semaphore_whose_node_is_down_is_not_missing)
 	world_pass(world, SECOND);
 	ck_assert_int_eq(destroy()->reason, REASON_NONE);
 	ck_assert_int_eq(durable_holder_queues(), 0);
+}
+END_TEST
+
+/*
+ * The node falls silent after each step of a try. The first question finds no slot, and the second
+ * one is not answered.
+ */
+START_TEST(a_semaphore_whose_node_falls_silent_is_not_missing)
+{
+	create(2, LOCK_CLAIM_BY_QUEUE);
+	memory_world_set_hides_queues(world->memory, true);
+	for (int slot = 1; slot <= 2; slot++)
+		ck_assert(memory_world_set_home(world->memory, queue('A', slot), 1));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	world_acquire(world, 1, 2, 1, "db", TRY);
+	world_pass(world, _i * world->delay / 2);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, 20 * SECOND);
+}
+END_TEST
+
+/* The node of the first slot is down and that of the second one silent, so the probe has no end. */
+START_TEST(half_of_the_answers_do_not_make_it_missing)
+{
+	create(2, LOCK_CLAIM_BY_QUEUE);
+	memory_world_set_hides_queues(world->memory, true);
+	for (unsigned slot = 1; slot <= 2; slot++)
+		ck_assert(memory_world_set_home(world->memory, queue('A', (int)slot), slot));
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_DOWN);
+	memory_world_set_reach(world->memory, 0, 2, MEMORY_SILENT);
+	world_acquire(world, 1, 2, 1, "db", TRY);
+	world_pass(world, 10 * world->delay);
+	ck_assert(!asked(2));
+	if (_i == 1)
+		memory_broker_cut(world->daemon[1].broker, BROKER_AUXILIARY, 0, SECOND, "cut");
+	ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	memory_world_set_reach(world->memory, 0, 2, MEMORY_REACHED);
+	memory_world_set_reach(world->memory, 0, 1, MEMORY_REACHED);
+	world_pass(world, 20 * SECOND);
 }
 END_TEST
 
@@ -584,7 +627,7 @@ END_TEST
 START_TEST(a_refused_create_leaves_no_entry)
 {
 	ck_assert(memory_world_put(world->memory, _i == 0 ? "db-1-B" : "db-3-B", true));
-	ck_assert_int_eq(create(3, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_BROKER_REFUSED);
+	ck_assert_int_eq(create(3, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_WOULD_BLOCK);
 	ck_assert_str_eq(admin_state(world, "db"), _i == 0 ? "0 2 3" : "0 2");
 	ck_assert(memory_world_remove(world->memory, _i == 0 ? "db-1-B" : "db-3-B"));
 	ck_assert_int_eq(create(3, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
@@ -604,13 +647,13 @@ START_TEST(a_create_names_the_slot_that_an_exclusive_queue_still_holds)
 	ck_assert_int_eq(hold->reason, REASON_NONE);
 	ck_assert_int_eq(destroy()->reason, REASON_NONE);
 	answer = create(1, LOCK_CLAIM_BY_CONSUMER);
-	ck_assert_int_eq(answer->reason, REASON_BROKER_REFUSED);
+	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
 	ck_assert_ptr_nonnull(strstr(answer->text, words));
 	ck_assert_str_eq(admin_state(world, "db"), "0");
 	set_claim(BROKER_BY_CONSUMER);
 	lock_acquire(engine(0), 1, 99, &(struct lock_acquire){.name = "db", .create = 1});
 	answer = world_await(world, 0, 1, 99);
-	ck_assert_int_eq(answer->reason, REASON_BROKER_REFUSED);
+	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
 	ck_assert_ptr_nonnull(strstr(answer->text, words));
 	release(1, 2, 2, hold->lock);
 	ck_assert_int_eq(create(1, LOCK_CLAIM_BY_CONSUMER)->reason, REASON_NONE);
@@ -724,6 +767,8 @@ suite_lock_claims(void)
 	tcase_add_test(tc, a_holder_queue_that_cannot_be_reached_stays_and_is_named);
 	tcase_add_test(tc, a_holder_queue_without_an_answer_stays_and_is_named);
 	tcase_add_loop_test(tc, a_semaphore_whose_node_is_down_is_not_missing, 0, 2);
+	tcase_add_loop_test(tc, a_semaphore_whose_node_falls_silent_is_not_missing, 0, 8);
+	tcase_add_loop_test(tc, half_of_the_answers_do_not_make_it_missing, 0, 2);
 	tcase_add_loop_test(tc, a_marker_whose_node_is_down_is_not_missing, 0, 2);
 	tcase_add_loop_test(tc, a_marker_that_is_there_costs_no_more, 0, 2);
 	tcase_add_test(tc, a_hidden_holder_queue_stays_and_is_named);

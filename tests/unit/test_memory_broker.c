@@ -470,6 +470,24 @@ START_TEST(a_probe_tells_which_queues_exist)
 }
 END_TEST
 
+/* Also if the server hides no queues, so that no question is asked twice. */
+START_TEST(a_probe_is_counted_as_one_round_trip)
+{
+	static const char *const queues[] = {"a", "b"};
+	struct broker_traffic traffic;
+	uint64_t count = 0;
+
+	memory_world_set_hides_queues(world, _i == 1);
+	probe(one, queues, 2, 1);
+	pass(0);
+	ck_saw("auxiliary:up p1=absent,absent");
+	broker_get_traffic(one, BROKER_AUXILIARY, &traffic);
+	for (size_t i = 0; i <= histogram_round_trips.count; i++)
+		count += traffic.round_trips.counts[i];
+	ck_assert_uint_eq(count, 1);
+}
+END_TEST
+
 START_TEST(a_probe_does_not_send_everything_at_once)
 {
 	static const char *const queues[] = {"a", "b", "c"};
@@ -681,6 +699,7 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, requests_skipped_after_a_failure_are_answered);
 	tcase = rig_tcase(suite, "probes");
 	tcase_add_loop_test(tcase, a_probe_tells_which_queues_exist, 0, 2);
+	tcase_add_loop_test(tcase, a_probe_is_counted_as_one_round_trip, 0, 2);
 	tcase_add_test(tcase, a_probe_does_not_send_everything_at_once);
 	tcase_add_test(tcase, a_nack_is_unknown);
 	tcase_add_loop_test(tcase, a_silent_probe_is_unknown_at_its_deadline, 0, 2);

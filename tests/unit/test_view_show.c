@@ -323,6 +323,27 @@ START_TEST(slots_that_the_broker_does_not_tell_of_are_not_known)
 }
 END_TEST
 
+/* A client that asks later how the broker is may hear that it is up again. */
+START_TEST(the_answer_says_why_the_slots_are_not_known)
+{
+	static const char *const reasons[] = {NULL, "no-such-lock", "broker-unavailable"};
+	const struct cJSON *reason;
+	const char *word;
+
+	rig_acquire(rig, 0, 1);
+	for (uint64_t i = 0; i < 3; i++) {
+		if (i == 1)
+			ck_assert(memory_world_remove(rig->world->memory, "db-1-A"));
+		rig->world->silent = i == 2;
+		rig_show(rig, 0, i);
+		reason = json_get(rig_answered(rig, 0, i)->result, "reason");
+		word = NULL;
+		ck_assert(json_is_null(reason) || json_string(reason, &word));
+		ck_assert_pstr_eq(word, reasons[i]);
+	}
+}
+END_TEST
+
 /*
  * 3,000 rows of the longest kind are more than an answer may have; they are counted all the same.
  */
@@ -720,6 +741,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, a_mutex_behind_a_daemon_is_explained_by_it);
 	tcase_add_test(tcase, without_a_broker_show_has_the_rows_of_this_daemon);
 	tcase_add_test(tcase, slots_that_the_broker_does_not_tell_of_are_not_known);
+	tcase_add_test(tcase, the_answer_says_why_the_slots_are_not_known);
 	tcase_add_test(tcase, rows_that_do_not_fit_are_counted);
 	tcase_add_test(tcase, unread_output_leaves_less_room);
 	tcase_add_test(tcase, rows_are_written_in_slices);

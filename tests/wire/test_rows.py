@@ -61,7 +61,8 @@ class Rows(View):
 
     def test_nothing_is_there(self):
         self.assertEqual(self.show(), {"name": "db", "slots": 1, "busy": 0, "waiting": 0,
-                                       "claim": "exclusive-queue", "holders": [], "waiters": [], "more": 0, "silent_hosts": []})
+                                       "claim": "exclusive-queue", "holders": [], "waiters": [], "more": 0, "silent_hosts": [],
+                                       "reason": None})
         self.assertEqual(self.admin.error("show", name="nowhere").reason, "no-such-lock")
 
     def test_gate_and_unlimited(self):

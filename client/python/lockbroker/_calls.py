@@ -71,6 +71,7 @@ class Shown(TypedDict):
     waiters: list[Row]
     more: int
     silent_hosts: list[str]
+    reason: str | None
 
 
 class Semaphore(TypedDict):

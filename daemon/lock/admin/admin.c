@@ -381,10 +381,7 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 			return false;
 		/* fall through */
 	case BROKER_SKIPPED:
-		/*
-		 * Only its channel died. The request can be repeated, because it names the wanted
-		 * state.
-		 */
+		/* Only its channel died. The request names the wanted state: repeat it. */
 		if (++admin->skips <= engine->settings.max_races)
 			return true;
 		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
@@ -394,13 +391,14 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		/* Perhaps by a claim unseen, for a moment. */
 		if (admin->skips++ < LOCKED_TRIES)
 			return true;
-		/* fall through */
+		end_refused(engine, admin, REASON_WOULD_BLOCK);
+		return false;
 	case BROKER_UNREACHABLE:
+		end_refused(engine, admin, REASON_BROKER_UNAVAILABLE);
+		return false;
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
-		end_refused(engine, admin,
-		    wrong == BROKER_UNREACHABLE ? REASON_BROKER_UNAVAILABLE
-						: REASON_BROKER_REFUSED);
+		end_refused(engine, admin, REASON_BROKER_REFUSED);
 		return false;
 	}
 	abort();
@@ -690,6 +688,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	admin->has_holders = info.hides_queues || found.claim != LOCK_CLAIM_BY_QUEUE;
 	admin->plan = plan_make(&admin->order, &found);
 	admin->target = admin->plan.target;
+	if (admin->order.by != PLAN_TO)
+		engine_op_leads_to(engine, admin->op, admin->target);
 	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)
 		admin->plan.claim = full_scan_claim_of(engine->settings.claim);
 	admin->warning =

@@ -12,6 +12,7 @@
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
+#include "daemon/state/state.h"
 #include "protocol/duration.h"
 
 enum holder_wait_kind {
@@ -61,7 +62,10 @@ struct holder_wait {
 	TAILQ_ENTRY(holder_wait) of_peer;
 };
 
-/* How much later than its deadline a wait may end, for the second probe of an absent B. */
+/*
+ * How much later than its deadline a wait may end, for the second probe of an absent B. A successor
+ * needs that time for its first probe, too.
+ */
 #define CONFIRM_MOST (1 * NSEC_PER_SEC)
 
 /*
@@ -612,6 +616,145 @@ holder_wait_link_changed(struct lock_engine *engine, const char *why)
 		else if (engine->link == BROKER_DOWN && holder_wait->timeout == 0)
 			finish_refused(engine, holder_wait, REASON_BROKER_UNAVAILABLE, why);
 	}
+}
+
+/* ---- the successor ---- */
+
+struct holder_wait_record {
+	uint64_t peer, request;
+	int64_t uid;
+	int kind;
+	const char *name;
+	int first, last;
+	int64_t timeout, deadline; /* as requested, ns; clock time, INT64_MAX: none */
+	bool progress;
+	/* REMOVED: of the answer */
+	int answer_kind, slots, target;
+	const char *warning;
+};
+
+static const struct state_field fields[] = {
+    STATE_FIELD(holder_wait_record, peer, STATE_NUMBER),
+    STATE_FIELD(holder_wait_record, request, STATE_NUMBER),
+    STATE_FIELD(holder_wait_record, uid, STATE_SIGNED),
+    STATE_RANGE(holder_wait_record, kind, HOLDER_WAIT_REMOVED, HOLDER_WAIT_BUSY),
+    STATE_FIELD(holder_wait_record, name, STATE_TEXT),
+    STATE_RANGE(holder_wait_record, first, 1, INT32_MAX),
+    STATE_RANGE(holder_wait_record, last, 1, INT32_MAX),
+    STATE_FIELD(holder_wait_record, timeout, STATE_SIGNED),
+    STATE_FIELD(holder_wait_record, deadline, STATE_SIGNED),
+    STATE_FIELD(holder_wait_record, progress, STATE_BOOL),
+    STATE_RANGE(holder_wait_record, answer_kind, 0, LOCK_KIND_PERSISTENT_MUTEX),
+    STATE_RANGE(holder_wait_record, slots, LOCK_UNLIMITED, INT32_MAX),
+    STATE_RANGE(holder_wait_record, target, LOCK_UNLIMITED, INT32_MAX),
+    STATE_FIELD(holder_wait_record, warning, STATE_TEXT),
+    {0},
+};
+
+bool
+holder_wait_is_of(const struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	const struct lock_peer *entry = engine_peer_find(engine, peer);
+	const struct holder_wait *holder_wait;
+
+	if (entry == NULL)
+		return false;
+	TAILQ_FOREACH (holder_wait, &entry->holder_waits, of_peer) {
+		if (holder_wait->request == request)
+			return true;
+	}
+	return false;
+}
+
+void
+holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writer)
+{
+	const struct holder_wait *holder_wait;
+
+	for (holder_wait = engine->holder_waits; holder_wait != NULL;
+	     holder_wait = holder_wait->by_id.next) {
+		struct holder_wait_record record = {
+		    .peer = holder_wait->peer,
+		    .request = holder_wait->request,
+		    .uid = (int64_t)holder_wait->asker.uid,
+		    .kind = (int)holder_wait->kind,
+		    .name = awaited_name(&holder_wait->awaited),
+		    .first = holder_wait->left[0].slot,
+		    .last = holder_wait->left[holder_wait->left_count - 1].slot,
+		    .timeout = holder_wait->timeout,
+		    .deadline = timer_is_set(&holder_wait->deadline) ? holder_wait->deadline.when
+								     : INT64_MAX,
+		    .progress = holder_wait->progress,
+		    .answer_kind = (int)holder_wait->answer.kind,
+		    .slots = holder_wait->answer.slots,
+		    .target = holder_wait->answer.target,
+		    .warning = holder_wait->answer.warning,
+		};
+
+		state_put(writer, "holder-wait", fields, &record);
+	}
+}
+
+static bool
+is_timeout(int64_t timeout)
+{
+	return timeout == DURATION_FOREVER ||
+	       (timeout >= 0 && timeout <= DURATION_MAX_SECONDS * NSEC_PER_SEC);
+}
+
+/*
+ * Slots that had no holder any more are probed again. If such a slot was created again, its new
+ * holder is waited for, too. A wait whose deadline has passed ends after these probes only, as
+ * nothing is known about the slots before.
+ */
+static bool
+restore(struct lock_engine *engine, const struct holder_wait_record *record)
+{
+	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+	int64_t least = engine_now(engine) + CONFIRM_MOST;
+	struct holder_wait *holder_wait;
+	struct holder_wait_order order = {.peer = record->peer,
+	    .request = record->request,
+	    .uid = (uid_t)record->uid,
+	    .name = record->name,
+	    .first = record->first,
+	    .last = record->last,
+	    .timeout = record->timeout,
+	    .progress = record->progress};
+
+	if (record->name == NULL || lockname_error(record->name, strlen(record->name)) != NULL ||
+	    queue_name_refusal(engine->settings.naming, record->name) != NULL ||
+	    record->peer == 0 || record->uid < 0 || record->uid > UINT32_MAX ||
+	    !is_timeout(record->timeout) || record->deadline < 0 || record->last < record->first ||
+	    record->last > engine->settings.slots_most ||
+	    (record->kind != HOLDER_WAIT_REMOVED && record->last != record->first))
+		return false;
+	FAULT(RESTORED_HOLDER_WAIT_FORGOTTEN, return true;);
+	answer.kind = (enum lock_kind)record->answer_kind;
+	answer.slots = record->slots;
+	answer.target = record->target;
+	answer.warning = record->warning;
+	order.answer = record->kind == HOLDER_WAIT_REMOVED ? &answer : NULL;
+	holder_wait = holder_wait_new(engine, &order, (enum holder_wait_kind)record->kind);
+	if (record->deadline != INT64_MAX)
+		timers_set(engine->timers, &holder_wait->deadline,
+		    record->deadline > least ? record->deadline : least);
+	begin(engine, holder_wait);
+	return true;
+}
+
+bool
+holder_wait_restore_all(struct lock_engine *engine, struct state_reader *reader)
+{
+	struct holder_wait_record record;
+
+	while (state_is(reader, "holder-wait")) {
+		if (!state_take(reader, "holder-wait", fields, &record))
+			return false;
+		if (!restore(engine, &record))
+			return state_spoil(reader, "invalid record of a wait for holders");
+	}
+	return true;
 }
 
 void

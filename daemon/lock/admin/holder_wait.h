@@ -15,6 +15,9 @@
 
 #include "daemon/lock/core/engine.h"
 
+struct state_reader;
+struct state_writer;
+
 /*
  * Slots first..last of `name` were removed; the request of the peer waits for their holders. Slots
  * above the maximum are left out.
@@ -43,6 +46,10 @@ void holder_wait_peer_gone(struct lock_engine *engine, uint64_t peer);
 void holder_wait_end_all(struct lock_engine *engine, const struct lock_answer *answer);
 /* The lock connection's state changed. */
 void holder_wait_link_changed(struct lock_engine *engine, const char *why);
+/* The waits, for the engine's successor (daemon/state). */
+bool holder_wait_is_of(const struct lock_engine *engine, uint64_t peer, uint64_t request);
+void holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writer);
+bool holder_wait_restore_all(struct lock_engine *engine, struct state_reader *reader);
 /* Frees all that is left at the engine's end. */
 void holder_wait_free_all(struct lock_engine *engine);
 

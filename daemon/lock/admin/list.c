@@ -363,7 +363,7 @@ on_busy_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		return;
 	}
 	listing->mutex_is_there = seen->answers[0] != BROKER_ABSENT;
-	full_scan_start(engine, listing->name, FULL_SCAN_GLANCE, on_counted, id);
+	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, on_counted, id);
 }
 
 void

@@ -44,7 +44,7 @@ peer_order_take(
 {
 	struct peer_order_queue *queue = peer_order_queue_find(engine, peer, name);
 	const struct peer_order *other;
-	struct op *op;
+	struct op *op = engine_op_find(engine, peer_order->op);
 	bool waits = false;
 
 	if (queue == NULL) {
@@ -53,13 +53,13 @@ peer_order_take(
 		TAILQ_INIT(&queue->turns);
 		HASH_ADD_KEYPTR(by_key, engine->peer_orders, queue->key, strlen(queue->key), queue);
 	}
+	peer_order->request = op->request;
 	peer_order->queue = queue;
 	TAILQ_FOREACH (other, &peer_order->queue->turns, of_queue)
 		waits |=
 		    other->work == PEER_ORDER_CHANGES || peer_order->work == PEER_ORDER_CHANGES;
 	TAILQ_INSERT_TAIL(&peer_order->queue->turns, peer_order, of_queue);
 	if (waits) {
-		op = engine_op_find(engine, peer_order->op);
 		op->late = REASON_TIMEOUT;
 		op->late_text = "an older request of this connection about it is in progress";
 		return false;
@@ -104,7 +104,8 @@ peer_order_end(struct lock_engine *engine, struct peer_order *peer_order)
 }
 
 uint64_t
-peer_order_youngest_change(const struct lock_engine *engine, uint64_t peer, const char *name)
+peer_order_youngest_change(
+    const struct lock_engine *engine, uint64_t peer, const char *name, uint64_t before)
 {
 	const struct peer_order_queue *queue = peer_order_queue_find(engine, peer, name);
 	const struct peer_order *peer_order;
@@ -113,7 +114,7 @@ peer_order_youngest_change(const struct lock_engine *engine, uint64_t peer, cons
 	if (queue == NULL)
 		return 0;
 	TAILQ_FOREACH (peer_order, &queue->turns, of_queue) {
-		if (peer_order->work == PEER_ORDER_CHANGES)
+		if (peer_order->work == PEER_ORDER_CHANGES && peer_order->request < before)
 			youngest = peer_order->op;
 	}
 	return youngest;

@@ -15,7 +15,8 @@ struct peer_order_queue;
 
 /* A member of the record of the request. */
 struct peer_order {
-	uint64_t op; /* the request */
+	uint64_t op;      /* the request */
+	uint64_t request; /* its number, also after it is answered: its work may still go on */
 	enum peer_order_work work;
 	/* Called when it may begin, never from peer_order_take(); NULL: it has begun */
 	void (*begin)(struct lock_engine *engine, uint64_t op);
@@ -31,9 +32,9 @@ bool peer_order_take(
     struct lock_engine *engine, struct peer_order *peer_order, uint64_t peer, const char *name);
 /* It is done: the next requests begin. */
 void peer_order_end(struct lock_engine *engine, struct peer_order *peer_order);
-/* The youngest change of the name by the peer that is not done; 0: none. */
+/* The youngest change of the name by the peer before that request that is not done; 0: none. */
 uint64_t peer_order_youngest_change(
-    const struct lock_engine *engine, uint64_t peer, const char *name);
+    const struct lock_engine *engine, uint64_t peer, const char *name, uint64_t before);
 /* Frees all that is left at the engine's end. */
 void peer_order_free_all(struct lock_engine *engine);
 

@@ -167,8 +167,8 @@ lock_lacking(const struct lock_engine *engine, uid_t uid, bool exempt, char text
 
 /* ---- shares ---- */
 
-struct share *
-channels_share(struct lock_engine *engine, uid_t uid)
+static struct share *
+share_of(struct lock_engine *engine, uid_t uid)
 {
 	struct share *share = share_find(engine, uid);
 
@@ -181,6 +181,14 @@ channels_share(struct lock_engine *engine, uid_t uid)
 		TAILQ_INIT(&share->claims);
 		HASH_ADD(by_uid, engine->channels.shares, uid, sizeof(share->uid), share);
 	}
+	return share;
+}
+
+struct share *
+channels_share(struct lock_engine *engine, uid_t uid)
+{
+	struct share *share = share_of(engine, uid);
+
 	share->waiters++;
 	return share;
 }
@@ -226,6 +234,14 @@ channels_charge(struct lock_engine *engine, struct hold *hold, struct share *sha
 	if (share_has_room(before))
 		wake_first(engine, &before->starved);
 	let_go(engine, before);
+}
+
+void
+channels_charge_again(struct lock_engine *engine, struct hold *hold, uid_t uid)
+{
+	assert(hold->share == NULL && hold->state != HOLD_SLOTLESS);
+	hold->share = share_of(engine, uid);
+	hold->share->taken++;
 }
 
 void

@@ -32,6 +32,8 @@ void channels_waiter_gone(struct lock_engine *engine, struct share *share);
  * Charges the hold to that share instead of the one before. NULL: to no share. Nothing else counts.
  */
 void channels_charge(struct lock_engine *engine, struct hold *hold, struct share *share);
+/* Charges a hold of an earlier engine, even above the limit of its user. */
+void channels_charge_again(struct lock_engine *engine, struct hold *hold, uid_t uid);
 /* A hold has ended, and its channel was given back. */
 void channels_hold_ended(struct lock_engine *engine);
 

@@ -171,6 +171,7 @@ engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
 	op->peer = peer;
 	op->request = request;
 	op->late = REASON_BROKER_UNAVAILABLE;
+	op->leads_to = -1;
 	timer_init(&op->deadline, op_too_late, engine, op->id);
 	HASH_ADD(by_id, engine->ops, id, sizeof(op->id), op);
 	engine_op_progress(engine, op);
@@ -184,6 +185,15 @@ engine_op_find(const struct lock_engine *engine, uint64_t id)
 
 	HASH_FIND(by_id, engine->ops, &id, sizeof(id), op);
 	return op;
+}
+
+void
+engine_op_leads_to(struct lock_engine *engine, uint64_t id, int size)
+{
+	struct op *op = engine_op_find(engine, id);
+
+	if (op != NULL)
+		op->leads_to = size;
 }
 
 void

@@ -34,6 +34,7 @@ struct op {
 	enum reason late;      /* the answer when the deadline passes */
 	const char *late_text; /* static, or `words`; NULL: the broker did not answer */
 	char words[128];
+	int leads_to; /* of a change by a number of slots: the size; -1: not known, or none */
 	/* Adds known facts to the answer when the op is given up. May be NULL. */
 	void (*fill)(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer);
 	/* Called after the op was given up, by its deadline or otherwise. May be NULL. */
@@ -78,6 +79,7 @@ struct lock_engine {
 	uint64_t last_id;       /* holds, waiters, ops, probes: all from one series */
 	enum broker_state link; /* of the lock connection, by the last event */
 	bool draining;
+	bool frozen;  /* see lock_freeze() */
 	bool telling; /* during an event of the caller, which must not call the engine */
 	struct lease lease;
 	struct hold_table holds;
@@ -135,6 +137,8 @@ struct op *engine_op_find(const struct lock_engine *engine, uint64_t id); /* or 
  * it.
  */
 void engine_op_give_up(struct lock_engine *engine, uint64_t id, struct lock_answer *answer);
+/* The size that a change by a number of slots leads to is known. -1: it is not. */
+void engine_op_leads_to(struct lock_engine *engine, uint64_t op, int size);
 /* The request made progress: its deadline starts anew. */
 void engine_op_progress(struct lock_engine *engine, struct op *op);
 struct waiter *engine_waiter_find(const struct lock_engine *engine, uint64_t id); /* or NULL */

@@ -13,7 +13,7 @@
 #define CREDIT_MOST 4U
 
 enum member_state {
-	MEMBER_AWAY,  /* not requested: the lock connection is down, or no channel is free */
+	MEMBER_AWAY,  /* not requested: the connection is down, frozen, or no channel is free */
 	MEMBER_ASKED, /* requested; not joined yet, or not now */
 	MEMBER_JOINED /* hints come */
 };
@@ -44,6 +44,16 @@ member_set_state(struct member *member, enum member_state state)
 	member->state = state;
 }
 
+/* A frozen engine begins no claim. */
+static bool
+may_join(const struct lock_engine *engine)
+{
+	bool frozen = engine->frozen;
+
+	FAULT(FROZEN_TAKES_HINTS, frozen = false);
+	return engine->link == BROKER_UP && !frozen;
+}
+
 /*
  * Credit is only raised. RabbitMQ takes another prefetch only from a new consumer, which a few
  * waiters fewer are not worth.
@@ -53,7 +63,7 @@ ask_for_place(struct lock_engine *engine, struct member *member)
 {
 	unsigned credit = member->waiters < CREDIT_MOST ? member->waiters : CREDIT_MOST;
 
-	if (engine->link != BROKER_UP || member->waiters == 0 || member->semaphore->out)
+	if (!may_join(engine) || member->waiters == 0 || member->semaphore->out)
 		return;
 	if (member->state != MEMBER_AWAY && credit <= member->credit)
 		return;
@@ -162,7 +172,7 @@ wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
 }
 
 void
-wait_queue_link_changed(struct lock_engine *engine)
+wait_queue_join_or_leave(struct lock_engine *engine)
 {
 	struct semaphore *semaphore = engine->semaphores;
 
@@ -171,8 +181,8 @@ wait_queue_link_changed(struct lock_engine *engine)
 
 		semaphore->out = false;
 		for (; member != NULL; member = member->by_priority.next) {
-			FAULT_IF(WAIT_QUEUE_NOT_JOINED_AGAIN, engine->link == BROKER_UP, continue);
-			if (engine->link == BROKER_UP)
+			FAULT_IF(WAIT_QUEUE_NOT_JOINED_AGAIN, may_join(engine), continue);
+			if (may_join(engine))
 				ask_for_place(engine, member);
 			else
 				give_place_up(engine, member);

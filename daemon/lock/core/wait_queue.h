@@ -5,9 +5,9 @@
  *
  * A member stays for a while after its last waiter. A member without waiters leaves before the
  * daemon sends a hint, which could otherwise come back to it. All members leave while the lock
- * connection is down, as nothing can be claimed then.
+ * connection is down or the engine is frozen, as no claim begins then.
  *
- *	AWAY --- has waiters that can claim, connection up ---> ASKED <--- joined, left ---> JOINED
+ *	AWAY --- waiters can claim, link up, not frozen ---> ASKED <--- joined, left ---> JOINED
  *
  * Hints of slots that were freed before JOINED went to others. The daemon therefore scans once more
  * after JOINED.
@@ -27,8 +27,8 @@ void wait_queue_remove(struct lock_engine *engine, struct waiter *waiter);
 /* The broker's event of a member. False: the event's priority has no member here. */
 bool wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
     const struct broker_wait_queue_event *event);
-/* The lock connection's state changed. */
-void wait_queue_link_changed(struct lock_engine *engine);
+/* The lock connection's state changed, or the engine was frozen or goes on. */
+void wait_queue_join_or_leave(struct lock_engine *engine);
 /* How many members of this daemon have joined, by the broker's last events. */
 int wait_queue_count(const struct semaphore *semaphore);
 /* All members leave, as no waiter here can have a channel: hints go to other daemons. */

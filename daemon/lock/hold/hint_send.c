@@ -127,7 +127,8 @@ announce(struct lock_engine *engine, const struct hold *hold)
 
 	HASH_FIND_STR(engine->late_hints, hold->b.text, late);
 	if (semaphore == NULL || semaphore->returned_at == 0 || engine->draining ||
-	    engine_now(engine) - semaphore->returned_at >= RETURNED_REST || hold->ours_since == 0 ||
+	    engine->frozen || engine_now(engine) - semaphore->returned_at >= RETURNED_REST ||
+	    hold->ours_since == 0 ||
 	    local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) > 0) {
 		tell_wait_queue(engine, hold->name, mutex, slot);
 		if (late != NULL)

@@ -59,6 +59,17 @@ on_keepalive(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 /*
+ * A frozen engine asks only where the lease would become suspect. Then fewer requests are
+ * unanswered.
+ */
+static bool
+may_wait(const struct lock_engine *engine, const struct hold *hold)
+{
+	FAULT_IF(FROZEN_ASKS_NOTHING, engine->frozen, return true);
+	return engine->frozen && engine_now(engine) - hold->from < lease_heartbeat(engine) / 2;
+}
+
+/*
  * Asks about the Bs with a lease of that kind, the oldest first. Without an order, and if locks
  * come and go faster than the keepalive, always young ones would be asked about.
  */
@@ -70,7 +81,7 @@ ask_oldest(struct lock_engine *engine, enum hold_lease lease)
 
 	FAULT_IF(KEEPALIVE_OF_ONE, most > 1, most = 1);
 	TAILQ_FOREACH (hold, &engine->holds.ages[lease], of_ages) {
-		if (most == 0)
+		if (most == 0 || may_wait(engine, hold))
 			return;
 		if (hold->state != HOLD_HELD || hold->asked != 0 ||
 		    lifecycle_channel(engine, hold) == 0)
@@ -244,6 +255,12 @@ keepalive_start(struct lock_engine *engine)
 {
 	if (!timer_is_set(&engine->lease.keepalive))
 		schedule_keepalive(engine);
+}
+
+void
+keepalive_resume(struct lock_engine *engine)
+{
+	timers_set(engine->timers, &engine->lease.keepalive, engine_now(engine));
 }
 
 void

@@ -19,6 +19,8 @@ void keepalive_init(struct lock_engine *engine);
 void keepalive_done(struct lock_engine *engine);
 /* A claim is about to be sent: starts the first timer, so that it is noticed if no answer comes. */
 void keepalive_start(struct lock_engine *engine);
+/* Holds were restored. Their newest answers may be old: the first timer is due now. */
+void keepalive_resume(struct lock_engine *engine);
 /* The hold was granted: starts the second timer, or sets it earlier. */
 void keepalive_granted(struct lock_engine *engine, struct hold *hold);
 /*

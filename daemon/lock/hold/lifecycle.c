@@ -154,7 +154,7 @@ on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 send_recheck(struct lock_engine *engine, struct hold *hold)
 {
-	if (lifecycle_channel(engine, hold) == 0)
+	if (engine->frozen || lifecycle_channel(engine, hold) == 0)
 		timer_in(engine, hold, recheck_after[0]);
 	else
 		broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,

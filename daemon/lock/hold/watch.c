@@ -53,8 +53,13 @@ check(struct lock_engine *engine, struct hold *hold)
 	FAULT(REVOKED_TWICE, known = false);
 	if (known)
 		return;
-	if (!slot_check_ask(engine, hold, (struct broker_done){on_checked, engine, hold->id}))
+	if (engine->frozen) {
+		hold->reclaimed = true; /* A was not seen since: it is checked before a hand-off */
+		watch_in(engine, hold, WATCH_AFTER);
+	} else if (!slot_check_ask(
+		       engine, hold, (struct broker_done){on_checked, engine, hold->id})) {
 		watch_in(engine, hold, WATCH_AGAIN);
+	}
 }
 
 static void

@@ -117,8 +117,9 @@ struct hold {
 	struct queue_name a;      /* HELD: the slot's A; not of a true mutex */
 	struct timer watch_timer; /* places the watch, or checks A again */
 	bool revoked;             /* A was seen gone (invariant 5) */
-	bool reclaimed;           /* B was declared again since A was last seen */
-	unsigned rechecks;        /* checks of B since it was declared (invariant 10) */
+	/* since A was last seen, B was declared again, or a frozen engine put a check off */
+	bool reclaimed;
+	unsigned rechecks; /* checks of B since it was declared (invariant 10) */
 	/*
 	 * CLAIMING, CHECKING: the answer is late. HELD: the next check of B. COUNTING: no answer
 	 * will come. DROPPING: the answer is late, or the drop is sent again. CLAIMING, DROPPING,

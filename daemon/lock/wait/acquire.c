@@ -114,6 +114,49 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 	return REASON_NONE;
 }
 
+/* The waiter is in no queue yet. */
+static struct waiter *
+waiter_new(struct lock_engine *engine, uint64_t id, uint64_t peer, uint64_t request,
+    const struct lock_acquire *acquire)
+{
+	struct waiter *waiter = mem_alloc(sizeof(*waiter));
+
+	waiter->id = id;
+	waiter->peer = peer;
+	waiter->request = request;
+	waiter->kind = acquire->kind;
+	waiter->semaphore =
+	    registry_semaphore(engine, acquire->name, acquire->kind == LOCK_KIND_MUTEX);
+	waiter->priority = acquire->priority;
+	waiter->timeout = acquire->timeout;
+	waiter->create = acquire->kind == LOCK_KIND_PERSISTENT_MUTEX && acquire->create != 0
+			     ? 1
+			     : acquire->create;
+	waiter->may_not_create = mem_strdup(acquire->may_not_create);
+	waiter->progress = acquire->progress;
+	waiter->lease = acquire->lease;
+	waiter->requester = requester_new(waiter->id, acquire);
+	if (!acquire->exempt)
+		waiter->share = channels_share(engine, acquire->uid);
+	timer_init(&waiter->deadline, deadline_passed, engine, waiter->id);
+	timer_init(&waiter->rest, rest_is_over, engine, waiter->id);
+	return waiter;
+}
+
+/* The waiter joins the queue, behind an older change by its peer if there is one. */
+static void
+waiter_join(struct lock_engine *engine, struct waiter *waiter, int64_t deadline)
+{
+	waiter->behind = waiter->kind == LOCK_KIND_MUTEX
+			     ? 0
+			     : peer_order_youngest_change(
+				   engine, waiter->peer, waiter->semaphore->name, waiter->request);
+	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
+	registry_waiter_attach(engine, waiter);
+	if (deadline != INT64_MAX)
+		timers_set(engine->timers, &waiter->deadline, deadline);
+}
+
 void
 lock_acquire(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_acquire *acquire)
@@ -131,42 +174,30 @@ lock_acquire(
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}
-	waiter = mem_alloc(sizeof(*waiter));
-	waiter->id = engine_id(engine);
-	waiter->peer = peer;
-	waiter->request = request;
-	waiter->kind = acquire->kind;
-	waiter->semaphore =
-	    registry_semaphore(engine, acquire->name, acquire->kind == LOCK_KIND_MUTEX);
-	waiter->priority = acquire->priority;
-	waiter->timeout = acquire->timeout;
-	waiter->create = acquire->kind == LOCK_KIND_PERSISTENT_MUTEX && acquire->create != 0
-			     ? 1
-			     : acquire->create;
-	waiter->may_not_create = mem_strdup(acquire->may_not_create);
+	waiter = waiter_new(engine, engine_id(engine), peer, request, acquire);
 	waiter->started = now;
-	waiter->progress = acquire->progress;
-	waiter->lease = acquire->lease;
-	waiter->requester = requester_new(waiter->id, acquire);
-	if (!acquire->exempt)
-		waiter->share = channels_share(engine, acquire->uid);
-	if (acquire->kind != LOCK_KIND_MUTEX)
-		waiter->behind = peer_order_youngest_change(engine, peer, acquire->name);
-	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
-	timer_init(&waiter->deadline, deadline_passed, engine, waiter->id);
-	timer_init(&waiter->rest, rest_is_over, engine, waiter->id);
-	registry_waiter_attach(engine, waiter);
 	if (patience == 0)
 		patience = engine->settings.request_timeout;
 	FAULT(WAIT_WITHOUT_END, patience = DURATION_FOREVER);
-	if (patience != DURATION_FOREVER)
-		timers_set(engine->timers, &waiter->deadline, now + patience);
+	waiter_join(engine, waiter, patience == DURATION_FOREVER ? INT64_MAX : now + patience);
 	if (engine->link == BROKER_UP)
 		engine_mark_dirty(engine, waiter->semaphore);
 	else if (engine->link == BROKER_LOGIN_REFUSED || acquire->timeout == 0)
 		refuse_for_link(engine, waiter);
 	else
 		engine_tell_broker(engine, peer);
+}
+
+void
+acquire_resume(struct lock_engine *engine, const struct acquire_resumed *resumed)
+{
+	struct waiter *waiter =
+	    waiter_new(engine, resumed->id, resumed->peer, resumed->request, &resumed->acquire);
+
+	waiter->started = resumed->started;
+	waiter_join(engine, waiter, resumed->deadline);
+	if (engine->link == BROKER_UP)
+		engine_mark_dirty(engine, waiter->semaphore);
 }
 
 void
@@ -225,7 +256,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 		engine_mark_dirty(engine, s);
 	}
 	channels_link_changed(engine);
-	wait_queue_link_changed(engine);
+	wait_queue_join_or_leave(engine);
 }
 
 /* ---- administration of waiters (seeds/004, "Grant", "Cancel") ---- */

@@ -9,6 +9,14 @@
 
 #include "daemon/lock/core/engine.h"
 
+/* An acquire of an earlier engine. Strings are borrowed. */
+struct acquire_resumed {
+	uint64_t id, peer, request;
+	struct lock_acquire acquire;
+	int64_t started, deadline; /* clock times; no deadline: INT64_MAX */
+};
+/* The acquire goes on, in the order of the numbers of waiters. The number must be free. */
+void acquire_resume(struct lock_engine *engine, const struct acquire_resumed *resumed);
 /* Ends all acquires with the same answer. */
 void acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer);
 /* The lock connection's state changed: acquires that cannot go on are refused, the others go on. */

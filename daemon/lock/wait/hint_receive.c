@@ -63,6 +63,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	struct hold *hold;
 
 	withheld_to_nobody(engine, semaphore, slot);
+	FAULT_IF(FROZEN_TAKES_HINTS, engine->frozen, return );
 	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore)) {
 		if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) == 0 ||
 		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {

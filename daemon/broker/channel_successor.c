@@ -1,0 +1,140 @@
+/* The channels of the lock connection in the state for a successor (channel.h). */
+#include <assert.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/broker/channel_internal.h"
+#include "daemon/state/state.h"
+
+struct channel_record {
+	int number;
+	uint64_t id; /* 0: idle */
+	int consumer;
+};
+
+static const struct state_field channel_fields[] = {
+    STATE_RANGE(channel_record, number, 1, UINT16_MAX),
+    STATE_FIELD(channel_record, id, STATE_NUMBER),
+    STATE_RANGE(channel_record, consumer, CONSUMER_NEVER, CONSUMER_ENDED),
+    {0},
+};
+
+struct channels_record {
+	uint64_t serial;
+	int limit;
+};
+
+static const struct state_field channels_fields[] = {
+    STATE_FIELD(channels_record, serial, STATE_NUMBER),
+    STATE_RANGE(channels_record, limit, 0, UINT16_MAX),
+    {0},
+};
+
+bool
+amqp_channels_are_still(const struct amqp_channels *channels)
+{
+	const struct channel *channel;
+
+	if (!TAILQ_EMPTY(&channels->in_order) || !TAILQ_EMPTY(&channels->orphans))
+		return false;
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		if (channel->state != CHANNEL_OPEN)
+			return false;
+	}
+	return true;
+}
+
+void
+amqp_channels_save(const struct amqp_channels *channels, struct state_writer *writer)
+{
+	const struct channel *channel;
+
+	state_put(writer, "channels", channels_fields,
+	    &(struct channels_record){.serial = channels->serial, .limit = (int)channels->limit});
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		const struct channel_record record = {.number = channel->number,
+		    .id = channel->id,
+		    .consumer = (int)channel->consumer};
+
+		state_put(writer, "channel", channel_fields, &record);
+	}
+}
+
+static bool
+restore_channel(
+    struct amqp_channels *channels, const struct channel_record *record, uint64_t serial)
+{
+	struct numbers *numbers = &channels->numbers;
+	struct channel *channel;
+
+	if ((unsigned)record->number > numbers->max || numbers->user_of[record->number] != NULL ||
+	    record->id >> 1 > serial || (record->id & 1) != 0 || record->consumer == CONSUMER_ASKED)
+		return false;
+	if (record->id != 0
+		? amqp_channel_find(channels, record->id) != NULL
+		: record->consumer == CONSUMER_ON || channels->idle_count == AMQP_CHANNELS_IDLE)
+		return false;
+	channel = mem_alloc(sizeof(*channel));
+	TAILQ_INIT(&channel->requests);
+	TAILQ_INSERT_TAIL(&channels->all, channel, in_all);
+	channel->state = CHANNEL_OPEN;
+	channel->number = (uint16_t)record->number;
+	channel->consumer = (enum consumer_state)record->consumer;
+	numbers->user_of[channel->number] = channel;
+	numbers->used++;
+	if (numbers->next < channel->number)
+		numbers->next = channel->number;
+	FAULT(RESTORED_NUMBER_UNUSED, numbers->user_of[channel->number] = NULL; numbers->used--);
+	channel->id = record->id;
+	if (channel->id != 0) {
+		HASH_ADD(hh, channels->by_id, id, sizeof(channel->id), channel);
+	} else {
+		TAILQ_INSERT_TAIL(&channels->idle, channel, in_idle);
+		channels->idle_count++;
+	}
+	return true;
+}
+
+bool
+amqp_channels_restore(struct amqp_channels *channels, struct state_reader *reader)
+{
+	struct numbers *numbers = &channels->numbers;
+	struct channels_record all;
+	struct channel_record record;
+
+	assert(channels->link != NULL && TAILQ_EMPTY(&channels->all));
+	if (!state_take(reader, "channels", channels_fields, &all))
+		return false;
+	if (all.serial > UINT64_MAX >> 1)
+		return state_spoil(reader, "the serial number is too large");
+	while (state_is(reader, "channel")) {
+		if (!state_take(reader, "channel", channel_fields, &record))
+			return false;
+		if (!restore_channel(channels, &record, all.serial))
+			return state_spoil(reader, "invalid record of a channel");
+	}
+	for (unsigned number = numbers->next; number > 0; number--) {
+		if (numbers->user_of[number] == NULL)
+			numbers->free_again[numbers->free_count++] = (uint16_t)number;
+	}
+	channels->serial = all.serial;
+	channels->limit = (unsigned)all.limit;
+	return true;
+}
+
+size_t
+amqp_channels_taken(const struct amqp_channels *channels)
+{
+	return HASH_COUNT(channels->by_id);
+}
+
+bool
+amqp_channels_restore_to_hold(struct amqp_channels *channels, uint64_t id, bool consumes)
+{
+	struct channel *channel = amqp_channel_find(channels, id);
+
+	if (channel == NULL || channel->restored || (channel->consumer == CONSUMER_ON) != consumes)
+		return false;
+	channel->restored = true;
+	return true;
+}
