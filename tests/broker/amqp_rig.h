@@ -162,7 +162,7 @@ uint64_t rig_ask_all(struct rig_broker *rig, const char *text, size_t len);
 void rig_reply(struct rig_broker *rig, uint64_t from, const char *text, size_t len);
 uint64_t rig_sum(const char *text, size_t len);
 
-/* Runs the harness's rabbit.py with these words and the node's folder. It must succeed. */
+/* Runs the harness's rabbit.py with these words and the node's folder. It must succeed. Brokers go on meanwhile. */
 void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The suites. */

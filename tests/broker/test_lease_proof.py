@@ -16,12 +16,17 @@ set, all are held in that way.
 LEASE_ROUNDS says how many rounds of each (4); `make lease-proof` makes it 20.
 """
 
+import contextlib
 import itertools
+import json
 import os
 import random
+import select
+import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -55,6 +60,40 @@ def now():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+class Ear:
+    """Is between `run` and its daemon, and hears the lease of `run`. In a daemon that falls silent between two answers
+    of the broker, two holds have different leases."""
+
+    def __init__(self, test, path, daemon):
+        self.path = path
+        self.safe_until = 0.0
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen()
+        test.addCleanup(self.listener.close)
+        threading.Thread(target=self.relay, args=(daemon,), daemon=True).start()
+
+    def relay(self, daemon):
+        client, server, heard = self.listener.accept()[0], socket.socket(socket.AF_UNIX), b""
+        with contextlib.suppress(OSError), client, server:
+            server.connect(daemon)
+            while True:
+                for source in select.select([client, server], [], [])[0]:
+                    got = source.recv(65536)
+                    if not got:
+                        return
+                    if source is server:
+                        *lines, heard = (heard + got).split(b"\n")
+                        for line in lines:
+                            self.hear(json.loads(line))
+                    (client if source is server else server).sendall(got)
+
+    def hear(self, message):
+        """Of a grant or of a notification."""
+        lease = message.get("result", {}).get("lease") or message.get("params", {})
+        self.safe_until = max(self.safe_until, lease.get("safe_until", 0.0))
+
+
 class Round:
     """One daemon with its holders. The kinds differ in the process that falls silent."""
 
@@ -69,6 +108,7 @@ class Round:
                              expect=TROUBLE)
         self.beats = os.path.join(self.daemon.dir, "beats")
         self.run = None
+        self.ear = Ear(test, os.path.join(self.daemon.dir, "ear"), self.daemon.socket)
         self.safe_until = 0.0  # as last told
         self.lost_at = None
         self.ended_at = None
@@ -86,7 +126,7 @@ class Round:
         self.test.assertEqual(grant["lease"]["heartbeat"], HEARTBEAT)
         self.run = subprocess.Popen(
             [program("lockbroker"), "run", self.name, "--", "/bin/sh", "-c", DEAF, sys.executable,
-             CHILD, self.beats], env=clean_environment(LOCKBROKER_SOCKET=self.daemon.socket),
+             CHILD, self.beats], env=clean_environment(LOCKBROKER_SOCKET=self.ear.path),
             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.test.addCleanup(self.run.wait)
         self.test.addCleanup(self.run.kill)
@@ -130,9 +170,9 @@ class Round:
 
     # ---- afterwards ----
 
-    def freeable_at(self):
+    def freeable_at(self, safe_until):
         """Two heartbeats after the last answered request was sent."""
-        return self.safe_until + self.margin
+        return safe_until + self.margin
 
     def still_holds(self):
         """After the short silence."""
@@ -145,14 +185,15 @@ class Round:
     def judge(self):
         """Of the long one."""
         self.test.assertEqual(self.run.returncode, 79, self.daemon.log())
-        self.test.assertLess(self.last_beat(), self.freeable_at(), f"{self.name}: the child lived on")
-        self.test.assertLess(self.ended_at, self.freeable_at(), f"{self.name}: run lived on")
+        freeable_at = self.freeable_at(self.ear.safe_until)
+        self.test.assertLess(self.last_beat(), freeable_at, f"{self.name}: the child lived on")
+        self.test.assertLess(self.ended_at, freeable_at, f"{self.name}: run lived on")
         if self.daemon_lives:
-            self.test.assertLess(self.lost_at, self.freeable_at(), f"{self.name}: told late")
+            self.test.assertLess(self.lost_at, self.freeable_at(self.safe_until), f"{self.name}: told late")
 
-    def after_answer(self, when):
+    def after_answer(self, when, safe_until):
         """Seconds from the sending of the last answered request."""
-        return when - (self.freeable_at() - 2 * HEARTBEAT)
+        return when - (self.freeable_at(safe_until) - 2 * HEARTBEAT)
 
 
 class FrozenBroker(Round):
@@ -210,7 +251,8 @@ class CutNetwork(Rivalled):
     def judge(self):
         super().judge()
         # Had the lease been counted from later than the broker's last word, it would be too long.
-        self.test.assertLessEqual(self.freeable_at() - 2 * HEARTBEAT, self.proxy.last_from_broker)
+        for safe_until in (self.safe_until, self.ear.safe_until):
+            self.test.assertLessEqual(self.freeable_at(safe_until) - 2 * HEARTBEAT, self.proxy.last_from_broker)
 
     def settle(self):
         self.proxy.mend()
@@ -335,13 +377,13 @@ class LeaseProof(unittest.TestCase):
     def report(self, rounds):
         for kind, claim in itertools.product((FrozenBroker, CutNetwork, FrozenDaemon), WAYS):
             mine = [one for one in rounds if isinstance(one, kind) and one.claim == claim]
-            child = max(one.after_answer(max(one.last_beat(), one.ended_at)) for one in mine)
+            child = max(one.after_answer(max(one.last_beat(), one.ended_at), one.ear.safe_until) for one in mine)
             words = f"the child gone after {child:.2f} s at worst"
             if kind.daemon_lives:
-                words += f", told after {max(one.after_answer(one.lost_at) for one in mine):.2f} s"
+                words += f", told after {max(one.after_answer(one.lost_at, one.safe_until) for one in mine):.2f} s"
             if issubclass(kind, Rivalled):
                 words += (", the slot somebody else's after "
-                          f"{min(one.after_answer(one.taken_at) for one in mine):.2f} s at least")
+                          f"{min(one.after_answer(one.taken_at, one.safe_until) for one in mine):.2f} s at least")
             print(f"{kind.kind} silent, {claim}, {len(mine)} rounds: {words}; {2 * HEARTBEAT} s allowed")
 
 
