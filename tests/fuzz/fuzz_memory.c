@@ -17,6 +17,7 @@
 #include "daemon/memory/memory.h"
 #include "tests/fuzz/daemon.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/virtual_time.h"
 
 enum { LINKS = 3, CHANNELS = 3, QUEUES = 6, BODY_MOST = 3 * AMQP_FRAME_MAX };
 
@@ -206,20 +207,6 @@ settle(void)
 		timers_run(timers);
 	}
 	must(false, "the server does not come to rest");
-}
-
-static void
-pass_time(int64_t ns)
-{
-	int64_t until = now + ns;
-
-	settle();
-	while (timers_next(timers) <= until) {
-		now = timers_next(timers);
-		settle();
-	}
-	now = until;
-	settle();
 }
 
 static void
@@ -417,7 +404,7 @@ use_world(size_t which, enum action action, unsigned what, unsigned flags)
 		memory_broker_restore(ends[which].broker, BROKER_AUXILIARY);
 		dial(which);
 	} else if (action == PASS_TIME) {
-		pass_time(flags * 10 * NSEC_PER_MSEC);
+		virtual_time_pass(timers, flags * 10 * NSEC_PER_MSEC, settle);
 	} else if (action == SET_ALARM) {
 		troubled = true;
 		memory_world_block(world, (flags & 1) != 0);
@@ -487,7 +474,7 @@ end(void)
 		for (int i = 1; i <= CHANNELS; i++)
 			amqp_content_done(&channels[which][i].content);
 	}
-	pass_time(NSEC_PER_SEC);
+	virtual_time_pass(timers, NSEC_PER_SEC, settle);
 	memory_world_each(world, is_left, NULL);
 	for (int which = 0; which < LINKS; which++)
 		broker_free(ends[which].broker);

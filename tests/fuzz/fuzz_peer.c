@@ -1,6 +1,6 @@
 /*
- * Fuzz target: a script of three clients, the clock and the broker, one action in each line. It runs
- * over the real peer room, the engine and the broker in memory, in virtual time:
+ * Fuzz target: a script of three clients, the clock and the broker, one action in each line. It
+ * runs over the real peer room, the engine and the broker in memory, in virtual time:
  *
  *	A{"id":1,...}	client A sends the rest of the line and LF; B and C too
  *	a{"id":		the same without LF
@@ -29,30 +29,25 @@
 
 #include <event2/event.h>
 
-#include "daemon/broker/setup.h"
-#include "daemon/memory/memory.h"
-#include "daemon/peer/dispatch.h"
-#include "daemon/state/state.h"
 #include "protocol/line.h"
 #include "protocol/message.h"
 #include "protocol/methods.h"
 #include "tests/fuzz/daemon.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lock_settings.h"
+#include "tests/virtual_time.h"
+#include "tests/whole_daemon.h"
 
 enum { PEERS = 3 };
 
-static struct event_base *base;
-static struct timers *timers;
-static struct memory_world *world;
-static struct broker *broker;
-static struct lock_engine *engine;
-static struct view *view;
-static struct dispatch *dispatch;
-static struct peers *peers;
-static struct config *config;
-static struct conn_handler dispatch_handler;
-static bool draining, replaced;
+static struct whole_daemon its = {
+    .clock = &virtual_clock,
+    .locks = {TEST_LOCK_SETTINGS, .max_locks_per_connection = 3, .max_waits_per_connection = 3},
+    .limits = {.most = {100, 6, 2, 2, (size_t)4 * 1024 * 1024}, .all_bytes = SIZE_MAX},
+    .max_requests = 2,
+    .channels_max = 8,
+};
+static bool draining;
 static char last_lock[METHODS_LOCK_MAX + 1];
 
 static struct {
@@ -63,153 +58,31 @@ static struct {
 
 /* ---- the daemon ---- */
 
-static bool
-line_came(void *ctx, struct conn *conn, const char *line, size_t len)
-{
-	(void)ctx;
-	return dispatch_handler.line(dispatch_handler.ctx, conn, line, len);
-}
-
-static void
-peer_gone(void *ctx, struct conn *conn)
-{
-	(void)ctx;
-	if (!replaced)
-		dispatch_handler.gone(dispatch_handler.ctx, conn);
-}
-
-static void
-peer_left(void *ctx, struct conn *conn)
-{
-	(void)ctx;
-	if (!replaced)
-		dispatch_handler.left(dispatch_handler.ctx, conn);
-}
-
-static void
-daemon_make(void)
-{
-	const struct conn_handler handler = {
-	    .line = line_came, .gone = peer_gone, .left = peer_left};
-	const struct lock_settings settings = {
-	    TEST_LOCK_SETTINGS,
-	    .max_locks_per_connection = 3,
-	    .max_waits_per_connection = 3,
-	};
-	const struct account_limits limits = {
-	    .most = {100, 6, 2, 2, (size_t)4 * 1024 * 1024}, .all_bytes = SIZE_MAX};
-	const struct view_settings looks = {
-	    .host = "fuzz", .naming = "amqp-locks", .timeout = NSEC_PER_SEC / 2};
-	struct lock_events events;
-	struct view_events seen;
-
-	replaced = false;
-	broker = memory_broker_new(world, 10, 8);
-	dispatch = dispatch_new(&virtual_clock, &(struct dispatch_past){.run = 0}, config);
-	dispatch_handler = dispatch_peers_handler(dispatch);
-	events = dispatch_lock_events(dispatch);
-	peers = peers_new(base, &handler);
-	engine = lock_engine_new(broker, timers, 1, &settings, &events);
-	seen = dispatch_view_events(dispatch);
-	view = view_new(engine, broker, timers, &looks, &seen);
-	dispatch_wire(dispatch, peers, engine, view, broker);
-	peers_set_limits(peers, 2, &limits);
-}
-
-static void
-daemon_free(void)
-{
-	peers_free(peers);
-	dispatch_unwire(dispatch);
-	view_free(view);
-	broker_stop(broker);
-	lock_engine_free(engine);
-	dispatch_free(dispatch);
-	broker_free(broker);
-}
-
 static void
 begin(void)
 {
 	now = NSEC_PER_SEC;
 	draining = false;
 	last_lock[0] = '\0';
-	base = event_base_new();
-	timers = timers_new(&virtual_clock);
-	world = memory_world_new(timers, NULL);
-	daemon_make();
-	broker_start(broker);
+	its.base = event_base_new();
+	its.timers = timers_new(&virtual_clock);
+	its.world = memory_world_new(its.timers, NULL);
+	whole_daemon_make(&its);
+	broker_start(its.broker);
 	for (int i = 0; i < PEERS; i++)
 		ends[i].fd = -1;
 }
 
-/* Passes of the loop until nothing is to be done at this time. */
 static void
 settle(void)
 {
-	for (int i = 0; i < 10000; i++) {
-		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-		timers_run(timers);
-		peers_visit(peers);
-		if (!peers_are_due(peers) && timers_next(timers) > now &&
-		    event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) == 0 && i > 3)
-			return;
-	}
-	must(false, "the loop does not come to rest");
+	must(whole_daemon_settle(&its), "the loop does not come to rest");
 }
 
 static void
 pass_time(int64_t ns)
 {
-	int64_t until = now + ns;
-
-	settle();
-	while (timers_next(timers) <= until) {
-		now = timers_next(timers);
-		settle();
-	}
-	now = until;
-	settle();
-}
-
-/* False: the lock connection has ended. */
-static bool
-save(struct state_text *ret)
-{
-	struct state_writer *writer = state_writer_new();
-	bool saved;
-
-	peers_push(peers);
-	saved = broker_save(broker, writer);
-	lock_save_holds(engine, writer);
-	dispatch_save(dispatch, writer);
-	lock_save_waits(engine, writer);
-	*ret = state_finish(writer);
-	return saved;
-}
-
-/* Another daemon takes over the clients' sockets, which are duplicated first. */
-static void
-succeed(const struct state_text *text)
-{
-	int *fds = calloc(text->socket_count + 1, sizeof(*fds));
-	struct state_reader *reader;
-
-	must(fds != NULL, "memory");
-	for (size_t i = 0; i < text->socket_count; i++)
-		fds[i] = dup(text->sockets[i]);
-	memory_broker_detach(broker, 0);
-	replaced = true;
-	daemon_free();
-	daemon_make();
-	reader = state_reader_new(text->text, text->len, fds, text->socket_count);
-	if (!broker_resume(broker, reader) || !lock_restore_holds(engine, reader) ||
-	    !dispatch_restore(dispatch, reader) || !lock_restore_waits(engine, reader) ||
-	    !state_end(reader))
-		must(false, state_error(reader));
-	dispatch_restored(dispatch);
-	state_reader_free(reader);
-	free(fds);
+	virtual_time_pass(its.timers, ns, settle);
 }
 
 static void
@@ -275,7 +148,7 @@ say(int which, const char *text, size_t len)
 
 	if (ends[which].fd < 0) {
 		must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0, "no socket");
-		peers_add(peers, pair[0]);
+		peers_add(its.peers, pair[0]);
 		ends[which].fd = pair[1];
 		ends[which].half_closed = false;
 		ends[which].reader = line_reader_new(LINE_MAX_OUT);
@@ -289,10 +162,10 @@ static void
 broker_does(char what)
 {
 	if (what == 'h' || what == 's')
-		memory_broker_cut(broker, what == 'h' ? BROKER_LOCKS : BROKER_AUXILIARY, 0,
+		memory_broker_cut(its.broker, what == 'h' ? BROKER_LOCKS : BROKER_AUXILIARY, 0,
 		    100 * NSEC_PER_MSEC, "cut");
 	else if (what == 'b' || what == 'u')
-		memory_world_block(world, what == 'b');
+		memory_world_block(its.world, what == 'b');
 }
 
 static struct {
@@ -316,9 +189,9 @@ publish_to_all(const char *text, size_t len)
 
 	must(body != NULL, "memory");
 	queues.count = 0;
-	memory_world_each(world, note_queue, NULL);
+	memory_world_each(its.world, note_queue, NULL);
 	for (size_t i = 0; i < queues.count; i++)
-		memory_world_publish(world, queues.names[i], body);
+		memory_world_publish(its.world, queues.names[i], body);
 	free(body);
 }
 
@@ -338,21 +211,22 @@ static void
 replace(char *text, size_t len, bool whole)
 {
 	struct state_text state = {.text = NULL};
+	char why[128];
 
-	peers_pause(peers, true);
-	lock_freeze(engine, true);
+	peers_pause(its.peers, true);
+	lock_freeze(its.engine, true);
 	settle();
 	if (len > 1 && strchr("!^*", text[1]) == NULL)
 		act(text + 1, len - 1, whole);
-	for (int i = 0; i < 200 && !lock_is_still(engine); i++)
+	for (int i = 0; i < 200 && !lock_is_still(its.engine); i++)
 		pass_time(10 * NSEC_PER_MSEC);
 	if (len > 1 && text[1] == '!')
 		hang_up(client_of(text + 1, len - 1));
-	if (lock_is_still(engine) && save(&state)) {
-		succeed(&state);
+	if (lock_is_still(its.engine) && whole_daemon_save(&its, &state)) {
+		must(whole_daemon_succeed(&its, &state, why, sizeof(why)), why);
 	} else {
-		lock_freeze(engine, false);
-		peers_pause(peers, false);
+		lock_freeze(its.engine, false);
+		peers_pause(its.peers, false);
 	}
 	state_text_done(&state);
 }
@@ -385,8 +259,8 @@ act(char *text, size_t len, bool whole)
 		replace(text, len, whole);
 	} else if (op == '*' && !draining) {
 		draining = true;
-		dispatch_drain(dispatch, NSEC_PER_SEC);
-		lock_drain(engine);
+		dispatch_drain(its.dispatch, NSEC_PER_SEC);
+		lock_drain(its.engine);
 	}
 	settle();
 }
@@ -396,7 +270,7 @@ is_left(void *ctx, const char *queue, const struct broker *owner)
 {
 	(void)ctx;
 	(void)queue;
-	must(owner != broker, "an exclusive queue is left behind");
+	must(owner != its.broker, "an exclusive queue is left behind");
 }
 
 static void
@@ -406,15 +280,15 @@ end(void)
 		take(i);
 		hang_up(i);
 	}
-	memory_world_block(world, false);
+	memory_world_block(its.world, false);
 	pass_time(60 * NSEC_PER_SEC);
-	must(peers_count(peers) == 0, "a client is left");
-	must(lock_quiet(engine), "the engine does not come to rest");
-	memory_world_each(world, is_left, NULL);
-	daemon_free();
-	memory_world_free(world);
-	timers_free(timers);
-	event_base_free(base);
+	must(peers_count(its.peers) == 0, "a client is left");
+	must(lock_quiet(its.engine), "the engine does not come to rest");
+	memory_world_each(its.world, is_left, NULL);
+	whole_daemon_free(&its);
+	memory_world_free(its.world);
+	timers_free(its.timers);
+	event_base_free(its.base);
 }
 
 static void
@@ -426,14 +300,14 @@ load_config(void)
 
 	signal(SIGPIPE, SIG_IGN);
 	silence_log();
-	config = config_load(3, args, &action, &error);
-	must(config != NULL, error.text);
+	its.config = config_load(3, args, &action, &error);
+	must(its.config != NULL, error.text);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (config == NULL)
+	if (its.config == NULL)
 		load_config();
 	begin();
 	settle();

@@ -25,6 +25,7 @@
 #include "tests/fuzz/daemon.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lock_settings.h"
+#include "tests/virtual_time.h"
 
 enum { RECORDS_MOST = 64, TEXT_MOST = 65536, CLIENTS = 4, NUMBERS = 60, STEPS_MOST = 20000 };
 

@@ -4,6 +4,8 @@
  */
 #include "tests/lock_settings.h"
 #include "tests/unit/unit.h"
+#include "tests/virtual_time.h"
+#include "tests/whole_daemon.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -15,27 +17,13 @@
 #include <event2/event.h>
 
 #include "daemon/base/log.h"
-#include "daemon/broker/setup.h"
-#include "daemon/memory/memory.h"
 #include "daemon/peer/account.h"
-#include "daemon/peer/dispatch.h"
 #include "daemon/peer/handlers.h"
 #include "daemon/peer/requests.h"
 
 #define SOON (50 * NSEC_PER_MSEC)
 /* Bytes that a client reads at once. */
 #define HEARD_MAX ((size_t)4 * 1024 * 1024)
-
-static int64_t now;
-
-static int64_t
-read_now(void *ctx)
-{
-	(void)ctx;
-	return now;
-}
-
-static const struct clock test_clock = {.now = read_now};
 
 /* Slow: no request to the broker is answered while the test lasts. */
 static bool slow;
@@ -49,21 +37,7 @@ delay_of(void *ctx)
 
 static const struct memory_behaviour behaviour = {.delay = delay_of};
 
-static struct daemon {
-	struct broker *broker;
-	struct lock_engine *engine;
-	struct view *view;
-	struct dispatch *dispatch;
-	struct peers *peers;
-	struct conn_handler handler; /* of dispatch */
-	bool is_over;                /* it is replaced: clients that end are not its own any more */
-} its;
-
-static struct event_base *base;
-static struct timers *timers;
-static struct memory_world *world;
-static struct config *config;
-static struct account_limits limits;
+static struct whole_daemon its;
 static char logged[65536];
 
 static void
@@ -89,95 +63,16 @@ count_logged(const char *what)
 
 /* ---- a daemon ---- */
 
-static bool
-line_came(void *ctx, struct conn *conn, const char *line, size_t len)
-{
-	(void)ctx;
-	return its.handler.line(its.handler.ctx, conn, line, len);
-}
-
-static void
-peer_gone(void *ctx, struct conn *conn)
-{
-	(void)ctx;
-	if (!its.is_over)
-		its.handler.gone(its.handler.ctx, conn);
-}
-
-static void
-peer_left(void *ctx, struct conn *conn)
-{
-	(void)ctx;
-	if (!its.is_over)
-		its.handler.left(its.handler.ctx, conn);
-}
-
-static void
-daemon_make(void)
-{
-	const struct conn_handler handler = {
-	    .line = line_came, .gone = peer_gone, .left = peer_left};
-	const struct lock_settings settings = {
-	    TEST_LOCK_SETTINGS,
-	    .max_locks_per_connection = 100,
-	    .max_waits_per_connection = 100,
-	};
-	const struct view_settings looks = {
-	    .host = "here", .naming = "amqp-locks", .timeout = NSEC_PER_SEC / 2};
-	struct lock_events events;
-	struct view_events seen;
-
-	its = (struct daemon){.broker = memory_broker_new(world, 10, 100)};
-	its.dispatch =
-	    dispatch_new(&test_clock, &(struct dispatch_past){.started_at = now}, config);
-	its.handler = dispatch_peers_handler(its.dispatch);
-	its.peers = peers_new(base, &handler);
-	events = dispatch_lock_events(its.dispatch);
-	its.engine = lock_engine_new(its.broker, timers, 1, &settings, &events);
-	seen = dispatch_view_events(its.dispatch);
-	its.view = view_new(its.engine, its.broker, timers, &looks, &seen);
-	dispatch_wire(its.dispatch, its.peers, its.engine, its.view, its.broker);
-	peers_set_limits(its.peers, 100, &limits);
-}
-
-static void
-daemon_free(void)
-{
-	peers_free(its.peers);
-	dispatch_unwire(its.dispatch);
-	view_free(its.view);
-	broker_stop(its.broker);
-	lock_engine_free(its.engine);
-	dispatch_free(its.dispatch);
-	broker_free(its.broker);
-}
-
-/* Passes of the loop until nothing is to be done at this time. */
 static void
 settle(void)
 {
-	for (int i = 0; i < 100000; i++) {
-		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-		timers_run(timers);
-		peers_visit(its.peers);
-		if (!peers_are_due(its.peers) && timers_next(timers) > now && i > 3)
-			return;
-	}
-	ck_abort_msg("the loop does not come to rest");
+	ck_assert_msg(whole_daemon_settle(&its), "the loop does not come to rest");
 }
 
 static void
 pass_time(int64_t ns)
 {
-	int64_t until = now + ns;
-
-	settle();
-	while (timers_next(timers) <= until) {
-		now = timers_next(timers);
-		settle();
-	}
-	now = until;
-	settle();
+	virtual_time_pass(its.timers, ns, settle);
 }
 
 static void
@@ -193,40 +88,10 @@ freeze(void)
 static struct state_text
 save(void)
 {
-	struct state_writer *writer = state_writer_new();
+	struct state_text text;
 
-	peers_push(its.peers);
-	ck_assert(broker_save(its.broker, writer));
-	lock_save_holds(its.engine, writer);
-	dispatch_save(its.dispatch, writer);
-	lock_save_waits(its.engine, writer);
-	return state_finish(writer);
-}
-
-/* Another daemon in the place of this one. False: it refuses the text, with this reason. */
-static bool
-succeed(const struct state_text *text, char why[128])
-{
-	int *fds = calloc(text->socket_count + 1, sizeof(*fds));
-	struct state_reader *reader;
-	bool right;
-
-	for (size_t i = 0; i < text->socket_count; i++)
-		fds[i] = dup(text->sockets[i]);
-	memory_broker_detach(its.broker, 0);
-	its.is_over = true;
-	daemon_free();
-	daemon_make();
-	reader = state_reader_new(text->text, text->len, fds, text->socket_count);
-	right = broker_resume(its.broker, reader) && lock_restore_holds(its.engine, reader) &&
-		dispatch_restore(its.dispatch, reader) && lock_restore_waits(its.engine, reader) &&
-		state_end(reader);
-	snprintf(why, 128, "%s", right ? "" : state_error(reader));
-	if (right)
-		dispatch_restored(its.dispatch);
-	state_reader_free(reader);
-	free(fds);
-	return right;
+	ck_assert(whole_daemon_save(&its, &text));
+	return text;
 }
 
 /* The daemon is frozen. */
@@ -236,7 +101,7 @@ hand_over(void)
 	struct state_text text = save();
 	char why[128];
 
-	ck_assert_msg(succeed(&text, why), "%s", why);
+	ck_assert_msg(whole_daemon_succeed(&its, &text, why, sizeof(why)), "%s", why);
 	state_text_done(&text);
 	pass_time(SOON);
 }
@@ -363,29 +228,34 @@ setup(void)
 	logged[0] = '\0';
 	slow = false;
 	now = 1000 * NSEC_PER_SEC;
+	its = (struct whole_daemon){.clock = &virtual_clock,
+	    .locks = {TEST_LOCK_SETTINGS, .max_locks_per_connection = 100,
+		.max_waits_per_connection = 100},
+	    .max_requests = 100,
+	    .channels_max = 100};
 	for (int thing = 0; thing < ACCOUNT_THINGS; thing++)
-		limits.most[thing] = SIZE_MAX;
-	limits.all_bytes = SIZE_MAX;
-	config = config_load(3, args, &action, &error);
-	ck_assert_msg(config != NULL, "%s", error.text);
-	base = event_base_new();
-	timers = timers_new(&test_clock);
-	world = memory_world_new(timers, &behaviour);
-	daemon_make();
+		its.limits.most[thing] = SIZE_MAX;
+	its.limits.all_bytes = SIZE_MAX;
+	its.config = config_load(3, args, &action, &error);
+	ck_assert_msg(its.config != NULL, "%s", error.text);
+	its.base = event_base_new();
+	its.timers = timers_new(&virtual_clock);
+	its.world = memory_world_new(its.timers, &behaviour);
+	whole_daemon_make(&its);
 	broker_start(its.broker);
 	pass_time(SOON);
-	memory_world_put(world, "db-1-A", false);
-	memory_world_put(world, "db-2-A", false);
+	memory_world_put(its.world, "db-1-A", false);
+	memory_world_put(its.world, "db-2-A", false);
 }
 
 static void
 teardown(void)
 {
-	daemon_free();
-	memory_world_free(world);
-	timers_free(timers);
-	event_base_free(base);
-	config_free(config);
+	whole_daemon_free(&its);
+	memory_world_free(its.world);
+	timers_free(its.timers);
+	event_base_free(its.base);
+	config_free(its.config);
 	log_set_sink(NULL, NULL);
 }
 
@@ -438,7 +308,7 @@ START_TEST(the_release_of_a_client_that_hung_up_meanwhile_is_logged)
 	freeze();
 	text = save();
 	text.socket_count = 0; /* Its socket does not arrive. */
-	ck_assert_msg(succeed(&text, why), "%s", why);
+	ck_assert_msg(whole_daemon_succeed(&its, &text, why, sizeof(why)), "%s", why);
 	state_text_done(&text);
 	pass_time(SOON);
 	ck_assert_uint_eq(counts().holds, 0);
@@ -457,7 +327,7 @@ START_TEST(a_client_that_sends_and_hangs_up_meanwhile_is_heard)
 	close(fd);
 	pass_time(SOON);
 	hand_over();
-	ck_assert(memory_world_has(world, "new-2-A", NULL));
+	ck_assert(memory_world_has(its.world, "new-2-A", NULL));
 	ck_assert_uint_eq(peers_count(its.peers), 1);
 	close(other);
 }
@@ -475,7 +345,7 @@ START_TEST(a_client_that_sends_and_hangs_up_is_heard_if_the_daemon_goes_on)
 	lock_freeze(its.engine, false);
 	peers_pause(its.peers, false);
 	pass_time(SOON);
-	ck_assert(memory_world_has(world, "new-2-A", NULL));
+	ck_assert(memory_world_has(its.world, "new-2-A", NULL));
 	ck_assert_uint_eq(peers_count(its.peers), 0);
 }
 END_TEST
@@ -486,8 +356,8 @@ START_TEST(a_parked_scan_of_a_client_that_ends_is_answered)
 {
 	int fd = client(), ends = client();
 
-	limits.most[ACCOUNT_SCANS] = 1;
-	peers_set_limits(its.peers, 100, &limits);
+	its.limits.most[ACCOUNT_SCANS] = 1;
+	peers_set_limits(its.peers, 100, &its.limits);
 	slow = true;
 	ask(fd, SCAN("1"));
 	ask(ends, SCAN("2"));
@@ -549,7 +419,7 @@ START_TEST(no_number_of_a_client_is_used_twice)
 	freeze();
 	text = save();
 	text.socket_count = 0;
-	ck_assert_msg(succeed(&text, why), "%s", why);
+	ck_assert_msg(whole_daemon_succeed(&its, &text, why, sizeof(why)), "%s", why);
 	state_text_done(&text);
 	close(fd);
 	fd = client();
@@ -644,8 +514,8 @@ START_TEST(a_parked_scan_keeps_its_place)
 {
 	int first = client(), second = client(), fd = client();
 
-	limits.most[ACCOUNT_SCANS] = 1;
-	peers_set_limits(its.peers, 100, &limits);
+	its.limits.most[ACCOUNT_SCANS] = 1;
+	peers_set_limits(its.peers, 100, &its.limits);
 	slow = true;
 	ask(first, SCAN("1"));
 	ask(second, SCAN("2"));
@@ -784,7 +654,8 @@ START_TEST(a_wrong_state_is_refused)
 	free(text.text);
 	text.text = its_text;
 	text.len = strlen(its_text);
-	ck_assert_msg(!succeed(&text, why), "%s: accepted", wrong[_i].by);
+	ck_assert_msg(
+	    !whole_daemon_succeed(&its, &text, why, sizeof(why)), "%s: accepted", wrong[_i].by);
 	ck_assert_int_eq(strncmp(why, "line ", 5), 0);
 	state_text_done(&text);
 	close(first);
