@@ -237,7 +237,8 @@ class OverRabbit:
         return RABBIT.url
 
     def end(self):
-        RABBIT.kill()
+        """In order: a node that is killed can forget a queue or a message that it confirmed some milliseconds before."""
+        RABBIT.stop()
 
 
 class Lockbroker(Semaphores, unittest.TestCase):
