@@ -157,7 +157,7 @@ read_error(const struct cJSON *error, struct message_answer *ret)
 	int64_t code;
 
 	if (!json_integer(json_get(error, "code"), &code) || code < INT_MIN || code > INT_MAX ||
-	    !json_string(json_get(error, "message"), &ret->text))
+	    !json_string(json_get(error, "message"), &ret->text) || ret->text[0] == '\0')
 		return false;
 	ret->kind = MESSAGE_ERROR;
 	ret->code = (int)code;

@@ -276,6 +276,8 @@ static const struct {
     {"{\"method\":\"x\",\"params\":[]}", "a notification whose params are no object"},
     {"{\"id\":null,\"result\":{}}", "a result without an id"},
     {"{\"id\":1,\"method\":\"x\"}", "a request from the daemon"},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1,\"message\":\"\"}}",
+	"an error without code and message"},
     {"{\"id\":1,\"error\":{}}", "an error without code and message"},
     {"{\"id\":1,\"error\":{\"code\":1e12,\"message\":\"m\"}}", "an error without code and message"},
     {"{\"id\":1,\"error\":null}", "an error without code and message"},
