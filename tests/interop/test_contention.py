@@ -120,7 +120,7 @@ class Contention(unittest.TestCase):
 
     def test_a_poller_gets_a_turn_beside_a_local_queue(self):
         """One slot, and a daemon that always has a waiter: the daemon could hand the slot off for ever."""
-        name, seconds = "line", min(SECONDS / 2, 6)
+        name, seconds = "line", 6  # on a busy machine a poller has few chances in a second
         daemon = Daemon(self, "--rescan-interval", "0.1", broker=RABBIT.url)
         daemon.wait_broker()
         Wire(daemon).call("create", name=name, claim="exclusive-queue")
