@@ -28,15 +28,23 @@ static const struct {
 
 enum fault fault_active = FAULT_NONE;
 
-/* The data that a child with a planted fault left when it died or ended. */
-struct found {
+/* The search for a fault, by a child. */
+struct search {
+	pid_t child; /* 0: not started */
+	bool is_over;
+	int status; /* of the child */
+	/* The data that the child left when it died or ended. */
 	uint64_t seed;
 	char violation[200];
 };
 
+static struct search *searches; /* shared with the children */
+
 static void
-find(enum fault fault, uint64_t from, struct found *found, int trace)
+find(enum fault fault, uint64_t from, bool trace)
 {
+	struct search *found = &searches[fault];
+
 	fault_active = fault;
 	for (found->seed = from; found->seed < from + SEEDS_MOST; found->seed++) {
 		struct verdict verdict;
@@ -55,55 +63,116 @@ find(enum fault fault, uint64_t from, struct found *found, int trace)
 	_exit(EXIT_SUCCESS);
 }
 
-/* Runs in a process of its own: an assertion of the engine is as good as an invariant. */
-static int
-is_found(enum fault fault, uint64_t from, struct found *found, int trace)
+/* In a process of its own: an assertion of the engine is as good as an invariant. */
+static void
+start(enum fault fault, uint64_t from, bool trace)
 {
 	pid_t child;
-	int status;
 
-	memset(found, 0, sizeof(*found));
 	fflush(stdout);
 	child = fork();
 	if (child == 0)
-		find(fault, from, found, trace);
-	if (child < 0 || waitpid(child, &status, 0) != child)
-		return 0;
-	if (WIFSIGNALED(status))
-		snprintf(found->violation, sizeof(found->violation), "signal: %s",
-		    strsignal(WTERMSIG(status)));
-	return !WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS;
+		find(fault, from, trace);
+	if (child < 0) {
+		perror("fork");
+		exit(EXIT_FAILURE);
+	}
+	searches[fault].child = child;
+}
+
+/* Waits for a child to end. */
+static void
+wait_for_one(void)
+{
+	int status;
+	pid_t child = wait(&status);
+
+	for (int fault = 0; fault < (int)FAULT_NONE; fault++) {
+		if (searches[fault].child == child) {
+			searches[fault].is_over = true;
+			searches[fault].status = status;
+		}
+	}
+}
+
+static bool
+is_found(struct search *search)
+{
+	if (WIFSIGNALED(search->status))
+		snprintf(search->violation, sizeof(search->violation), "signal: %s",
+		    strsignal(WTERMSIG(search->status)));
+	return !WIFEXITED(search->status) || WEXITSTATUS(search->status) != EXIT_SUCCESS;
+}
+
+/* comment: in front of a line that is not for a TAP reader. */
+static bool
+print(enum fault fault, int number, uint64_t from, const char *comment)
+{
+	struct search *search = &searches[fault];
+	bool is = is_found(search);
+
+	if (comment[0] != '\0')
+		printf("%sok %d - %s\n", is ? "" : "not ", number, rows[fault].words);
+	if (is)
+		printf("%s%-64s %6" PRIu64 "  %s\n", comment, rows[fault].words,
+		    search->seed - from + 1, search->violation);
+	else
+		printf("%s%-64s  never\n", comment, rows[fault].words);
+	return is;
+}
+
+/* As many at once as there are processors. Prints them in their order. Returns how many were found. */
+static int
+find_all(uint64_t from, const char *comment)
+{
+	long free_processors = sysconf(_SC_NPROCESSORS_ONLN);
+	int printed = 0, count = 0;
+
+	for (int fault = 0; fault < (int)FAULT_NONE; fault++) {
+		if (free_processors > 0)
+			free_processors--;
+		else
+			wait_for_one();
+		start((enum fault)fault, from, false);
+		for (; searches[printed].is_over; printed++)
+			count += print((enum fault)printed, printed + 1, from, comment);
+	}
+	for (; printed < (int)FAULT_NONE; printed++) {
+		while (!searches[printed].is_over)
+			wait_for_one();
+		count += print((enum fault)printed, printed + 1, from, comment);
+	}
+	return count;
+}
+
+/* Shows one, with its trace. Returns 1 if it was found. */
+static int
+find_one(const char *name)
+{
+	for (int fault = 0; fault < (int)FAULT_NONE; fault++) {
+		if (strcmp(name, rows[fault].name) == 0) {
+			start((enum fault)fault, 1, true);
+			wait_for_one();
+			return print((enum fault)fault, 1, 1, "");
+		}
+	}
+	return 0;
 }
 
 int
 main(int argc, char **argv)
 {
-	struct found *found =
-	    mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	const char *only = argc == 3 && strcmp(argv[1], "-v") == 0 ? argv[2] : NULL;
+	bool one = argc == 3 && strcmp(argv[1], "-v") == 0;
 	const char *comment = argc == 1 ? "# " : "";
-	uint64_t from = argc == 3 && only == NULL ? strtoull(argv[2], NULL, 10) : 1;
-	int count = 0, all = 0;
+	int count, all = one ? 1 : (int)FAULT_NONE;
 
-	if (found == MAP_FAILED)
+	searches = mmap(NULL, FAULT_NONE * sizeof(*searches), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (searches == MAP_FAILED)
 		return EXIT_FAILURE;
 	queues_init();
-	for (int fault = 0; fault < (int)FAULT_NONE; fault++) {
-		int is;
-
-		if (only != NULL && strcmp(only, rows[fault].name) != 0)
-			continue;
-		all++;
-		is = is_found((enum fault)fault, from, found, only != NULL);
-		count += is;
-		if (argc == 1)
-			printf("%sok %d - %s\n", is ? "" : "not ", all, rows[fault].words);
-		if (is)
-			printf("%s%-64s %6" PRIu64 "  %s\n", comment, rows[fault].words,
-			    found->seed - from + 1, found->violation);
-		else
-			printf("%s%-64s  never\n", comment, rows[fault].words);
-	}
+	count = one ? find_one(argv[2])
+		    : find_all(argc == 3 ? strtoull(argv[2], NULL, 10) : 1, comment);
 	if (argc == 1)
 		printf("1..%d\n", all);
 	printf("%ssim-faults: %d of %d found\n", comment, count, all);
