@@ -167,6 +167,10 @@ class Mutexes:
         """Ends the service for good, or until the end of the test."""
         raise NotImplementedError
 
+    def end_and_keep(self):
+        """The same, but the service knows its locks when it is back."""
+        self.end()
+
     def test_the_service_ends(self):
         first, second = self.pair()
         self.end()
@@ -176,7 +180,7 @@ class Mutexes:
     def test_a_client_that_ignores_it_is_found(self):
         first, second = self.pair("ignores-loss")
         with self.overlaps():
-            self.end()
+            self.end_and_keep()
             second.hears("ended", within=self.freed_within)
             self.address = self.serve(self.folder)
             Voice(self, "c3").acquire(1, self.name, self.kind, 1000 * self.freed_within)
@@ -237,6 +241,9 @@ class OverRabbit:
         return RABBIT.url
 
     def end(self):
+        RABBIT.kill()
+
+    def end_and_keep(self):
         """In order: a node that is killed can forget a queue or a message that it confirmed some milliseconds before."""
         RABBIT.stop()
 
