@@ -252,7 +252,11 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		crowd_meets(sim);
 	if (!is_over(sim))
+		crowd_races(sim);
+	if (!is_over(sim))
 		crowd_is_unheard(sim);
+	if (!is_over(sim))
+		crowd_loses_holders(sim);
 	if (!is_over(sim))
 		crowd_starves(sim);
 	if (!is_over(sim))

@@ -15,11 +15,15 @@
 #define CROWD_SLOTS 3
 /* The number of waiters that leave the wait queue during a release. */
 #define WAVERS 20
+/* The number of waiters, and of newcomers, in races for a mutex. */
+#define NEWCOMERS 20
 /* The waiters at each daemon, and the waiters if one daemon alone has any. */
 #define WAITERS 2
 #define WAITERS_ALONE 6
 /* If one daemon alone hands a slot off for so long, it withholds the slot for clients that poll. */
 #define ALONE_MOST (250 * NSEC_PER_MSEC)
+/* A daemon watches its slots then. */
+#define WATCHED (500 * NSEC_PER_MSEC)
 /* A place in the wait queue is kept for so long. */
 #define LINGER (200 * NSEC_PER_MSEC)
 
@@ -135,6 +139,13 @@ is_fit(const struct sim *sim, int name)
 	return is_small(sim, name) && is_open(sim) && !sim_is_short(sim);
 }
 
+static void
+release_all(struct sim *sim)
+{
+	while (sim->book.belief_count > 0 && !is_over(sim))
+		client_release(sim, &sim->book.beliefs[0]);
+}
+
 /* Ends all waiters and holders. */
 static void
 disperse(struct sim *sim)
@@ -145,8 +156,7 @@ disperse(struct sim *sim)
 				client_cancel(sim, &sim->book.asks[i]);
 		}
 		sim_pass(sim, 10 * NSEC_PER_MSEC);
-		while (sim->book.belief_count > 0)
-			client_release(sim, &sim->book.beliefs[0]);
+		release_all(sim);
 	}
 }
 
@@ -188,26 +198,48 @@ crowd_meets(struct sim *sim)
 		sim_pass(sim, 20 * NSEC_PER_MSEC);
 		client_acquire(sim, other, name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 0);
 		sim_pass(sim, (int64_t)dice_below(&sim->dice, 4 * NSEC_PER_MSEC));
-		while (sim->book.belief_count > 0)
-			client_release(sim, &sim->book.beliefs[0]);
+		release_all(sim);
 		/* Nobody has a place in the wait queue after this. */
 		sim_pass(sim, NSEC_PER_SEC);
-		while (sim->book.belief_count > 0)
-			client_release(sim, &sim->book.beliefs[0]);
+		release_all(sim);
 		sim_pass(sim, NSEC_PER_SEC / 4);
 	}
 	disperse(sim);
 }
 
-/* Not those that get it only then. */
+/* The loser of a race, which had a hint, looks again when the winner has given the mutex back. */
+void
+crowd_races(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	uint64_t moment = 1 + (uint64_t)sim->plan.usual;
+
+	if (!is_fit(sim, name) || sim->plan.python || !dice_percent(&sim->dice, 40))
+		return;
+	for (int i = 0; i < NEWCOMERS && !is_over(sim); i++) {
+		int64_t until;
+
+		client_acquire(sim, any_daemon(sim), name, LOCK_KIND_MUTEX, DURATION_FOREVER, 0);
+		sim_pass(sim, (int64_t)dice_below(&sim->dice, moment));
+		client_acquire(sim, any_daemon(sim), name, LOCK_KIND_MUTEX, 0, 0);
+		until = sim->now + 2 * (int64_t)dice_below(&sim->dice, 4 * moment);
+		while (!is_over(sim) && sim_next(sim, until))
+			release_all(sim);
+	}
+	disperse(sim);
+}
+
+/* The slots of that daemon. Not those that clients get only then. */
 static void
 release_each_once(struct sim *sim, const struct sim_daemon *daemon)
 {
 	uint64_t locks[CROWD_SLOTS];
 	size_t count = 0;
 
-	for (size_t i = 0; i < sim->book.belief_count && count < CROWD_SLOTS; i++)
-		locks[count++] = sim->book.beliefs[i].lock;
+	for (size_t i = 0; i < sim->book.belief_count && count < CROWD_SLOTS; i++) {
+		if (sim->book.beliefs[i].daemon == daemon->number)
+			locks[count++] = sim->book.beliefs[i].lock;
+	}
 	while (count > 0 && !is_over(sim))
 		client_release(sim, book_find_belief(&sim->book, daemon->number, locks[--count]));
 }
@@ -225,15 +257,60 @@ crowd_is_unheard(struct sim *sim)
 	    (sim->plan.troubles & 1U << TROUBLE_FREEZE) == 0)
 		return;
 	queue_up_at(sim, daemon, name, 1 + CROWD_SLOTS);
-	sim_pass(sim, 100 * NSEC_PER_MSEC);
+	sim_pass(sim, WATCHED);
 	/* A slot of such a hand-off was not checked since. */
 	release_each_once(sim, daemon);
+	queue_up_at(sim, daemon, name, CROWD_SLOTS);
 	ways_block(daemon, MEMORY_IN | MEMORY_OUT, 2 * HEARTBEAT);
-	/* It is not lost yet, and good for more than half a heartbeat. */
-	sim_pass(sim, HEARTBEAT + (int64_t)dice_below(&sim->dice, HEARTBEAT / 4));
+	/* The lease is not over yet, but may be good for less than half a heartbeat. */
+	sim_pass(sim, HEARTBEAT + (int64_t)dice_below(&sim->dice, HEARTBEAT / 2));
 	release_each_once(sim, daemon);
 	/* Until the broker has given up silent links. */
 	sim_pass(sim, 5 * HEARTBEAT);
+	disperse(sim);
+}
+
+/* ---- holder queues deleted by hand ---- */
+
+/* The exclusive queues of the daemon's slots are deleted. durable: somebody makes durable ones. */
+static void
+lose_holders(struct sim *sim, const struct sim_daemon *daemon, int name, bool durable)
+{
+	for (int slot = truth_size(&sim->truth, name); slot > 0; slot--) {
+		const char *queue = queue_b(name, slot);
+
+		if (!truth_is_ours(sim, daemon->number, name, slot) ||
+		    memory_world_durable(sim->world, queue) ||
+		    !truth_remove_b(sim, name, slot, false))
+			continue;
+		NOTE(sim, .text = "{q} is deleted behind its holder's back", .queue = queue);
+		if (durable && truth_put_holder(sim, name, slot))
+			NOTE(sim, .text = "{q} is made durable by somebody", .queue = queue);
+	}
+}
+
+void
+crowd_loses_holders(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	struct sim_daemon *daemon = any_daemon(sim), *other = any_daemon(sim);
+	bool durable = sim->plan.consumers && dice_percent(&sim->dice, 50);
+
+	if (!is_fit(sim, name) || daemon->draining || other->draining ||
+	    !dice_percent(&sim->dice, 20))
+		return;
+	/* A slot without a waiter is not handed off. */
+	queue_up_at(
+	    sim, daemon, name, durable ? (unsigned)truth_size(&sim->truth, name) : 1 + CROWD_SLOTS);
+	sim_pass(sim, WATCHED);
+	lose_holders(sim, daemon, name, durable);
+	/* Another daemon may take the durable ones. */
+	if (durable)
+		queue_up_at(sim, other, name, 1 + CROWD_SLOTS);
+	/* The daemon may know of it, and have claimed them again. */
+	sim_pass(sim, (int64_t)dice_below(&sim->dice, HEARTBEAT / 2));
+	release_each_once(sim, daemon);
+	sim_pass(sim, NSEC_PER_SEC);
 	disperse(sim);
 }
 
@@ -405,8 +482,7 @@ crowd_wavers(struct sim *sim)
 			sim_pass(sim, 2 * (int64_t)dice_below(&sim->dice, 4 * moment));
 		}
 		cancel_all_at(sim, any_daemon(sim));
-		while (sim->book.belief_count > 0 && !is_over(sim))
-			client_release(sim, &sim->book.beliefs[0]);
+		release_all(sim);
 		sim_pass(sim, (int64_t)dice_below(&sim->dice, 4 * moment));
 		/* A waiter gets a hint: no newcomer scans. */
 		if (sim->book.belief_count == 0 && sim->book.ask_count > 0)
@@ -483,8 +559,7 @@ crowd_is_stuck(struct sim *sim)
 	}
 	sim->stuck_claim = sim->stuck = 0;
 	/* Then the engine gives the link up by itself. */
-	while (sim->book.belief_count > 0 && !is_over(sim))
-		client_release(sim, &sim->book.beliefs[0]);
+	release_all(sim);
 	sim_pass(sim, 3 * HEARTBEAT);
 	disperse(sim);
 }

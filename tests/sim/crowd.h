@@ -19,8 +19,15 @@ void crowd_takes_turns(struct sim *sim);
 void crowd_is_alone(struct sim *sim);
 /* One client begins to wait while another one releases. */
 void crowd_meets(struct sim *sim);
+/* A newcomer gets a true mutex before a waiter that got the hint, and gives it back at once. */
+void crowd_races(struct sim *sim);
 /* A holder releases to a waiter after the lock connection was silent for more than a second. */
 void crowd_is_unheard(struct sim *sim);
+/*
+ * Exclusive holder queues are deleted while clients hold and wait. Another daemon may take a durable
+ * one in its place.
+ */
+void crowd_loses_holders(struct sim *sim);
 /* One daemon has no channel left and forwards its hints to another daemon. Later it has one. */
 void crowd_starves(struct sim *sim);
 /*

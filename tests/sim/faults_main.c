@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
-#include "tests/sim/queues.h"
 #include "tests/sim/schedule.h"
 
 #define SEEDS_MOST 10000
@@ -170,7 +169,7 @@ main(int argc, char **argv)
 	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (searches == MAP_FAILED)
 		return EXIT_FAILURE;
-	queues_init();
+	schedule_init();
 	count = one ? find_one(argv[2])
 		    : find_all(argc == 3 ? strtoull(argv[2], NULL, 10) : 1, comment);
 	if (argc == 1)

@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/sim/queues.h"
 #include "tests/sim/schedule.h"
 
 /* Schedules of one run of `make check`. */
@@ -97,7 +96,7 @@ main(int argc, char **argv)
 
 	signal(SIGABRT, on_signal);
 	signal(SIGSEGV, on_signal);
-	queues_init();
+	schedule_init();
 	if (argc == 1)
 		return test();
 	if (argc == numbers + 2)

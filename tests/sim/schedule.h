@@ -17,6 +17,8 @@ struct verdict {
 	uint64_t digest; /* of all events */
 };
 
+/* Before the first run. */
+void schedule_init(void);
 /* Prints nothing. aloud: prints every note. */
 struct verdict schedule_run(uint64_t seed, bool aloud);
 /*
