@@ -288,8 +288,10 @@ world_new(void)
 struct lock_world *
 world_new_named(const struct queue_naming *naming)
 {
+	static struct said said[RECORDS];
 	struct lock_world *world = calloc(1, sizeof(*world));
 
+	world->said = said;
 	world->naming = naming;
 	world->now = 1000 * NSEC_PER_SEC;
 	world->delay = NSEC_PER_MSEC;

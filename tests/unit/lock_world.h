@@ -66,11 +66,14 @@ struct lock_world {
 	struct world_daemon daemon[DAEMONS];
 	/* Changes of rows that have a `who`, such as "A:waiting A:busy A:gone". */
 	char changes[4096];
-	struct said said[RECORDS];
+	struct said *said; /* RECORDS of them */
 	size_t said_count;
 };
 
-/* A world with the lock connections of all daemons up. The daemons start with world_settings. */
+/*
+ * A world with the lock connections of all daemons up. The daemons start with world_settings. There
+ * is at most one world at a time.
+ */
 struct lock_world *world_new(void);
 /* The same, with other names of queues. */
 struct lock_world *world_new_named(const struct queue_naming *naming);

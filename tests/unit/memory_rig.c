@@ -11,7 +11,8 @@
 #include "tests/unit/unit.h"
 
 struct rig rig;
-unsigned rig_channels_of_one = 3;
+#define CHANNELS_OF_ONE 3
+unsigned rig_channels_of_one = CHANNELS_OF_ONE;
 struct memory_world *world;
 struct broker *one, *two;
 
@@ -554,6 +555,7 @@ rig_new(const struct memory_behaviour *behaviour)
 	    .unheard = planned_deafness};
 
 	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};
+	seeds = 0;
 	rig.timers = timers_new(&rig_clock);
 	world = memory_world_new(rig.timers, behaviour == NULL ? &planned : behaviour);
 	one = rig_broker_new(rig_channels_of_one);
@@ -581,6 +583,7 @@ rig_free(void)
 	memory_world_free(world);
 	ck_assert_int_eq(timers_next(rig.timers), INT64_MAX);
 	timers_free(rig.timers);
+	rig_channels_of_one = CHANNELS_OF_ONE;
 }
 
 void

@@ -59,8 +59,8 @@ struct rig {
 };
 
 extern struct rig rig;
-extern unsigned
-    rig_channels_of_one; /* limit of channels of each link of broker one: 3 unless set */
+/* The limit of channels of each link of broker one: 3 unless a test sets it before its rig. */
+extern unsigned rig_channels_of_one;
 extern struct memory_world *world;
 extern struct broker *one, *two; /* requests of `two` have numbers from 100 on */
 

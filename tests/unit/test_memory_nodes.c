@@ -411,13 +411,6 @@ setup_counts(void)
 }
 
 static void
-teardown_counts(void)
-{
-	rig_teardown();
-	rig_channels_of_one = 3;
-}
-
-static void
 on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	enum broker_answer *answer = ctx;
@@ -538,7 +531,7 @@ suite_memory_nodes(void)
 	tcase_add_test(tc, a_change_of_state_is_no_use);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("counts");
-	tcase_add_checked_fixture(tc, setup_counts, teardown_counts);
+	tcase_add_checked_fixture(tc, setup_counts, rig_teardown);
 	tcase_add_test(tc, a_silent_home_holds_up_other_checks_for_a_moment);
 	tcase_add_test(tc, a_silent_home_holds_up_other_counts_for_a_moment);
 	tcase_add_test(tc, many_refusals_cost_a_channel_each);

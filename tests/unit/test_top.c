@@ -209,6 +209,7 @@ static struct top_model model;
 static void
 model_up(void)
 {
+	setlocale(LC_CTYPE, "C");
 	top_model_init(&model);
 }
 
