@@ -615,8 +615,8 @@ rig_rabbit(const char *format, ...)
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
 	ck_assert_int_eq(sscanf(words, "%31s %n", verb, &at), 1);
-	snprintf(command, sizeof(command), "python3 '%s' %s '%s' %s >/dev/null", script, verb, dir,
-	    words + at);
+	snprintf(
+	    command, sizeof(command), "%s %s '%s' %s >/dev/null", script, verb, dir, words + at);
 	pid = fork();
 	if (pid == 0) {
 		execl("/bin/sh", "sh", "-c", command, (char *)NULL);

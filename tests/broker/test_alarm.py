@@ -63,8 +63,8 @@ class Alarm(unittest.TestCase):
         elsewhere.call("acquire", name=self.full, timeout=0)
         held = self.peer.call("acquire", name=self.name, timeout=0)["lock"]
 
-        self.addCleanup(RABBIT.ctl, *back)
-        RABBIT.ctl(*how)
+        self.addCleanup(RABBIT.perform, *back)
+        RABBIT.perform(*how)
         timed(self, self.peer, "verify", lock=held)
         timed(self, self.peer, "release", lock=held)
         # The name is known: the daemon claims it without a scan.
@@ -85,7 +85,7 @@ class Alarm(unittest.TestCase):
         timed(self, self.peer, "release", lock=held)
         self.nothing_published_on_the_lock_connection()
 
-        RABBIT.ctl(*back)
+        RABBIT.perform(*back)
         wait_until(lambda: not self.side()["blocked"], 10, "the alarm is over")
         self.assertEqual(self.peer.call("size", name=self.unknown)["slots"], 1)
         self.assertEqual(self.refusal("acquire", name=self.full, timeout=0), "would-block")
@@ -120,8 +120,8 @@ class Alarm(unittest.TestCase):
         self.start(rescan_interval=2)
         self.create(WAYS[0])
         self.peer.call("acquire", name=self.name, timeout=0)
-        self.addCleanup(RABBIT.ctl, "set_vm_memory_high_watermark", "0.4")
-        RABBIT.ctl("set_vm_memory_high_watermark", "0.0000001")
+        self.addCleanup(RABBIT.perform, "set_vm_memory_high_watermark", "0.4")
+        RABBIT.perform("set_vm_memory_high_watermark", "0.0000001")
         wait_until(lambda: self.refusal("size", name=self.unknown) == "broker-blocked", 5)
         self.peer.request("acquire", name=self.name + "-missing")
         for pid, _ in self.links()[1]:

@@ -44,7 +44,7 @@ class HardError(unittest.TestCase):
             ok = rabbit_auth_backend_internal:set_permissions(User, Vhost, All, All, All, By).""")
 
     def permit(self):
-        RABBIT.ctl("set_permissions", "-p", self.vhost, self.user, ".*", ".*", ".*")
+        RABBIT.perform("set_permissions", "-p", self.vhost, self.user, ".*", ".*", ".*")
 
     @staticmethod
     def acquire(peer, number):
@@ -54,7 +54,7 @@ class HardError(unittest.TestCase):
     # ---- what is done to it ----
 
     def force_close(self, why="maintenance"):
-        RABBIT.ctl("close_all_connections", "--vhost", self.vhost, why)
+        RABBIT.perform("close_all_connections", "--vhost", self.vhost, why)
 
     def owner(self):
         """The broker's name of the lock connection."""
@@ -196,37 +196,37 @@ class KeptOut(HardError):
         # the daemon makes its inbox or a watch anew meanwhile, and is refused.
         self.daemon.expect("the broker refused (to watch a slot queue|this daemon the wait queue|a message to another daemon"
                            "|a hint to other daemons|a probe): (ACCESS_REFUSED|NOT_FOUND - no exchange)")
-        RABBIT.ctl("delete_vhost", self.vhost)
+        RABBIT.perform("delete_vhost", self.vhost)
         # The queue of a consumer may end before its connection.
         self.all_lost(f"vhost '{self.vhost}'" + ("|the broker ended the hold" if CLAIM == "consumer" else ""))
         self.denied(f"vhost {self.vhost} not found")
-        RABBIT.ctl("add_vhost", self.vhost)
+        RABBIT.perform("add_vhost", self.vhost)
         self.permit()
         self.serves_again(create=True)
 
     def test_user_deleted(self):
-        RABBIT.ctl("delete_user", self.user)
+        RABBIT.perform("delete_user", self.user)
         self.all_lost(f"user '{self.user}'")
         self.denied("ACCESS_REFUSED")
-        RABBIT.ctl("add_user", self.user, PASSWORD)
+        RABBIT.perform("add_user", self.user, PASSWORD)
         self.permit()
         self.serves_again()
 
     def test_password_changed(self):
         """RabbitMQ asks for it at login alone."""
-        RABBIT.ctl("change_password", self.user, "another")
+        RABBIT.perform("change_password", self.user, "another")
         self.all_kept()
         self.force_close()
         self.all_lost("maintenance")
         self.denied("ACCESS_REFUSED")
-        RABBIT.ctl("change_password", self.user, PASSWORD)
+        RABBIT.perform("change_password", self.user, PASSWORD)
         self.serves_again()
 
     def test_permission_revoked(self):
         """Holders keep their locks, and the daemon grants no new ones. When the connection ends, all holds are lost."""
         # The probe's channel may still have the old permission in RabbitMQ's cache.
         self.daemon.expect("the broker refused a probe: ACCESS_REFUSED")
-        RABBIT.ctl("clear_permissions", "-p", self.vhost, self.user)
+        RABBIT.perform("clear_permissions", "-p", self.vhost, self.user)
         self.all_kept_unseen()
         error = self.admin.error("acquire", name="other", kind="mutex", timeout=5)
         self.assertEqual(error.reason, "broker-refused")

@@ -154,10 +154,10 @@ class Held(Main):
             everything, taking = re.findall(RIGHTS, file.read())
         with open(os.path.join(SOURCE, "man/lockbrokerd.8.in"), encoding="utf-8") as file:
             self.assertEqual(re.findall(RIGHTS, file.read().replace(r"\e", "\\")), [everything])
-        RABBIT.ctl("add_vhost", "locks")
+        RABBIT.perform("add_vhost", "locks")
         for user, permissions in ("lockbroker", everything), ("worker", taking):
-            RABBIT.ctl("add_user", user, "secret")
-            RABBIT.ctl("set_permissions", "-p", "locks", user, *permissions)
+            RABBIT.perform("add_user", user, "secret")
+            RABBIT.perform("set_permissions", "-p", "locks", user, *permissions)
         for way in BOTH_WAYS:
             with self.subTest(way=way):
                 self.work_with_least_permissions(way)
@@ -214,7 +214,7 @@ class OldPermissions(Main):
                                      url=f"amqp://{self.vhost}:secret@127.0.0.1:{RABBIT.port}/{self.vhost}"))
 
     def permit(self, *patterns):
-        RABBIT.ctl("set_permissions", "-p", self.vhost, self.vhost, *patterns)
+        RABBIT.perform("set_permissions", "-p", self.vhost, self.vhost, *patterns)
 
     def refused(self, permission, queue, method="acquire", **params):
         """The request is refused, in words that name the permission and the queue."""
@@ -345,10 +345,10 @@ class Broker(Main):
         self.denied(f"amqp://guest:guest@127.0.0.1:{RABBIT.port}/nowhere", "vhost nowhere not found")
 
     def test_missing_permission(self):
-        RABBIT.ctl("add_vhost", "guarded")
-        RABBIT.ctl("set_permissions", "-p", "guarded", "guest", ".*", ".*", ".*")
-        RABBIT.ctl("add_user", "reader", "secret")
-        RABBIT.ctl("set_permissions", "-p", "guarded", "reader", "^$", r"^amq\.default$", "^$")
+        RABBIT.perform("add_vhost", "guarded")
+        RABBIT.perform("set_permissions", "-p", "guarded", "guest", ".*", ".*", ".*")
+        RABBIT.perform("add_user", "reader", "secret")
+        RABBIT.perform("set_permissions", "-p", "guarded", "reader", "^$", r"^amq\.default$", "^$")
         owner = self.daemon(url=f"{RABBIT.url}/guarded")
         name = self.create(owner)
         words = "ACCESS_REFUSED"
@@ -360,9 +360,9 @@ class Broker(Main):
         here.wait_log(words)
 
     def test_missing_permission_to_probe(self):
-        RABBIT.ctl("add_vhost", "mute")
-        RABBIT.ctl("add_user", "mute", "secret")
-        RABBIT.ctl("set_permissions", "-p", "mute", "mute", ".*", "^$", "^$")
+        RABBIT.perform("add_vhost", "mute")
+        RABBIT.perform("add_user", "mute", "secret")
+        RABBIT.perform("set_permissions", "-p", "mute", "mute", ".*", "^$", "^$")
         words = "ACCESS_REFUSED"
         here = Wire(self.daemon(url=f"amqp://mute:secret@127.0.0.1:{RABBIT.port}/mute",
                                 expect=[words]))

@@ -118,7 +118,7 @@ class Operations(unittest.TestCase):
         lock = holder.call("acquire", name="kept", kind="mutex")["lock"]
 
         rabbitmqctl(change)
-        self.addCleanup(RABBIT.ctl, "change_password", "lockbroker", PASSWORD)
+        self.addCleanup(RABBIT.perform, "change_password", "lockbroker", PASSWORD)
         self.sh(install, "NEW")
         self.assertRegex(reload, "^systemctl reload lockbrokerd")
         daemon.reload()

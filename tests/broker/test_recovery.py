@@ -137,7 +137,7 @@ class Hosts(unittest.TestCase):
         """The host that is left says that it belongs elsewhere."""
         self.second.ctl("set_cluster_name", "another one")
         peer.call("verify", lock=lock)
-        self.second.ctl("close_all_connections", "moved")
+        self.second.perform("close_all_connections", "moved")
         self.assertEqual(peer.notification("lost")["lock"], lock)
         daemon.wait_log('this host belongs to cluster "another one"', 20)
         self.assertIn(self.refusal(peer), ("broker-unavailable", "broker-refused"))

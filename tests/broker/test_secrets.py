@@ -19,8 +19,8 @@ RABBIT = Rabbit(tls=True)
 def setUpModule():
     unittest.addModuleCleanup(RABBIT.close)
     RABBIT.start()
-    RABBIT.ctl("add_user", "holder", PASSWORD)
-    RABBIT.ctl("set_permissions", "-p", "/", "holder", ".*", ".*", ".*")
+    RABBIT.perform("add_user", "holder", PASSWORD)
+    RABBIT.perform("set_permissions", "-p", "/", "holder", ".*", ".*", ".*")
 
 
 def copies(daemon, stack):
@@ -56,7 +56,7 @@ class Secrets(unittest.TestCase):
         daemon.wait_log("reloaded")
         self.has_few(daemon, most, "after a reload")
         daemon.expect("lock connection down")
-        RABBIT.ctl("close_all_connections", "try again")
+        RABBIT.perform("close_all_connections", "try again")
         daemon.wait_log("lock connection up", within=20, count=2)
         self.has_few(daemon, most, "after a reconnect")
 
@@ -81,8 +81,8 @@ class Secrets(unittest.TestCase):
         self.check(daemon, 1)
 
     def test_a_password_that_is_changed_while_the_daemon_runs(self):
-        RABBIT.ctl("add_user", "rotated", "old")
-        RABBIT.ctl("set_permissions", "-p", "/", "rotated", ".*", ".*", ".*")
+        RABBIT.perform("add_user", "rotated", "old")
+        RABBIT.perform("set_permissions", "-p", "/", "rotated", ".*", ".*", ".*")
         daemon = Daemon(self, start=False, broker=self.url("rotated"))
         path = daemon.dir + "/password"
         with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
@@ -90,13 +90,13 @@ class Secrets(unittest.TestCase):
         daemon.command += ["--password-file", path]
         daemon.start()
         daemon.wait_broker()
-        RABBIT.ctl("change_password", "rotated", PASSWORD)
+        RABBIT.perform("change_password", "rotated", PASSWORD)
         with open(path, "w", encoding="ascii") as file:
             file.write(PASSWORD + "\n")
         daemon.reload()
         daemon.wait_log("the next connection to the broker uses the new password")
         daemon.expect("lock connection down")
-        RABBIT.ctl("close_all_connections", "try again")
+        RABBIT.perform("close_all_connections", "try again")
         daemon.wait_log("lock connection up", within=20, count=2)
         self.has_few(daemon, 1, "after a login with the new password")
 

@@ -300,7 +300,7 @@ class Hostile(unittest.TestCase):
                 Line(daemon.socket, within=5).call("info")
             except (OSError, Refused) as error:
                 problems.append(f"an administrator is not served: {type(error).__name__} {error}")
-            RABBIT.ctl("close_all_connections", "a test of the daemon")
+            RABBIT.perform("close_all_connections", "a test of the daemon")
             try:
                 wait_until(lambda: root.call("ping", broker=True)["broker"]["state"] == "up",
                            20, "the daemon is connected anew")
