@@ -64,6 +64,7 @@ main(int argc, char *argv[])
 		while ((event = lb_event_next(lb)) != NULL) {
 			if (event->type == LB_EVENT_LOST) {
 				printf("lost: %s\n", event->reason);
+				fflush(stdout);
 				lb_free(lb);
 				return 2;
 			}

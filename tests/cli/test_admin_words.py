@@ -202,6 +202,8 @@ class Mistakes(unittest.TestCase):
 
 
 class Told(FakeCase):
+    deadline = 90
+
     def test_every_reason_has_its_status(self):
         for argv in COMMANDS:
             for reason, (code, status) in REASONS.items():
