@@ -45,7 +45,6 @@ class Revoked(Admin):
         here, there, name = self.daemon(), self.daemon(), self.name()
         admin, near, far = Wire(here), Wire(here), Wire(there)
         took = {"local": [], "remote": []}
-        changes = []  # how long each took, which is nearly all the broker's time
         admin.call("create", name=name, slots=2)
         for _ in range(7):
             locks = {}
@@ -60,16 +59,13 @@ class Revoked(Admin):
                 took[who].append(time.monotonic() - began)
                 self.assertEqual(note["lock"], locks[peer])
             admin.answer(asked)
-            changes.append(time.monotonic() - began)
             for peer, lock in locks.items():
                 self.assertEqual(peer.error("verify", lock=lock).reason, "revoked")
                 peer.call("release", lock=lock)
             admin.call("resize", name=name, slots=2)
-        print("changes, ms:", [round(one * 1000, 1) for one in changes])
         for who, seconds in took.items():
             print(who, "ms:", [round(one * 1000, 1) for one in seconds])
-            # A busy broker needs longer to delete the queues. Holders still hear of it before the administrator.
-            self.assertLess(statistics.median(seconds), max(0.05, statistics.median(changes)), who)
+            self.assertLess(statistics.median(seconds), 0.05, who)
 
     @staticmethod
     def watched(name):

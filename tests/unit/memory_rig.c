@@ -10,8 +10,9 @@
 #include "daemon/broker/setup.h"
 #include "tests/unit/unit.h"
 
-struct rig rig;
 #define CHANNELS_OF_ONE 3
+
+struct rig rig;
 unsigned rig_channels_of_one = CHANNELS_OF_ONE;
 struct memory_world *world;
 struct broker *one, *two;
