@@ -30,17 +30,27 @@ ask(struct rig_broker *rig, const char *text)
 	return number;
 }
 
-/* Each of them reaches both others: all inboxes are open. */
+static bool
+heard(const struct rig_broker *rig, const char *text)
+{
+	for (unsigned i = 0; i < rig->message_count; i++)
+		if (!strcmp(rig->messages[i].text, text))
+			return true;
+	return false;
+}
+
+/* Each of them reaches both others: all inboxes are open. No question is on its way afterwards. */
 static void
 meet(void)
 {
-	unsigned before = 0;
-
-	rig_wait_for(30, (one->message_count = two->message_count = three->message_count = 0,
-			     ask(one, "hello"), pass_for(50 * NSEC_PER_MSEC),
-			     two->message_count > before && three->message_count > before));
-	rig_wait_for(30, (one->message_count = 0, ask(two, "hello"), pass_for(50 * NSEC_PER_MSEC),
-			     one->message_count > 0));
+	rig_wait_for(30, (ask(one, "hello"), pass_for(50 * NSEC_PER_MSEC),
+			     heard(two, "hello") && heard(three, "hello")));
+	rig_wait_for(
+	    30, (ask(two, "and you?"), pass_for(50 * NSEC_PER_MSEC), heard(one, "and you?")));
+	ask(one, "well met");
+	ask(two, "so are you");
+	rig_wait(heard(two, "well met") && heard(three, "well met"));
+	rig_wait(heard(one, "so are you") && heard(three, "so are you"));
 	one->message_count = two->message_count = three->message_count = 0;
 }
 
@@ -137,6 +147,7 @@ END_TEST
 START_TEST(test_query_opens_an_inbox)
 {
 	struct rig_broker *four = rig_open_up();
+	unsigned threes, fours;
 
 	ck_assert_int_eq(four->state[BROKER_AUXILIARY], BROKER_DOWN);
 	two->answers = true;
@@ -149,11 +160,9 @@ START_TEST(test_query_opens_an_inbox)
 	/* Its inbox can be closed, as it alone of the three has asked nothing. */
 	rig_wait(three->message_count == 2);
 	rig_inbox(three, false);
-	pass_for(100 * NSEC_PER_MSEC);
-	ask(one, "who?");
-	rig_wait(four->message_count == 3);
-	pass_for(100 * NSEC_PER_MSEC);
-	ck_assert_uint_eq(three->message_count, 2);
+	rig_wait((threes = three->message_count, fours = four->message_count, ask(one, "who?"),
+	    pass_for(100 * NSEC_PER_MSEC),
+	    three->message_count == threes && four->message_count > fours));
 }
 END_TEST
 
@@ -188,7 +197,7 @@ START_TEST(test_forged)
 	ck_assert_uint_eq(one->message_count, 1);
 	/* The broker does not confirm a user. */
 	ck_assert_str_eq(last_of(one)->user, "");
-	pass_for(200 * NSEC_PER_MSEC);
+	rig_wait(foreign_count("lockbroker=inbox=mine") == 3);
 	foreign_get("lockbroker=inbox=mine", 3);
 	foreign_delete("lockbroker=inbox=mine");
 	ck_assert_uint_eq(foreign_count(queue), 0);

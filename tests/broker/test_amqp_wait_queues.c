@@ -373,6 +373,7 @@ START_TEST(test_refused)
 	foreign_declare("refused-W", true, "classic", true);
 	rig_join(one, "refused-W", 5, 1);
 	joined(one, "refused-not-W", 5, 1);
+	rig_wait(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker == 1);
 	pass_for(200 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(one->line_count, 1);
 	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 1);
