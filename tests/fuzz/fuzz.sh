@@ -27,7 +27,8 @@ if ! command -v clang >/dev/null; then
 fi
 mkdir -p "$folder" && cd "$folder" || exit 1
 if [ ! -e Makefile ]; then
-	"$source_dir/configure" -q --enable-fuzzing --enable-sanitizers CC=clang CFLAGS='-g -O1' >configure.log 2>&1 || {
+	"$source_dir/configure" -q --enable-fuzzing --enable-sanitizers CC=clang \
+		CFLAGS='-O1 -gline-tables-only' >configure.log 2>&1 || {
 		cat configure.log
 		exit 1
 	}
