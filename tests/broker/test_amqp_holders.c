@@ -421,6 +421,7 @@ START_TEST(test_a_thousand_consumers)
 	unsigned declared[MANY], claimed[MANY];
 	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 	struct amqp_counts before, after;
+	unsigned quick = 0;
 
 	for (int i = 0; i < MANY; i++) {
 		snprintf(names[i], sizeof(names[i]), "crowd-%d-B", i);
@@ -433,12 +434,16 @@ START_TEST(test_a_thousand_consumers)
 		claimed[i] = rig_ask(one, rig_consume, rig_take(one, BROKER_LOCKS), names[i]);
 	for (int i = 0; i < MANY; i += 3)
 		ck_assert_int_eq(rig_answer(claimed[i])->reply.answer, BROKER_OK);
-	rig_ask_questions(one, questions, 1);
-	rig_wait(rig_probes_answered() == 1);
-	before = rig_counts(one, BROKER_AUXILIARY);
-	rig_ask_questions(one, questions, MANY);
-	rig_wait(rig_probes_answered() == 2);
-	after = rig_counts(one, BROKER_AUXILIARY);
+	/* What is not answered within a second is asked for again, by another channel. */
+	for (unsigned tries = 1; quick < 2 && tries < 20; tries++) {
+		int64_t end = rig_now() + NSEC_PER_SEC;
+
+		before = rig_counts(one, BROKER_AUXILIARY);
+		rig_ask_questions(one, questions, MANY);
+		rig_wait(rig_probes_answered() == tries);
+		after = rig_counts(one, BROKER_AUXILIARY);
+		quick = rig_now() < end ? quick + 1 : 0;
+	}
 	for (int i = 0; i < MANY; i++) {
 		ck_assert_int_eq(rig_probe_answers()[i], i % 3 == 0 ? BROKER_OK : BROKER_ABSENT);
 		ck_assert_int_eq(rig_probe_ways()[i], BROKER_BY_CONSUMER);
