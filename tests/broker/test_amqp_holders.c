@@ -434,7 +434,7 @@ START_TEST(test_a_thousand_consumers)
 		claimed[i] = rig_ask(one, rig_consume, rig_take(one, BROKER_LOCKS), names[i]);
 	for (int i = 0; i < MANY; i += 3)
 		ck_assert_int_eq(rig_answer(claimed[i])->reply.answer, BROKER_OK);
-	/* What is not answered within a second is asked for again, by another channel. */
+	/* Another channel asks again for each answer that takes a second. */
 	for (unsigned tries = 1; quick < 2 && tries < 20; tries++) {
 		int64_t end = rig_now() + NSEC_PER_SEC;
 
