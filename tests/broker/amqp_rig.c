@@ -92,6 +92,13 @@ rig_pass(void)
 		broker_flush(rig_own_broker);
 }
 
+void
+rig_pass_for(int64_t ns)
+{
+	for (int64_t end = rig_now() + ns; rig_now() < end;)
+		rig_pass();
+}
+
 /* ---- callbacks ---- */
 
 static void

@@ -98,6 +98,7 @@ struct amqp_counts rig_counts(const struct rig_broker *rig, enum broker_link lin
 extern struct broker *rig_own_broker;
 /* One pass of the loop, 20 ms at most. */
 void rig_pass(void);
+void rig_pass_for(int64_t ns);
 int64_t rig_now(void);
 /* Passes until the condition holds. Fails the test if that takes more than so many seconds. */
 #define rig_wait_for(seconds, condition)                                                           \

@@ -158,8 +158,7 @@ START_TEST(test_auxiliary_connection_rests)
 	ck_assert_int_eq(rig_info(one).auxiliary, BROKER_DOWN);
 	channel = rig_take(one, BROKER_AUXILIARY);
 	rig_want(one, rig_claim, channel, "rest", BROKER_OK);
-	for (int64_t end = rig_now() + 400 * NSEC_PER_MSEC; rig_now() < end;)
-		rig_pass();
+	rig_pass_for(400 * NSEC_PER_MSEC);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 	rig_want(one, broker_check, channel, "rest", BROKER_OK);
 	rig_want(one, rig_drop, channel, "rest", BROKER_OK);

@@ -48,13 +48,6 @@ joined(struct rig_broker *rig, const char *queue, int priority, unsigned credit)
 	rig_wait(rig_wait_queue_told(rig, queue, BROKER_WAIT_QUEUE_JOINED) == before + 1);
 }
 
-static void
-pass_for(int64_t ns)
-{
-	for (int64_t end = rig_now() + ns; rig_now() < end;)
-		rig_pass();
-}
-
 START_TEST(test_two_brokers_take_turns)
 {
 	joined(one, "turns-W", 5, 1);
@@ -174,7 +167,7 @@ START_TEST(test_nobody_waits)
 	rig_want(one, broker_declare_slot, channel, plain, BROKER_OK);
 	rig_wake(one, plain, 1);
 	rig_want(one, broker_delete_slot, channel, plain, BROKER_OK);
-	pass_for(100 * NSEC_PER_MSEC);
+	rig_pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(two), 0);
 	ck_assert_uint_eq(one->line_count, 3);
 }
@@ -208,7 +201,7 @@ START_TEST(test_a_hint_is_there_for_two_seconds)
 	/* Nor is that there which the other had not read. */
 	foreign_close();
 	rig_wait(rig_count(three, queue) == 1);
-	pass_for(100 * NSEC_PER_MSEC);
+	rig_pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(one), 1);
 }
 END_TEST
@@ -305,7 +298,7 @@ START_TEST(test_the_auxiliary_connection_goes_and_comes)
 	rig_wait(hints(one) + hints(two) == 2);
 	rig_wait(rig_wait_queue_told(one, "cut-none-W", BROKER_WAIT_QUEUE_NOBODY) == 1);
 	ck_assert_int_eq(rig_count(three, queue), 3);
-	pass_for(100 * NSEC_PER_MSEC);
+	rig_pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(one) + hints(two), 2);
 }
 END_TEST
@@ -374,7 +367,7 @@ START_TEST(test_refused)
 	rig_join(one, "refused-W", 5, 1);
 	joined(one, "refused-not-W", 5, 1);
 	rig_wait(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker == 1);
-	pass_for(200 * NSEC_PER_MSEC);
+	rig_pass_for(200 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(one->line_count, 1);
 	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 1);
 	rig_leave_wait_queue(one, "refused-W", 5);
@@ -445,7 +438,7 @@ START_TEST(test_a_hint_for_a_consumer_that_leaves_goes_to_the_next)
 		rig_leave_wait_queue(one, queue, 5);
 		rig_wait(hints(one) + hints(two) == i);
 	}
-	pass_for(100 * NSEC_PER_MSEC);
+	rig_pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(one) + hints(two), 50);
 	ck_assert_int_eq(rig_count(three, queue), 1);
 }
@@ -469,12 +462,12 @@ START_TEST(test_alarm)
 	rig_wake(one, queue, 3);
 	rig_wake(one, queue, 3);
 	joined(three, queue, 4, 1);
-	pass_for(200 * NSEC_PER_MSEC);
+	rig_pass_for(200 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(two), 2);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
 	rig_wait(hints(two) == 3);
 	ck_assert_int_eq(last_hint(two)->slot, 3);
-	pass_for(100 * NSEC_PER_MSEC);
+	rig_pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(two) + hints(three), 3);
 }
 END_TEST

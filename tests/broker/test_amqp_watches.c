@@ -53,13 +53,6 @@ watched(const char *queue)
 	rig_wait(told(queue, BROKER_WATCHED) == before + 1);
 }
 
-static void
-pass_for(int64_t ns)
-{
-	for (int64_t end = rig_now() + ns; rig_now() < end;)
-		rig_pass();
-}
-
 START_TEST(test_deletion_is_heard)
 {
 	enum { TRIES = 9, SLOW = TRIES / 2 };
@@ -105,7 +98,7 @@ START_TEST(test_five_hundred)
 		rig_unwatch(watcher, names[i]);
 	for (int i = 1; i < MANY; i++)
 		delete (names[i]);
-	pass_for(100 * NSEC_PER_MSEC);
+	rig_pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(told(NULL, BROKER_HINT), MANY / 10);
 	ck_assert_uint_eq(told(NULL, BROKER_WATCHED), MANY);
 	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
@@ -185,7 +178,7 @@ START_TEST(test_unwatched_at_any_time)
 	rig_unwatch(watcher, "un-1-A");
 	rig_unwatch(watcher, "un-1-A");
 	delete ("un-1-A");
-	pass_for(200 * NSEC_PER_MSEC);
+	rig_pass_for(200 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(watcher->news_count, 2);
 	ck_assert_uint_eq(watcher->events[BROKER_AUXILIARY], 1);
 }
@@ -214,7 +207,7 @@ START_TEST(test_probes_are_few_deliveries)
 
 		for (int j = 0; j < EACH; j++)
 			ck_assert_int_eq(answers[j], BROKER_OK);
-		pass_for(60 * NSEC_PER_MSEC);
+		rig_pass_for(60 * NSEC_PER_MSEC);
 	}
 	deliveries = rig_counts(watcher, BROKER_AUXILIARY).deliveries;
 	ck_assert_uint_ge(deliveries, 3);
@@ -226,7 +219,7 @@ START_TEST(test_probes_are_few_deliveries)
 	(void)rig_probe(admin, queues, EACH);
 	rig_unwatch(watcher, "probed-1-A");
 	watched("probed-2-A");
-	pass_for(3 * NSEC_PER_SEC);
+	rig_pass_for(3 * NSEC_PER_SEC);
 	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	delete ("probed-1-A");
 	delete ("probed-2-A");
@@ -268,7 +261,7 @@ START_TEST(test_consumer_timeout)
 		ck_assert_uint_eq(
 		    rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
 	} else {
-		pass_for(2 * NSEC_PER_SEC);
+		rig_pass_for(2 * NSEC_PER_SEC);
 		ck_assert_uint_eq(told(queue, BROKER_UNWATCHED), 0);
 	}
 	delete (queue);
@@ -313,7 +306,7 @@ START_TEST(test_auxiliary_connection_is_kept)
 	settings.auxiliary_idle = 100 * NSEC_PER_MSEC;
 	open_with(&settings);
 	watched("kept-1-A");
-	pass_for(400 * NSEC_PER_MSEC);
+	rig_pass_for(400 * NSEC_PER_MSEC);
 	ck_assert_int_eq(watcher->state[BROKER_AUXILIARY], BROKER_UP);
 	rig_unwatch(watcher, "kept-1-A");
 	rig_wait(watcher->state[BROKER_AUXILIARY] == BROKER_DOWN);
@@ -353,7 +346,7 @@ START_TEST(test_no_permission_to_read)
 		snprintf(name, sizeof(name), "blind-%d-A", i);
 		make(name);
 		rig_watch(watcher, name);
-		pass_for(20 * NSEC_PER_MSEC);
+		rig_pass_for(20 * NSEC_PER_MSEC);
 	}
 	closed = (unsigned)rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker;
 	ck_assert_uint_ge(closed, 1);
@@ -380,7 +373,7 @@ START_TEST(test_unwatched_after_the_stop)
 	rig_unwatch(watcher, "stop-1-A");
 	rig_watch(watcher, "stop-1-A");
 	delete ("stop-1-A");
-	pass_for(100 * NSEC_PER_MSEC);
+	rig_pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(watcher->news_count, 1);
 }
 END_TEST

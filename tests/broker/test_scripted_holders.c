@@ -470,8 +470,7 @@ START_TEST(test_passive_declare_unanswered)
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_bare(evil.bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
 	evil_say();
-	for (int64_t end = rig_now() + settings.probe_timeout / 2; rig_now() < end;)
-		rig_pass();
+	rig_pass_for(settings.probe_timeout / 2);
 	rig_ask_questions(one, questions, 2);
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 3);
 	ck_assert_uint_eq(rig_probes_answered(), 0);

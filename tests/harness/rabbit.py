@@ -313,6 +313,7 @@ class Rabbit:
             self._spawn("epmd", ["epmd", "-port", str(self.state["epmd_port"]),
                                  "-address", self.host.address])
             wait_until("epmd", 10, lambda: self._listens(self.state["epmd_port"]))
+        self._hide_plugins()
         self._spawn("beam", [f"{BIN}/rabbitmq-server"])
         return self
 
@@ -495,19 +496,19 @@ class Rabbit:
             lines += ["auth_mechanisms.1 = PLAIN", "auth_mechanisms.2 = EXTERNAL"]
         write_file(self._path("rabbitmq.conf"), "\n".join(lines) + "\n" + config + "\n")
         write_file(self._path("enabled_plugins"), f"[{','.join(self.state['plugins'])}].\n")
-        self._hide_plugins()
         self._save()
 
     def _hide_plugins(self):
-        """A start takes half of the processor time if the node finds no plugins but its own. For each of its 800
-        modules it looks into the folder of each plugin that is installed."""
+        """A node looks for each of its 800 modules in the folder of each plugin that it finds. If it finds only those
+        that it needs, a start takes half of the processor time."""
         root = self.state["root"] or ""
-        own = {"rabbitmq_prelaunch", *self.state["plugins"]}
+        needed = {"rabbitmq_prelaunch", *self.state["plugins"]}
         apps = [path[len(root):] for path in glob.glob(f"{root}/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/*-*")]
-        os.makedirs(self._path("rabbitmq/plugins"), exist_ok=True)
+        shutil.rmtree(self._path("rabbitmq"), ignore_errors=True)
+        os.makedirs(self._path("rabbitmq/plugins"))
         for path in apps:
             name = os.path.basename(path)
-            if not name.startswith("rabbitmq_") or name.partition("-")[0] in own:
+            if not name.startswith("rabbitmq_") or name.partition("-")[0] in needed:
                 os.symlink(path, self._path(f"rabbitmq/plugins/{name}"))
         write_file(self._path("env.conf"), f"RABBITMQ_HOME='{self._path('rabbitmq')}'\n" if apps else "")
 
