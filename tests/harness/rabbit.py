@@ -313,7 +313,7 @@ class Rabbit:
             self._spawn("epmd", ["epmd", "-port", str(self.state["epmd_port"]),
                                  "-address", self.host.address])
             wait_until("epmd", 10, lambda: self._listens(self.state["epmd_port"]))
-        self._hide_plugins()
+        self._shorten_code_path()
         self._spawn("beam", [f"{BIN}/rabbitmq-server"])
         return self
 
@@ -498,19 +498,33 @@ class Rabbit:
         write_file(self._path("enabled_plugins"), f"[{','.join(self.state['plugins'])}].\n")
         self._save()
 
-    def _hide_plugins(self):
-        """A node looks for each of its 800 modules in the folder of each plugin that it finds. If it finds only those
-        that it needs, a start takes half of the processor time."""
+    def _shorten_code_path(self):
+        """A node looks for each of its 800 modules in the folder of each plugin that it finds, and in the last one first.
+        If it finds only the plugins that it needs, and all modules in the last one, a start takes a quarter of the
+        processor time."""
         root = self.state["root"] or ""
         needed = {"rabbitmq_prelaunch", *self.state["plugins"]}
-        apps = [path[len(root):] for path in glob.glob(f"{root}/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/*-*")]
-        shutil.rmtree(self._path("rabbitmq"), ignore_errors=True)
-        os.makedirs(self._path("rabbitmq/plugins"))
-        for path in apps:
+        apps = {}
+        for path in sorted(glob.glob(f"{root}/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/*-*")):
             name = os.path.basename(path)
             if not name.startswith("rabbitmq_") or name.partition("-")[0] in needed:
-                os.symlink(path, self._path(f"rabbitmq/plugins/{name}"))
-        write_file(self._path("env.conf"), f"RABBITMQ_HOME='{self._path('rabbitmq')}'\n" if apps else "")
+                apps[name] = path
+        home = self._path("rabbitmq")
+        shutil.rmtree(home, ignore_errors=True)
+        os.makedirs(f"{home}/plugins")
+        write_file(self._path("env.conf"), f"RABBITMQ_HOME='{home}'\n" if apps else "")
+        if not apps:
+            return
+        links = {}
+        for path in [*reversed(apps.values()), *glob.glob(f"{root}/usr/lib/erlang/lib/*")]:
+            for module in glob.glob(f"{path}/ebin/*.beam"):
+                links.setdefault(f"ebin/{os.path.basename(module)}", module)
+        last, path = apps.popitem()
+        links.update((entry, f"{path}/{entry}") for entry in os.listdir(path) if entry != "ebin")
+        links.update((f"ebin/{os.path.basename(app)}", app) for app in glob.glob(f"{path}/ebin/*.app"))
+        os.makedirs(f"{home}/plugins/{last}/ebin")
+        for link, path in [*apps.items(), *((f"{last}/{entry}", path) for entry, path in links.items())]:
+            os.symlink(path[len(root):], f"{home}/plugins/{link}")
 
     def _save(self):
         write_file(self._path("node.json.new"), json.dumps(self.state))
