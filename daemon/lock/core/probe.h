@@ -9,9 +9,9 @@
 
 /* Zeroed: empty. */
 struct probe {
-	struct queue_name *queues;        /* owned */
-	enum broker_question_kind *kinds; /* owned */
-	size_t count, room;
+	char *questions;     /* owned; for each a byte with the kind, and the name with its NUL */
+	size_t length, room; /* of `questions`, in bytes */
+	size_t count;
 };
 
 typedef void probe_done_fn(void *ctx, uint64_t id, const struct broker_seen *seen);
