@@ -205,6 +205,7 @@ class KeptOut(HardError):
         self.serves_again(create=True)
 
     def test_user_deleted(self):
+        self.daemon.expect("the broker refused to watch a slot queue: ACCESS_REFUSED")  # one that is not placed yet
         RABBIT.perform("delete_user", self.user)
         self.all_lost(f"user '{self.user}'")
         self.denied("ACCESS_REFUSED")
