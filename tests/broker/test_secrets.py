@@ -1,8 +1,11 @@
 """The password for the broker: how often it is in the daemon's memory once the daemon has logged in."""
 
+import array
 import contextlib
+import itertools
 import os
 import re
+import resource
 import unittest
 
 import tap
@@ -23,18 +26,32 @@ def setUpModule():
     RABBIT.perform("set_permissions", "-p", "/", "holder", ".*", ".*", ".*")
 
 
+def pages_there(pagemap, first, size):
+    """The address and the size of each run of pages that the daemon has used (proc_pid_pagemap(5))."""
+    page = resource.getpagesize()
+    pagemap.seek(first // page * 8)
+    entries = array.array("Q", pagemap.read(size // page * 8))
+    for there, run in itertools.groupby(range(len(entries)), lambda i: entries[i] >> 62 != 0):
+        if there:
+            run = list(run)
+            yield first + run[0] * page, len(run) * page
+
+
 def copies(daemon, stack):
     """How often the password is in what the daemon may write to; with the stack, or without it."""
     count = 0
     with open(f"/proc/{daemon.pid}/maps", encoding="ascii", errors="replace") as maps, \
+            open(f"/proc/{daemon.pid}/pagemap", "rb", buffering=0) as pagemap, \
             open(f"/proc/{daemon.pid}/mem", "rb", buffering=0) as memory:
         for first, last, what in re.findall(r"(?m)^([0-9a-f]+)-([0-9a-f]+) rw(.*)$", maps.read()):
-            size = int(last, 16) - int(first, 16)
-            if size < MAPPING_MAX and (stack or not what.endswith("[stack]")):
-                memory.seek(int(first, 16))
-                # The stack of a thread of the resolver may be gone by now.
-                with contextlib.suppress(OSError):
-                    count += memory.read(size).count(PASSWORD.encode())
+            first, size = int(first, 16), int(last, 16) - int(first, 16)
+            if size >= MAPPING_MAX or (what.endswith("[stack]") and not stack):
+                continue
+            # The stack of a thread of the resolver may be gone by now.
+            with contextlib.suppress(OSError):
+                for address, length in pages_there(pagemap, first, size):
+                    memory.seek(address)
+                    count += memory.read(length).count(PASSWORD.encode())
     return count
 
 
