@@ -9,7 +9,7 @@
 
 /* Zeroed: empty. */
 struct probe {
-	char *questions;     /* owned; for each a byte with the kind, and the name with its NUL */
+	char *questions;     /* owned; of each its kind, a byte, and its queue's name with NUL */
 	size_t length, room; /* of `questions`, in bytes */
 	size_t count;
 };
