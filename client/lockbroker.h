@@ -33,7 +33,7 @@
  *
  * Fork: the socket is close-on-exec. A child without exec has a copy of the socket, and a hold lives until the
  * last copy is closed. If the parent dies, the lock stays held while such a child lives. The child cannot use
- * the handle: calls return LB_FORKED. Call lb_forget() in the child at once.
+ * the handle: calls return LB_FORKED. Call lb_forget() in the child at once, or lb_adopt() to go on there.
  *
  * Lease: the broker keeps a hold at least until lb_lock_safe_until(). The daemon moves this time forward while
  * the broker answers. If the time passes without news from the daemon, the library reports the lock as lost:
@@ -134,6 +134,12 @@ LB_PUBLIC void lb_free(struct lb *lb);
  * holds. NULL is allowed. Does not block.
  */
 LB_PUBLIC void lb_forget(struct lb *lb);
+/*
+ * For a child after fork(): makes the handle, with its locks and requests, the child's own. From then on the
+ * parent must call nothing but lb_forget() with its copy: two readers of one socket lose messages. If the parent
+ * keeps its copy, the holds outlive the child until the copy is closed. Does not block. Since 0.2.0.
+ */
+LB_PUBLIC void lb_adopt(struct lb *lb);
 /*
  * Connects to the socket at path. NULL or "": $LOCKBROKER_SOCKET (not in set-user-ID programs,
  * secure_getenv(3)), else LB_DEFAULT_SOCKET. Blocks up to timeout_ms, but only while the backlog of the daemon

@@ -50,6 +50,12 @@ lb_forget(struct lb *lb)
 }
 
 void
+lb_adopt(struct lb *lb)
+{
+	lb->pid = getpid();
+}
+
+void
 lb_free(struct lb *lb)
 {
 	if (lb != NULL && lb->fd >= 0 && lb->pid == getpid())

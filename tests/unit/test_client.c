@@ -455,6 +455,14 @@ forked_free(struct lb_lock *lock)
 	return 0;
 }
 
+/* The parent's handle is the child's now: the hold is released there. */
+static int
+forked_adopt(struct lb_lock *lock)
+{
+	lb_adopt(lb);
+	return lb_release(lock, 1000) == LB_OK ? 0 : 1;
+}
+
 static int (*const forked[])(struct lb_lock *) = {forked_forget, forked_free};
 
 START_TEST(a_child_cannot_end_its_parents_hold)
@@ -469,6 +477,21 @@ START_TEST(a_child_cannot_end_its_parents_hold)
 	ck_assert_int_eq(status, 0);
 	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}");
 	ck_assert_int_eq(lb_verify(lock, 1000), LB_OK);
+}
+END_TEST
+
+START_TEST(a_child_can_adopt_the_handle)
+{
+	struct lb_lock *lock = acquired();
+	pid_t child;
+	int status = -1;
+
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}");
+	child = fork();
+	if (child == 0)
+		_exit(forked_adopt(lock));
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
 }
 END_TEST
 
@@ -593,6 +616,7 @@ calls_suite(void)
 	tcase_add_test(tcase, the_last_words_before_a_close_are_heard);
 	tcase_add_test(tcase, calls_go_on_after_a_signal);
 	tcase_add_loop_test(tcase, a_child_cannot_end_its_parents_hold, 0, 2);
+	tcase_add_test(tcase, a_child_can_adopt_the_handle);
 	tcase_add_test(tcase, the_parents_free_ends_its_hold_whatever_copies_there_are);
 	tcase_add_test(tcase, connecting);
 	tcase_add_test(tcase, a_full_backlog_is_a_deadline);

@@ -28,7 +28,7 @@ from .errors import (AlreadyExists, BadAnswer, BrokerBlocked, BrokerRefused, Bro
                      NoAccess, NoAnswer, NoDaemon, NoSuchLock, NotHeld, ParseError, PermissionDenied, Revoked, Timeout,
                      TooManyLocks, TooManyRequests, TooManyWaiters, Unavailable, WouldBlock)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DEFAULT_SOCKET", "AsyncClient", "AsyncLock", "Client", "Lock",
