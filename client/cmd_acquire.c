@@ -112,7 +112,7 @@ asked_to_end(const struct signals *signals)
 		if (signal_ends(signo))
 			return true;
 		if (signo == SIGTSTP)
-			kill(getpid(), SIGSTOP);
+			signals_stop();
 	}
 	return false;
 }
@@ -338,7 +338,7 @@ hold_as_child(const struct options *options, const char *name)
 {
 	struct holder holder = {.options = options, .name = name};
 	char words[WORDS_SIZE];
-	struct signals signals;
+	struct signals signals = {.fd = -1};
 	struct lb_lock *lock;
 	struct lb *lb;
 	int status;
@@ -410,7 +410,7 @@ cmd_acquire(const struct options *options, char *operands[])
 {
 	const char *why = is_service() ? NULL : why_input_holds_nothing();
 	const char *name = operands[0];
-	struct signals signals;
+	struct signals signals = {.fd = -1};
 	struct lb_lock *lock;
 	struct lb *lb;
 	int status;
@@ -430,5 +430,5 @@ cmd_acquire(const struct options *options, char *operands[])
 	if (lock != NULL)
 		status = hold_and_release(lb, lock, options, &signals);
 	lb_free(lb);
-	return status;
+	return signals_exit(&signals, status);
 }

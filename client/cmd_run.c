@@ -1,376 +1,177 @@
 /*
- * lockbroker run: a command under a lock. Owns the connection, the child, and the time at which
- * KILL follows TERM. It acts before it prints, and never waits for a reader.
+ * lockbroker run: a command under a lock. `run` is the process that the caller started. It waits
+ * for the lock, and then starts the guard (run_guard.h). The guard starts COMMAND in the process
+ * group of `run`, as flock(1) does, and has a session of its own. No process moves the terminal.
+ *
+ *	event               run                        guard            COMMAND
+ *	INT, QUIT, no lock  dies of it                 -                -
+ *	Ctrl-C, Ctrl-\      dies of it if COMMAND did  -                gets it from the terminal
+ *	Ctrl-Z, TTIN, TTOU  stops                      keeps the lock   gets it from the terminal
+ *	fg, bg              continues                  -                continues, by the shell
+ *	hangup, kill of run passes it on               passes it on     gets it, with its group
+ *	loss                exits with 79              TERM, then KILL  ends, with all descendants
+ *	KILL of run         -                          KILL             ends, with all descendants
+ *	KILL of the guard   KILL                       -                ends, with all descendants
+ *
+ * In the background, or without a terminal, the keys reach no process of these three. A signal to
+ * the whole process group, as `kill %1` sends it, comes to COMMAND twice.
  */
 #include "client/commands.h"
 
-#include <assert.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
 #include "client/private_daemon.h"
-#include "client/run_child.h"
+#include "client/run_guard.h"
 #include "client/run_lease.h"
+#include "client/run_tree.h"
 #include "client/tool/output.h"
 #include "client/tool/waiting.h"
-#include "client/tool/watch.h"
 #include "daemon/base/notify.h"
 
-#define RELEASE_TIMEOUT_MS 5000
-/* KILL comes this long before an orderly stopped daemon's patience ends, or a quarter of it. */
-#define DRAIN_RESERVE_MS 1000
-/* Processes that the child leaves behind have this time to end before they are reported. */
-#define LEFT_BEHIND_MS 1000
 /* Bytes of the command line that others can read; the wire takes 256. */
 #define WORDS_SIZE 256
-
-enum run_state {
-	RUN_GOING,  /* the child runs, and nothing is wrong with the lock */
-	RUN_ENDING, /* it was told to end; KILL follows at kill_at */
-	RUN_KILLING /* KILL was sent; processes found later get it, too */
-};
+#define RELEASE_TIMEOUT_MS 5000
 
 struct run {
 	const struct options *options; /* borrowed */
 	const char *name;              /* borrowed */
-	struct lb *lb;                 /* owned */
-	struct lb_lock *lock;          /* the handle's */
+	char **argv;                   /* borrowed; COMMAND */
+	struct private_daemon daemon;
+	struct lb *lb;        /* owned */
+	struct lb_lock *lock; /* the handle's */
 	struct signals signals;
-	struct child child;
-	enum run_state state;
-	int64_t told_at, kill_at; /* RUN_ENDING */
-	int64_t kill_after_ms;
-	bool lease_over; /* a signal was sent because no newer lease came */
-	int64_t left_at; /* when to report processes left behind; 0: the child runs; NEVER: done */
-	int verdict;     /* exit status instead of the child's own; 0 = none */
+	int terminal; /* the controlling terminal; owned; -1: none */
+	bool saved;   /* its modes are in `modes` */
+	struct termios modes;
 };
 
+/* ---- the terminal ---- */
+
+static bool
+is_foreground(const struct run *run)
+{
+	return run->terminal >= 0 && tcgetpgrp(run->terminal) == getpgrp();
+}
+
+/* In the background the modes are those of somebody else. */
 static void
-run_set_state(struct run *run, enum run_state state)
+save_terminal(struct run *run)
 {
-	assert(state > run->state || (state == RUN_ENDING && run->state == RUN_ENDING));
-	run->state = state;
+	run->terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	run->saved = is_foreground(run) && tcgetattr(run->terminal, &run->modes) == 0;
 }
 
-/* ---- the ladder: a signal, then KILL ---- */
-
-static void
-end_by(struct run *run, int64_t kill_at)
-{
-	int64_t now = watch_now();
-
-	if (run->state == RUN_KILLING)
-		return;
-	if (run->state == RUN_GOING) {
-		child_signal_all(&run->child, run->options->signal);
-		/* A stopped process cannot handle TERM. */
-		child_signal_all(&run->child, SIGCONT);
-		run->told_at = now;
-		run->kill_at = WATCH_NEVER;
-	}
-	run_set_state(run, RUN_ENDING);
-	if (kill_at < run->kill_at)
-		run->kill_at = kill_at;
-}
-
-/* At once, and KILL kill_after later: counted from the first signal, if one was sent before. */
-static void
-end_now(struct run *run)
-{
-	int64_t from = run->state == RUN_ENDING ? run->told_at : watch_now();
-
-	end_by(run, from + run->kill_after_ms);
-}
-
-static void
-kill_when_due(struct run *run)
-{
-	if (run->state == RUN_ENDING && watch_now() >= run->kill_at)
-		run_set_state(run, RUN_KILLING);
-	/* Again after each end: see supervise(). */
-	if (run->state == RUN_KILLING)
-		child_signal_all(&run->child, SIGKILL);
-}
-
-static void
-react(struct run *run, const struct reaction *reaction)
-{
-	switch (reaction->kind) {
-	case REACTION_KILL:
-		end_now(run);
-		break;
-	case REACTION_SIGNAL:
-		child_signal_all(&run->child, reaction->signal);
-		break;
-	case REACTION_RUN:
-		child_shell(reaction->command, &run->signals);
-		break;
-	case REACTION_IGNORE:
-		break;
-	}
-}
-
-/* ---- the lease ---- */
-
-/* When it demands the next signal, as far as is known: run_lease.h has the picture. */
-static int64_t
-lease_step_at(const struct run *run)
-{
-	int64_t safe_until = lb_lock_safe_until(run->lock);
-
-	/* Once it is lost, lost() sees to it. */
-	if (run->options->on_lost.kind != REACTION_KILL || safe_until < 0 ||
-	    lb_lock_state(run->lock) == LB_LOCK_LOST)
-		return WATCH_NEVER;
-	switch (run->state) {
-	case RUN_GOING:
-		return safe_until - RUN_LEASE_RESERVE_MS - run->kill_after_ms;
-	case RUN_ENDING:
-		return safe_until - RUN_LEASE_RESERVE_MS;
-	case RUN_KILLING:
-		break;
-	}
-	return WATCH_NEVER;
-}
+/* ---- while the guard runs ---- */
 
 /*
- * Ends the child before the lease is over. A newer lease that comes after the signal does not take
- * back the signal, nor KILL, which comes kill-after later.
+ * The terminal sends its signals to the whole group, so COMMAND has them already. Only a hangup
+ * comes to the leader of the session alone. early: COMMAND may have been started after the signal.
  */
 static void
-keep_lease(struct run *run)
+pass_signals(struct run *run, int guard, bool early)
 {
-	if (watch_now() < lease_step_at(run))
-		return;
-	/*
-	 * A newer lease may be unread, for example after this process was stopped. Errors come as
-	 * LOST.
-	 */
-	(void)lb_dispatch(run->lb);
-	if (watch_now() < lease_step_at(run))
-		return;
-	end_by(run, lb_lock_safe_until(run->lock) - RUN_LEASE_RESERVE_MS);
-	run->verdict = EXIT_STATUS_LOST;
-	if (!run->lease_over)
-		run_lease_say_over(run->options, run->lock, watch_now());
-	run->lease_over = true;
-}
-
-/* ---- events of the daemon ---- */
-
-/* The slot is free for others already, or, when the lease has ended it, may soon be. */
-static void
-lost(struct run *run, const struct lb_event *event)
-{
-	if (event->lock != run->lock)
-		return;
-	run->verdict = EXIT_STATUS_LOST;
-	/* We woke too late for what keep_lease() does: the time for KILL is past. */
-	if (run->options->on_lost.kind == REACTION_KILL && strcmp(event->reason, "lease") == 0)
-		end_by(run, watch_now());
-	else
-		react(run, &run->options->on_lost);
-	status_line(run->options, "lost", event->json);
-	say_lost(run->name, event);
-}
-
-/* Whether the broker answers. Nothing is to be done about it: the lease says when. */
-static void
-suspect(struct run *run, const struct lb_event *event)
-{
-	bool silent = event->type == LB_EVENT_SUSPECT;
-
-	status_line(run->options, silent ? "suspect" : "restored", event->json);
-	say_holding(run->name, silent);
-	if (run->options->verbose)
-		say_in_passing(
-		    "%s: the broker %s", run->name, silent ? "does not answer" : "answers again");
-}
-
-static void
-revoked(struct run *run, const struct lb_event *event)
-{
-	const struct reaction *reaction = &run->options->on_revoke;
-
-	if (event->lock != run->lock)
-		return;
-	if (reaction->kind != REACTION_IGNORE && run->verdict == 0)
-		run->verdict = EXIT_STATUS_REVOKED;
-	react(run, reaction);
-	status_line(run->options, "revoked", event->json);
-	/* With --on-revoke=ignore the user does not want this message. */
-	if (reaction->kind != REACTION_IGNORE || run->options->verbose ||
-	    isatty(STDERR_FILENO) == 1)
-		say_in_passing(
-		    "%s: the slot was removed, and is kept until the lock is released", run->name);
-}
-
-/*
- * The daemon stops and keeps the slot for grace_ms. If all processes end by then, nothing is lost,
- * so the child has that time. If the reaction to a loss is not to kill, this does not kill either.
- */
-static void
-draining(struct run *run, const struct lb_event *event)
-{
-	int64_t reserve =
-	    event->grace_ms / 4 < DRAIN_RESERVE_MS ? event->grace_ms / 4 : DRAIN_RESERVE_MS;
-
-	if (run->options->on_lost.kind == REACTION_KILL)
-		end_by(run, watch_in(event->grace_ms - reserve));
-	else if (run->options->on_lost.kind == REACTION_SIGNAL)
-		react(run, &run->options->on_lost);
-	status_line(run->options, "draining", event->json);
-	say_in_passing("%s: lockbrokerd is stopping", run->name);
-}
-
-/* After LOST. */
-static void
-closed(struct run *run, const struct lb_event *event)
-{
-	if (run->options->verbose)
-		say_in_passing("%s: %s", run->name, event->text);
-}
-
-static void
-broker(struct run *run, const struct lb_event *event)
-{
-	if (run->options->verbose)
-		say_in_passing("%s: %s", run->name, broker_words(event->reason));
-}
-
-/* By the type of the event; of others there is nothing to do. */
-static void (*const handlers[])(struct run *run, const struct lb_event *event) = {
-    [LB_EVENT_LOST] = lost,
-    [LB_EVENT_REVOKED] = revoked,
-    [LB_EVENT_DRAINING] = draining,
-    [LB_EVENT_SUSPECT] = suspect,
-    [LB_EVENT_RESTORED] = suspect,
-    [LB_EVENT_CLOSED] = closed,
-    [LB_EVENT_BROKER] = broker,
-};
-
-static void
-heed(struct run *run)
-{
-	const struct lb_event *event;
-
-	while ((event = lb_event_next(run->lb)) != NULL)
-		if (event->type < sizeof(handlers) / sizeof(handlers[0]) &&
-		    handlers[event->type] != NULL)
-			handlers[event->type](run, event);
-}
-
-/* ---- while the child runs ---- */
-
-static void
-heed_signals(struct run *run)
-{
+	unsigned char byte;
 	bool terminal;
 	int signo;
 
 	while ((signo = signals_next(&run->signals, &terminal)) != 0) {
-		if (signo == SIGCHLD)
-			continue;
-		/* In one group with us, the child has had it from the terminal too. */
-		if (terminal && run->options->foreground)
-			continue;
-		child_signal(&run->child, signo);
+		byte = (unsigned char)signo;
+		if (signo != SIGCHLD && (!terminal || signo == SIGHUP || early))
+			(void)send(guard, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (signo == SIGTSTP)
+			signals_stop();
 	}
 }
 
-/* The command has ended, and the lock stays for those that it left behind: not in silence. */
-static void
-tell_left_behind(struct run *run)
+/* Until the guard has ended. False: it was killed. */
+static bool
+await_guard(struct run *run, int guard, struct guard_word *ret_end)
 {
-	char json[32];
-	int count;
+	struct pollfd fds[] = {
+	    {.fd = run->signals.fd, .events = POLLIN}, {.fd = guard, .events = POLLIN}};
 
-	if (run->child.pid != 0)
-		return;
-	if (run->left_at == 0)
-		run->left_at = watch_in(LEFT_BEHIND_MS);
-	if (watch_now() < run->left_at)
-		return;
-	run->left_at = WATCH_NEVER;
-	count = child_left_behind(&run->child);
-	snprintf(json, sizeof(json), "{\"processes\":%d}", count);
-	status_line(run->options, "left-behind", json);
-	if (run->options->verbose || isatty(STDERR_FILENO) == 1)
-		say_in_passing("%s: waiting for %d process%s that the command started", run->name,
-		    count, count == 1 ? "" : "es");
-}
-
-static void
-act_on_time(struct run *run)
-{
-	keep_lease(run);
-	heed(run);
-	kill_when_due(run);
-}
-
-static int64_t
-wake_at(const struct run *run)
-{
-	int64_t at = lease_step_at(run);
-
-	if (run->state == RUN_ENDING && run->kill_at < at)
-		at = run->kill_at;
-	return run->left_at != 0 && run->left_at < at ? run->left_at : at;
-}
-
-/* Until everything that was started is gone. */
-static void
-supervise(struct run *run)
-{
-	const struct watch watch = {.lb = run->lb, .signals = &run->signals, .input = -1};
-
+	pass_signals(run, guard, true);
 	for (;;) {
-		enum child_news news;
+		ssize_t got;
 
-		/* The clock first: any time may have passed, if this process was stopped. */
-		act_on_time(run);
-		/*
-		 * A SIGCHLD is read before its child is reaped, or the last one would go unnoticed.
-		 */
-		heed_signals(run);
-		news = child_reap(&run->child);
-		if (news == CHILD_ALL_GONE)
-			return;
-		if (news == CHILD_STOPPED && run->state == RUN_GOING) {
-			child_stop_with(&run->child);
-			act_on_time(run);
-			child_go_on(&run->child);
-		}
-		/* The children of what was just reaped have become ours. */
-		kill_when_due(run);
-		tell_left_behind(run);
-		watch_sleep(&watch, wake_at(run));
+		(void)poll(fds, 2, -1);
+		pass_signals(run, guard, false);
+		got = recv(guard, ret_end, sizeof(*ret_end), MSG_DONTWAIT);
+		if (got == (ssize_t)sizeof(*ret_end) && ret_end->kind == GUARD_END)
+			return true;
+		if (got == (ssize_t)sizeof(*ret_end))
+			say_holding(run->name, ret_end->kind == GUARD_SILENT);
+		else if (got == 0)
+			return false;
 	}
 }
 
-static void
-give_back(struct run *run)
+/*
+ * The guard was killed, and its descendants have become this process's. The lock is kept until they
+ * are gone.
+ */
+static int
+end_for_guard(struct run *run)
 {
-	int code;
+	struct pollfd child = {.fd = run->signals.fd, .events = POLLIN};
+	pid_t foreign;
+	bool terminal;
 
-	/*
-	 * When nobody has answered for so long, nobody is waited for: the end of the connection
-	 * does it.
-	 */
-	if (run->lease_over || lb_lock_state(run->lock) == LB_LOCK_LOST)
-		return;
-	code = lb_release(run->lock, RELEASE_TIMEOUT_MS);
-	/* It says so only now, but it was lost while the child still worked. */
-	if (code == LB_LOST)
-		run->verdict = EXIT_STATUS_LOST;
-	if (code == LB_OK)
-		status_line(run->options, "released", lb_result_json(run->lb));
-	else
-		say_in_passing("%s: release: %s", run->name, lb_message(run->lb));
+	say_in_passing("%s: the process that guards the command was killed", run->name);
+	while (tree_kill(run->daemon.pid, &foreign) > 0) {
+		(void)poll(&child, 1, -1);
+		while (signals_next(&run->signals, &terminal) != 0)
+			continue;
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			continue;
+	}
+	return EXIT_STATUS_SIGNAL + SIGKILL;
+}
+
+/* Returns the exit status, and notes a signal that this process is to die of. */
+static int
+run_guarded(struct run *run)
+{
+	const struct guard_task task = {
+	    .options = run->options,
+	    .name = run->name,
+	    .argv = run->argv,
+	    .lb = run->lb,
+	    .lock = run->lock,
+	    .signals = &run->signals,
+	};
+	struct guard_word end;
+	int guard, status;
+	pid_t pid;
+
+	save_terminal(run);
+	if (!tree_adopt() || (pid = guard_start(&task, &guard)) < 0)
+		return EXIT_STATUS_INTERNAL;
+	if (await_guard(run, guard, &end)) {
+		status = end.status;
+	} else {
+		end = (struct guard_word){.disturbed = true};
+		status = end_for_guard(run);
+	}
+	close(guard);
+	(void)waitpid(pid, NULL, 0);
+	if (!is_foreground(run))
+		return status;
+	if (end.disturbed && run->saved)
+		(void)tcsetattr(run->terminal, TCSANOW, &run->modes);
+	if (end.signo == SIGINT || end.signo == SIGQUIT)
+		run->signals.deadly = end.signo;
+	return status;
 }
 
 /* ---- before ---- */
@@ -421,21 +222,13 @@ warn_when_inside(const struct run *run)
 		    run->name);
 }
 
+/* After the lock is granted, and before the guard has it. Returns an exit status; 0: go on. */
 static int
-run_locked(struct run *run, char *argv[])
+prepare(struct run *run)
 {
-	char words[WORDS_SIZE];
-	int status;
-
-	join_words(argv, words);
-	warn_when_inside(run);
-	status =
-	    waiting_acquire(run->lb, run->options, run->name, words, -1, &run->signals, &run->lock);
-	if (run->lock == NULL)
-		return status;
 	status_line(run->options, "granted", lb_lock_json(run->lock));
 	if (!run_lease_suffices(run->options, run->lock)) {
-		give_back(run);
+		(void)lb_release(run->lock, RELEASE_TIMEOUT_MS);
 		return EXIT_STATUS_USAGE;
 	}
 	say_holding(run->name, false);
@@ -446,7 +239,6 @@ run_locked(struct run *run, char *argv[])
 	if (run->options->verbose)
 		say_in_passing("%s: granted after %.3f s", run->name,
 		    (double)lb_lock_waited(run->lock) / 1000);
-	run->kill_after_ms = run_lease_kill_after(run->options, run->lock);
 	if (!set_environment(run))
 		return EXIT_STATUS_INTERNAL;
 	/* Where the lock got lost on the way here, nothing is started. */
@@ -454,12 +246,23 @@ run_locked(struct run *run, char *argv[])
 		say("%s: lost before the command was started", run->name);
 		return EXIT_STATUS_LOST;
 	}
-	if (!child_start(&run->child, argv, run->options->foreground, &run->signals))
-		return EXIT_STATUS_INTERNAL;
-	supervise(run);
-	child_done(&run->child);
-	give_back(run);
-	return run->verdict != 0 ? run->verdict : run->child.status;
+	return EXIT_STATUS_OK;
+}
+
+static int
+run_locked(struct run *run)
+{
+	char words[WORDS_SIZE];
+	int status;
+
+	join_words(run->argv, words);
+	warn_when_inside(run);
+	status =
+	    waiting_acquire(run->lb, run->options, run->name, words, -1, &run->signals, &run->lock);
+	if (run->lock == NULL)
+		return status;
+	status = prepare(run);
+	return status == EXIT_STATUS_OK ? run_guarded(run) : status;
 }
 
 /* COMMAND and its arguments, or the shell with -c; NULL after telling what is wrong. */
@@ -491,21 +294,24 @@ choose_command(const struct options *options, char *operands[], char *shell[4])
 int
 cmd_run(const struct options *options, char *operands[])
 {
-	struct run run = {.options = options, .name = operands[0], .lb = NULL};
+	struct options own = *options;
+	struct run run = {.options = &own, .name = operands[0], .signals.fd = -1, .terminal = -1};
+	int status = EXIT_STATUS_OK;
 	char *shell[4], exit_json[32];
-	char **argv = choose_command(options, operands, shell);
-	int status;
 
-	if (argv == NULL)
+	run.argv = choose_command(options, operands, shell);
+	if (run.argv == NULL)
 		return EXIT_STATUS_USAGE;
 	if (options->broker_file != NULL || options->broker_env != NULL)
-		return private_daemon_around(options, operands, cmd_run);
+		status = private_daemon_start(&run.daemon, &own, &run.signals);
+	if (status != EXIT_STATUS_OK)
+		return status;
 	run.lb = lb_new();
-	if (run.lb == NULL)
-		return say_failure(NULL, LB_NO_MEMORY, options, run.name);
-	status = run_locked(&run, argv);
+	status =
+	    run.lb != NULL ? run_locked(&run) : say_failure(NULL, LB_NO_MEMORY, options, run.name);
 	snprintf(exit_json, sizeof(exit_json), "{\"status\":%d}", status);
 	status_line(options, "exit", exit_json);
 	lb_free(run.lb);
-	return status;
+	private_daemon_stop(&run.daemon);
+	return signals_exit(&run.signals, status);
 }

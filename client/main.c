@@ -15,8 +15,7 @@ static const struct command commands[] = {
 	-1, NULL, cmd_run,
 	"The lock is released when COMMAND and all processes that it started have ended.\n"
 	"Processes in the background, or with their own session (setsid(1)), count too.\n"
-	"If SIGKILL ends `run`, COMMAND ends with it. The descendants of COMMAND continue\n"
-	"without the lock."},
+	"--release-on=exit does not wait for them. If SIGKILL ends `run`, they end with it."},
     {"acquire", "NAME", "Prints the grant, and holds the lock until stdin or a signal ends it",
 	FOR_ACQUIRE, 1, 1, NULL, cmd_acquire,
 	"Stdin must be a pipe, a socket or a terminal that has not ended,\n"

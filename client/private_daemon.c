@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,13 +22,6 @@
 /* sd_listen_fds(3): the first descriptor of a socket unit. The configuration follows. */
 #define LISTEN_FD 3
 #define CONFIG_FD 4
-
-struct private_daemon {
-	char folder[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-	struct sockaddr_un address;
-	int listener, config;
-	pid_t pid; /* 0: it was not started, or has ended */
-};
 
 /* ---- the URL ---- */
 
@@ -170,101 +162,44 @@ become_daemon(const struct private_daemon *daemon, pid_t parent, const struct si
 	_exit(EXIT_STATUS_NOT_FOUND);
 }
 
-static bool
-start(struct private_daemon *daemon, const struct signals *signals)
+/* ---- outside ---- */
+
+int
+private_daemon_start(
+    struct private_daemon *daemon, struct options *options, struct signals *signals)
 {
 	pid_t parent = getpid();
 
-	if (!make_socket(daemon))
-		return false;
-	daemon->pid = fork();
-	if (daemon->pid == 0)
+	daemon->listener = daemon->config = -1;
+	if (!make_config(options, &daemon->config))
+		return EXIT_STATUS_USAGE;
+	/* From here on a signal must not keep this process from tidying up. */
+	if (!signals_hold(signals))
+		say("signals: %m");
+	else if (make_socket(daemon) && (daemon->pid = fork()) == 0)
 		become_daemon(daemon, parent, signals);
-	if (daemon->pid < 0)
+	else if (daemon->pid < 0)
 		say("fork: %m");
 	/* If the daemon ends, the socket ends with it. */
 	close(daemon->listener);
 	close(daemon->config);
-	daemon->listener = daemon->config = -1;
-	return daemon->pid > 0;
+	options->socket = daemon->address.sun_path;
+	if (daemon->pid > 0)
+		return EXIT_STATUS_OK;
+	private_daemon_stop(daemon);
+	return EXIT_STATUS_INTERNAL;
 }
 
-static void
-stop(struct private_daemon *daemon)
+void
+private_daemon_stop(struct private_daemon *daemon)
 {
 	if (daemon->pid > 0) {
 		kill(daemon->pid, SIGTERM);
 		while (waitpid(daemon->pid, NULL, 0) < 0 && errno == EINTR)
 			continue;
 	}
-	if (daemon->listener >= 0)
-		close(daemon->listener);
-	if (daemon->config >= 0)
-		close(daemon->config);
 	if (daemon->folder[0] != '\0') {
 		unlink(daemon->address.sun_path);
 		rmdir(daemon->folder);
 	}
-}
-
-/* ---- the child that performs ---- */
-
-/* Its exit status. The terminal sends its signals to the child, too. */
-static int
-await(pid_t child, const struct signals *signals)
-{
-	siginfo_t info;
-	int status;
-
-	for (;;) {
-		pid_t got = waitpid(child, &status, WNOHANG | WUNTRACED);
-
-		if (got == child && WIFEXITED(status))
-			return WEXITSTATUS(status);
-		if (got == child && WIFSIGNALED(status))
-			return EXIT_STATUS_SIGNAL + WTERMSIG(status);
-		if (got == child && WIFSTOPPED(status)) {
-			kill(getpid(), SIGSTOP);
-			kill(child, SIGCONT);
-		}
-		if (sigwaitinfo(&signals->held, &info) > 0 && info.si_signo != SIGCHLD &&
-		    info.si_code != SI_KERNEL)
-			kill(child, info.si_signo);
-	}
-}
-
-int
-private_daemon_around(const struct options *options, char *operands[],
-    int (*perform)(const struct options *options, char *operands[]))
-{
-	struct private_daemon daemon = {.listener = -1, .config = -1};
-	struct options inner = *options;
-	struct signals signals;
-	int status = EXIT_STATUS_INTERNAL;
-	pid_t parent = getpid(), child;
-
-	if (!make_config(options, &daemon.config))
-		return EXIT_STATUS_USAGE;
-	if (!signals_hold(&signals)) {
-		say("signals: %m");
-		return EXIT_STATUS_INTERNAL;
-	}
-	if (start(&daemon, &signals)) {
-		child = fork();
-		if (child == 0) {
-			if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
-				_exit(EXIT_STATUS_INTERNAL);
-			close(signals.fd);
-			signals_restore(&signals);
-			inner.socket = daemon.address.sun_path;
-			inner.broker_file = inner.broker_env = NULL;
-			return perform(&inner, operands);
-		}
-		if (child < 0)
-			say("fork: %m");
-		else
-			status = await(child, &signals);
-	}
-	stop(&daemon);
-	return status;
 }

@@ -1,17 +1,31 @@
 /*
  * A lockbrokerd for one command, where none is installed: `run --broker-file` and `run --broker-env`. Owns the
- * daemon, its socket and their folder.
+ * daemon, its socket and their folder. The daemon is a child of `run`, and ends with it.
  */
 #ifndef CLIENT_PRIVATE_DAEMON_H
 #define CLIENT_PRIVATE_DAEMON_H
 
+#include <sys/types.h>
+#include <sys/un.h>
+
 #include "client/tool/options.h"
+#include "client/tool/signals.h"
+
+/* All zero: there is none. */
+struct private_daemon {
+	char folder[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+	struct sockaddr_un address;
+	int listener, config;
+	pid_t pid; /* 0: it was not started */
+};
 
 /*
- * Starts the daemon and calls perform() in a child process, with the daemon's socket in the options. Passes
- * signals on to the child. Ends the daemon after it. Returns the exit status of the child.
+ * Starts the daemon, whose socket accepts connections when this returns, and sets it in the options. Handles the
+ * signals as in signals.h from then on. Returns an exit status, and has said what is wrong.
  */
-int private_daemon_around(const struct options *options, char *operands[],
-    int (*perform)(const struct options *options, char *operands[]));
+int private_daemon_start(
+    struct private_daemon *daemon, struct options *options, struct signals *signals);
+/* Ends the daemon, if there is one, and waits for its end. */
+void private_daemon_stop(struct private_daemon *daemon);
 
 #endif

@@ -34,6 +34,7 @@ enum option_id {
 	OPTION_ON_REVOKE,
 	OPTION_OVERSHOOT,
 	OPTION_PRIORITY,
+	OPTION_RELEASE_ON,
 	OPTION_REPAIR,
 	OPTION_SHELL,
 	OPTION_SOCKET,
@@ -88,7 +89,9 @@ static const struct option_row rows[] = {
     {OPTION_ON_REVOKE, "on-revoke", "WHAT", FOR_RUN,
 	"if the slot is removed: ignore (default), kill,\nsignal:SIG", 0},
     {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN,
-	"keep COMMAND in the process group of lockbroker", AT(foreground)},
+	"accepted for older scripts; COMMAND always stays in the process group", 0},
+    {OPTION_RELEASE_ON, "release-on", "WHEN", FOR_RUN,
+	"all (default): when COMMAND and its descendants have ended;\nexit: when COMMAND has", 0},
     {OPTION_STATUS_FD, "status-fd", "N", FOR_RUN, "write events to descriptor N, as lines of JSON",
 	0},
     {OPTION_VERBOSE, "verbose", NULL, FOR_RUN | FOR_ACQUIRE, "report progress on stderr",
@@ -267,6 +270,10 @@ apply(int id, const char *argument, struct options *options)
 		return option_number(argument, 0, 10000, "0 to 10000 slots", &options->overshoot);
 	case OPTION_PRIORITY:
 		return option_number(argument, -100, 100, "-100 to 100", &options->priority);
+	case OPTION_RELEASE_ON:
+		options->release_on_exit = strcmp(argument, "exit") == 0;
+		return options->release_on_exit || strcmp(argument, "all") == 0 ? NULL
+										: "all or exit";
 	case OPTION_STATUS_FD:
 		return option_descriptor(argument, &options->status_fd);
 	case OPTION_TIMEOUT:

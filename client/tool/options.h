@@ -33,7 +33,7 @@ struct options {
 	const char *shell_command; /* -c */
 	int signal;                /* the first signal after a loss */
 	int64_t kill_after_ms;     /* -1: from the lease */
-	bool foreground;
+	bool release_on_exit;      /* do not wait for the descendants of COMMAND */
 	struct reaction on_lost, on_revoke;
 	int status_fd;   /* -1: none */
 	bool shell;      /* acquire: assignments instead of JSON */

@@ -1,5 +1,7 @@
 #include "client/tool/signals.h"
 
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -40,12 +42,8 @@ signals_hold(struct signals *signals)
 	sigaction(SIGCHLD, &action, &signals->child);
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, &signals->broken_pipe);
+	signals->deadly = 0;
 	signals->fd = signalfd(-1, &signals->held, SFD_CLOEXEC | SFD_NONBLOCK);
-	/*
-	 * Blocked, SIGTTOU does not stop us when we move the terminal between groups
-	 * (tcsetpgrp(3)).
-	 */
-	sigaddset(&signals->held, SIGTTOU);
 	return signals->fd >= 0 && sigprocmask(SIG_BLOCK, &signals->held, &signals->mask) == 0;
 }
 
@@ -66,6 +64,40 @@ signals_next(const struct signals *signals, bool *ret_terminal)
 		return 0;
 	*ret_terminal = info.ssi_code == SI_KERNEL;
 	return (int)info.ssi_signo;
+}
+
+/* By the action that the kernel has for it, as if it were not held. */
+static void
+act_by_default(int signo)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	raise(signo);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	/* Here again after a stop that has ended, and at once where the kernel stops nobody. */
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void
+signals_stop(void)
+{
+	act_by_default(SIGTSTP);
+}
+
+int
+signals_exit(const struct signals *signals, int status)
+{
+	const struct rlimit none = {.rlim_cur = 0};
+
+	if (signals->deadly == 0)
+		return status;
+	/* The limit is not for a core that goes to a program (core(5)). */
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_DUMPABLE, 0);
+	act_by_default(signals->deadly);
+	return EXIT_STATUS_SIGNAL + signals->deadly;
 }
 
 void

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 
 struct signals {
-	int fd; /* for poll(2); owned */
+	int fd;     /* for poll(2); owned; -1: they are not held */
+	int deadly; /* SIGINT or SIGQUIT, which this process is to die of; 0: neither */
 	sigset_t held;
 	sigset_t mask;                       /* as at the start of the command */
 	struct sigaction child, broken_pipe; /* the same */
@@ -21,6 +22,16 @@ bool signals_hold(struct signals *signals);
 bool signals_hold_more(struct signals *signals, int signo);
 /* The next signal; 0: none. *ret_terminal: the terminal sent it, to the whole group. */
 int signals_next(const struct signals *signals, bool *ret_terminal);
+/*
+ * Stops this process, as the terminal stops one that does not handle SIGTSTP. Returns when it is
+ * continued. The kernel stops nobody whom no shell could continue: a session leader, for example.
+ */
+void signals_stop(void);
+/*
+ * For the end of a subcommand: if `deadly` is set, this process dies of it, without a core. Only
+ * then does a shell end the loop around the command. Otherwise returns the status.
+ */
+int signals_exit(const struct signals *signals, int status);
 /* Restores the state at the start of the command: for a child before exec. */
 void signals_restore(const struct signals *signals);
 /*

@@ -52,7 +52,7 @@ struct stand {
 struct waiting {
 	struct lb *lb; /* borrowed, as all of these */
 	const struct options *options;
-	const struct signals *signals;
+	struct signals *signals;
 	const char *name;
 	int process;          /* a pidfd; -1: none */
 	struct lb_lock *lock; /* the handle's; when it is granted */
@@ -327,17 +327,20 @@ heed(struct waiting *waiting)
 
 /* The exit status for a signal that ends the waiting, or GOING_ON. */
 static int
-heed_signals(const struct waiting *waiting)
+heed_signals(struct waiting *waiting)
 {
 	bool terminal;
 	int signo;
 
 	while ((signo = signals_next(waiting->signals, &terminal)) != 0) {
-		if (signal_ends(signo))
+		if (signal_ends(signo)) {
+			if (signo == SIGINT || signo == SIGQUIT)
+				waiting->signals->deadly = signo;
 			return EXIT_STATUS_SIGNAL + signo;
+		}
 		if (signo == SIGTSTP) {
 			terminal_line_erase();
-			kill(getpid(), SIGSTOP);
+			signals_stop();
 		}
 	}
 	return GOING_ON;
@@ -412,7 +415,7 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	*ret = NULL;
 	if (code != LB_OK)
 		return say_failure(lb, code, options, NULL);
-	if (!signals_hold(signals)) {
+	if (signals->fd < 0 && !signals_hold(signals)) {
 		say("signals: %m");
 		return EXIT_STATUS_INTERNAL;
 	}

@@ -12,8 +12,8 @@
 /*
  * Sets *ret to the lock. On failure *ret is NULL, the reason was printed, and the exit status is
  * returned (0 if -E says so). `command` describes the holder to others; NULL: none. From the
- * connection on, the signals are handled as in signals.h. process: a pidfd whose end ends the wait,
- * too; -1: none.
+ * connection on, the signals are handled as in signals.h; signals->fd -1: they are not yet.
+ * process: a pidfd whose end ends the wait, too; -1: none.
  */
 int waiting_acquire(struct lb *lb, const struct options *options, const char *name,
     const char *command, int process, struct signals *signals, struct lb_lock **ret);

@@ -44,6 +44,31 @@ def group(pid):
     return int(proc(pid, 5))
 
 
+def children(pid):
+    """The numbers of its children."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def guard_of(pid):
+    """The guard of that `lockbroker run`."""
+    def guards():
+        return [child for child in children(pid) if name_of(child) == "lockbroker-grd"]
+    return wait_until(guards, what="the guard runs")[0]
+
+
+def name_of(pid):
+    """Its name, as ps(1) has it; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as file:
+            return file.read().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def gone(pid):
     return state(pid) in (None, "Z")
 
@@ -140,11 +165,11 @@ class Job:
 
 
 class Terminal:
-    """A session of its own with a terminal, whose leader is the command."""
+    """A session of its own with a terminal, whose leader is the command, or another program: binary."""
 
-    def __init__(self, test, daemon, *argv, after_fork=None, columns=None, lines=24, env=None):
+    def __init__(self, test, daemon, *argv, after_fork=None, columns=None, lines=24, env=None, binary=None):
         self.text = ""
-        path = program("lockbroker")
+        path = binary or program("lockbroker")
         environment = clean_environment(LOCKBROKER_SOCKET=daemon.socket, **(env or {}))
         self.pid, self.fd = pty.fork()
         if self.pid == 0:

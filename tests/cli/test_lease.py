@@ -12,7 +12,7 @@ import time
 import unittest
 
 import tap
-from cli import Job, command, fill_datagrams, gone, state
+from cli import Job, command, fill_datagrams, gone, guard_of, state
 from daemon import Daemon
 from fake import GRANT, Fake, notification, reply
 from wait import wait_until
@@ -287,41 +287,72 @@ class ManagerThatDoesNotRead(LeaseCase):
 
 
 class Stopped(LeaseCase):
-    """`run` itself is stopped, and its command is not."""
+    """Processes of `run` are stopped, and its command is not."""
 
-    def stopped(self, fake, script):
-        job, lines = self.start(fake, "-k", "0.2", "db", "bash", "-c", script)
+    def stopped(self, fake, script, who, *options):
+        job, lines = self.start(fake, *options, "db", "bash", "-c", script)
         until = self.next(lines, "granted")["safe_until"]
-        job.signal(signal.SIGSTOP)
-        wait_until(lambda: state(job.pid) == "T", what="it is stopped")
-        return job, until
+        pid = who(job.pid)
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: state(pid) == "T", what="it is stopped")
+        return job, until, pid
 
-    def test_it_kills_as_soon_as_it_wakes(self):
-        fake = Fake(self, acquire=granted(1.2))
-        job, until = self.stopped(fake, DEAF)
-        fake.say(("lease", {"safe_until": until + 0.1}))
-        wait_until(lambda: now() > until + 0.2, what="the lease is over")
-        self.assertFalse(gone(self.pid(job)))
+    def test_the_guard_ends_the_command_of_a_run_that_is_stopped(self):
+        fake = Fake(self, acquire=granted(2.2))
+        job, until, _ = self.stopped(fake, DEAF, lambda pid: pid, "-k", "0.2")
+        wait_until(lambda: gone(self.pid(job)), 10, "it is killed")
+        self.assertLess(now(), until)
         job.signal(signal.SIGCONT)
-        woken = now()
-        wait_until(lambda: gone(self.pid(job)), 5, "it is killed")
-        self.assertLess(now(), woken + 0.5)
         job.wait(79)
-        self.assertIn("db: lost: the daemon did not extend the lease in time", job.err)
 
-    def test_a_lease_notice_that_came_while_stopped_counts(self):
-        fake = Fake(self, acquire=granted(1.2))
-        job, until = self.stopped(fake, OBEDIENT)
-        fake.say(("lease", {"safe_until": until + 0.1}))
+    def test_a_newer_lease_keeps_the_command_of_a_run_that_is_stopped(self):
+        fake = Fake(self, acquire=granted(2.2))
+        job, until, _ = self.stopped(fake, OBEDIENT, lambda pid: pid, "-k", "0.2")
         fake.say(("lease", {"safe_until": until + 60}))
         wait_until(lambda: now() > until + 0.2, what="the first lease is over")
         job.signal(signal.SIGCONT)
+        job.signal(signal.SIGUSR1)
+        job.wait(128 + signal.SIGUSR1)
+        self.assertNotIn("got TERM", job.out)
+        self.assertEqual(job.err, "")
+
+    def test_a_guard_kills_as_soon_as_it_wakes(self):
+        """Its time for KILL is past: `--kill-after` would still leave 3 s."""
+        fake = Fake(self, acquire=granted(5.2))
+        job, until, guard = self.stopped(fake, DEAF, guard_of, "-k", "3")
+        fake.say(("lease", {"safe_until": until + 0.1}))
+        wait_until(lambda: now() > until + 0.2, 15, "the lease is over")
+        self.assertFalse(gone(self.pid(job)))
+        os.kill(guard, signal.SIGCONT)
+        woken = now()
+        wait_until(lambda: gone(self.pid(job)), 5, "it is killed")
+        self.assertLess(now(), woken + 2.5)
+        job.wait(79)
+        self.assertIn("db: lost: the daemon did not extend the lease in time", job.err)
+
+    def test_a_lease_notice_that_came_while_the_guard_was_stopped_counts(self):
+        fake = Fake(self, acquire=granted(1.2))
+        job, until, guard = self.stopped(fake, OBEDIENT, guard_of, "-k", "0.2")
+        fake.say(("lease", {"safe_until": until + 0.1}))
+        fake.say(("lease", {"safe_until": until + 60}))
+        wait_until(lambda: now() > until + 0.2, what="the first lease is over")
+        os.kill(guard, signal.SIGCONT)
         job.signal(signal.SIGUSR1)
         # It acts on a signal that came after: it has read the clock before.
         wait_until(lambda: gone(self.pid(job)), 5, "the signal was forwarded")
         self.assertNotIn("got TERM", job.out)
         job.wait(128 + signal.SIGUSR1)
         self.assertEqual(job.err, "")
+
+    def test_kill_is_not_later_than_the_lease_whatever_the_loss(self):
+        fake = Fake(self, acquire=granted(5.2))
+        job, lines = self.start(fake, "-k", "3", "db", "bash", "-c", DEAF)
+        until = self.next(lines, "granted")["safe_until"]
+        wait_until(lambda: now() > until - 2.5, what="less than kill-after is left")
+        fake.say(("lost", {**LOCK, "reason": "lost"}))
+        wait_until(lambda: gone(self.pid(job)), 10, "it is killed")
+        self.assertLess(now(), until + 0.4)
+        job.wait(79)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
  * How `run` starts its command. The linker replaces prctl(). A child that asks for a signal at its
  * parent's death then finds that the parent is dead already.
  */
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/run_child.h"
+#include "client/run_tree.h"
 #include "tests/unit/unit.h"
 
 int __real_prctl(int option, ...);
@@ -51,16 +50,14 @@ started(void)
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		struct signals signals;
-		struct child child;
+		pid_t child;
 
 		close(ends[0]);
 		dup2(ends[1], STDOUT_FILENO);
 		close(ends[1]);
-		if (!signals_hold(&signals) || !child_start(&child, argv, false, &signals))
+		if (!signals_hold(&signals) || (child = tree_start(argv, &signals)) < 0)
 			_exit(1);
-		while (child_reap(&child) != CHILD_ALL_GONE)
-			poll(&(struct pollfd){.fd = signals.fd, .events = POLLIN}, 1, -1);
-		_exit(0);
+		_exit(waitpid(child, NULL, 0) == child ? 0 : 1);
 	}
 	close(ends[1]);
 	/* The end of the file is the end of both. */
@@ -87,9 +84,9 @@ START_TEST(a_command_whose_parent_died_first_is_not_started)
 END_TEST
 
 static Suite *
-run_child_suite(void)
+run_tree_suite(void)
 {
-	Suite *suite = suite_create("run_child");
+	Suite *suite = suite_create("run_tree");
 	TCase *tcase = tcase_create("start");
 
 	tcase_add_test(tcase, a_command_is_started);
@@ -101,7 +98,7 @@ run_child_suite(void)
 int
 main(void)
 {
-	Suite *(*const makers[])(void) = {run_child_suite};
+	Suite *(*const makers[])(void) = {run_tree_suite};
 
 	return unit_run(makers, 1);
 }
