@@ -377,11 +377,12 @@ tell_left_behind(struct guard *guard)
 	    guard_name(guard), count, count == 1 ? "" : "es", names);
 }
 
+/* After a loss all are waited for: the shell of --on-lost, too. */
 static bool
 is_over(const struct guard *guard)
 {
 	return guard->childless || (guard->options->release_on_exit && guard->command == 0 &&
-				       guard->state == GUARD_GOING);
+				       guard->state == GUARD_GOING && guard->verdict == 0);
 }
 
 static int64_t
