@@ -8,12 +8,13 @@
 		tap.main()
 
 The output of a test becomes diagnostic lines. The plan comes last. If a program dies, there is no plan, and the driver
-reports that. The exit status is 0 even if tests fail, because the driver counts any other status as one more failure.
-On a terminal the exit status tells the result. A word on the command line selects the tests that have it in their
-names.
+reports that. The exit status is 1 if a test failed. With HARNESS_ACTIVE in the environment it is 0, because the driver
+counts any other status as one more failure: it counts failed tests by itself. A word on the command line selects the
+tests that have it in their names.
 """
 
 import faulthandler
+import os
 import signal
 import sys
 import time
@@ -147,4 +148,4 @@ def main():
     sys.stdout.flush()
     stream.write(f"1..{result.points}\n")
     stream.flush()
-    sys.exit(1 if result.failed and stream.isatty() else 0)
+    sys.exit(1 if result.failed and "HARNESS_ACTIVE" not in os.environ else 0)

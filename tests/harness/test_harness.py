@@ -1,6 +1,10 @@
-"""Tests of the harness: it must refuse wrong values, messages and logs."""
+"""Tests of the harness: it must refuse wrong values, messages and logs, and tell of failures."""
 
+import os
 import socket
+import subprocess
+import sys
+import tempfile
 import time
 import unittest
 
@@ -62,6 +66,45 @@ class Schemas(unittest.TestCase):
 
     def test_an_unknown_keyword_is_an_error(self):
         self.fails(1, {"multipleOf": 1})
+
+
+class Runner(unittest.TestCase):
+    """The exit status of a test file, and the results that automake's driver reads from it."""
+
+    FILE = "import os, unittest, tap\nclass T(unittest.TestCase):\n    def test_x(self):\n        {}\ntap.main()\n"
+    DRIVER = os.path.join(os.environ.get("top_srcdir", "."), "build-aux", "tap-driver.sh")
+
+    def run_file(self, body, driven=False):
+        """The exit status by hand; with the driver, the results of its .trs file."""
+        with tempfile.TemporaryDirectory(prefix="lb-tap-") as folder:
+            path, trs = os.path.join(folder, "test_x.py"), os.path.join(folder, "trs")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(self.FILE.format(body))
+            env = {name: value for name, value in os.environ.items() if name != "HARNESS_ACTIVE"}
+            driver = ["/bin/sh", self.DRIVER, "--test-name", "x", "--log-file", os.path.join(folder, "log"),
+                      "--trs-file", trs, "--"] if driven else []
+            if driven:
+                env["HARNESS_ACTIVE"] = "1"
+            status = subprocess.run([*driver, sys.executable, path], env=env, check=False, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL).returncode
+            if not driven:
+                return status
+            with open(trs, encoding="ascii") as file:
+                return [line.split()[1] for line in file if line.startswith(":test-result:")]
+
+    def test_by_hand_a_failure_is_in_the_exit_status(self):
+        self.assertEqual(self.run_file("pass"), 0)
+        self.assertEqual(self.run_file("self.fail()"), 1)
+        self.assertEqual(self.run_file("self.skipTest('no')"), 0)
+
+    def test_the_driver_counts_a_failure_once(self):
+        self.assertEqual(self.run_file("pass", driven=True), ["PASS"])
+        self.assertEqual(self.run_file("self.fail()", driven=True), ["FAIL"])
+
+    def test_the_driver_counts_an_early_end_as_an_error(self):
+        for body in "os._exit(0)", "os._exit(1)", "os.kill(os.getpid(), 9)":
+            with self.subTest(body=body):
+                self.assertIn("ERROR", self.run_file(body, driven=True))
 
 
 class Messages(unittest.TestCase):
