@@ -1,8 +1,10 @@
 """lockbroker acquire --for-pid and release: a lock that is held in the background for another process."""
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import unittest
 
 import tap
@@ -125,16 +127,35 @@ class Refused(ForPid):
             self.assertIn("expected the number of a process",
                           self.lockbroker("acquire", "--for-pid", pid, "db", status=64).err)
 
-    @unittest.skipIf(os.geteuid() != 0, "needs root to start a process of another user")
-    def test_a_process_of_another_user(self):
-        process = self.process(user=65534)
-        job = self.acquire(process, status=77)
-        self.assertEqual(job.err, f"lockbroker: acquire: process {process.pid} belongs to another user\n")
+    def refuses(self, pid, **more):
+        job = self.lockbroker("acquire", "--for-pid", str(pid), "db", status=77, **more)
+        self.assertEqual(job.err, f"lockbroker: acquire: process {pid} belongs to another user\n")
         self.assertTrue(self.free())
 
-    @unittest.skipIf(os.geteuid() == 0, "process 1 is root's")
+    @unittest.skipIf(os.geteuid() != 0, "needs root to start a process of another user")
+    def test_a_process_of_another_user(self):
+        self.refuses(self.process(user=65534).pid)
+
     def test_a_process_of_root(self):
-        self.lockbroker("acquire", "--for-pid", "1", "db", status=77)
+        more = {}
+        if os.geteuid() == 0:
+            # A copy that other users can execute, wherever the build folder is.
+            copy = shutil.copy(program("lockbroker"), self.daemon.dir)
+            os.chmod(self.daemon.dir, 0o711)
+            more = {"user": 65534, "group": 65534, "extra_groups": [], "binary": copy, "cwd": "/"}
+        self.refuses(1, **more)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root to change the ids of a process")
+    def test_a_process_that_has_one_id_of_another_user(self):
+        """Real, effective or saved: such a process has changed users, or can still change back."""
+        for ids in (65534, 0, 65534), (0, 65534, 0), (0, 0, 65534):
+            with self.subTest(ids=ids):
+                # It is no sleep(1): the saved id does not survive execve(2).
+                process = self.process(sys.executable, "-c", f"import os, signal; os.setresuid{ids}; print(flush=True); "
+                                       "signal.pause()", stdout=subprocess.PIPE)
+                self.addCleanup(process.stdout.close)
+                self.assertEqual(process.stdout.readline(), b"\n")
+                self.refuses(process.pid)
 
     def test_usual_statuses(self):
         process = self.process()
