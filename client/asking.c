@@ -46,12 +46,14 @@ asking_perform(const struct question *question, const char *command, const struc
 		asking.status = say_failure(asking.lb, code, options, NULL);
 	} else if ((code = question->ask(&asking)) != LB_OK) {
 		asking.status = say_failure(asking.lb, code, options, asking.name);
-		if (code == LB_NO_SUCH_LOCK && question->semaphore && !options->json)
+		if (question->failed != NULL && !options->json)
+			question->failed(&asking, code);
+		/* The last: after its question the error is gone. */
+		if (code == LB_NO_SUCH_LOCK && question->semaphore && !options->json &&
+		    !say_mutex_is_held(asking.lb, asking.name))
 			say("lockbroker list shows all semaphores; to create this one: lockbroker "
 			    "create %s SLOTS",
 			    asking.name);
-		if (question->failed != NULL && !options->json)
-			question->failed(&asking, code);
 	}
 	lb_free(asking.lb);
 	return asking.status;

@@ -98,9 +98,14 @@ ask_create(struct asking *asking)
 		(void)option_slots(asking->operands[1], &slots);
 	code = lb_create(
 	    asking->lb, asking->name, slots, &how, asking_patience(asking, ADMIN_ANSWER_MS));
-	if (code == LB_OK)
-		tell_done(asking);
-	return code;
+	if (code != LB_OK)
+		return code;
+	tell_done(asking);
+	if (!asking->options->json && mutex_is_held(asking->lb, asking->name))
+		say("%s: a mutex of this name is in use, and the semaphore does not exclude its "
+		    "holder",
+		    asking->name);
+	return LB_OK;
 }
 
 static void
@@ -249,7 +254,7 @@ static void
 destroy_failed(const struct asking *asking, int code)
 {
 	(void)tell_holders(asking->name, lb_error_json(asking->lb));
-	if (code == LB_NO_SUCH_LOCK)
+	if (code == LB_NO_SUCH_LOCK && !say_mutex_is_held(asking->lb, asking->name))
 		say("lockbroker list shows all semaphores");
 }
 

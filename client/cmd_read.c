@@ -391,7 +391,7 @@ ask_explain(struct asking *asking)
 		say_daemon_refused();
 	if (strcmp(verdict, "gate") == 0)
 		printf("To open it: lockbroker resize %s N\n", name);
-	else if (strcmp(verdict, "no-such-lock") == 0)
+	else if (strcmp(verdict, "no-such-lock") == 0 && !say_mutex_is_held(asking->lb, name))
 		printf("To create it: lockbroker create %s SLOTS\n", name);
 	return LB_OK;
 }

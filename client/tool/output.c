@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
+#include "client/tool/json_text.h"
 #include "daemon/base/notify.h"
 
 void
@@ -220,6 +221,29 @@ int
 say_refusal(const struct lb_event *event, const struct options *options, const char *name)
 {
 	return tell(event->code, event->text, event->json, NULL, options, name);
+}
+
+/* "full": it has a holder. The daemon probes the one queue of the mutex, which all hosts share. */
+bool
+mutex_is_held(struct lb *lb, const char *name)
+{
+	char params[JSON_PARAMS_SIZE];
+
+	json_params(params, "name", name, ",\"kind\":\"mutex\"");
+	return lb_call(lb, "explain", params, HINT_ANSWER_MS, NULL) == LB_OK &&
+	       json_value_is(lb_result_json(lb), "verdict", "full");
+}
+
+bool
+say_mutex_is_held(struct lb *lb, const char *name)
+{
+	bool held = mutex_is_held(lb, name);
+
+	if (held)
+		say("%s: a mutex of this name is in use; lockbroker show %s prints its holder; to "
+		    "wait for the mutex: lockbroker run --mutex %s COMMAND",
+		    name, name, name);
+	return held;
 }
 
 void

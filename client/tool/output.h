@@ -1,6 +1,7 @@
 /*
  * The output of the command: sentences on stderr, errors in words or as JSON, and lines of events
- * for --status-fd. The functions block no longer than stderr does. --status-fd never blocks.
+ * for --status-fd. Two functions ask the daemon for a hint. The others block no longer than
+ * stderr does. --status-fd never blocks.
  */
 #ifndef CLIENT_TOOL_OUTPUT_H
 #define CLIENT_TOOL_OUTPUT_H
@@ -20,6 +21,15 @@ int say_failure(struct lb *lb, int code, const struct options *options, const ch
 int say_refusal(const struct lb_event *event, const struct options *options, const char *name);
 /* The exit status of an error word of the protocol, without -E. */
 int status_of_word(const char *word);
+/* How long a client that was refused waits for an answer that makes its message better. */
+#define HINT_ANSWER_MS 1000
+/*
+ * Asks the daemon whether a client on any host holds the mutex of this name. Also false if the daemon does not
+ * answer in time.
+ */
+bool mutex_is_held(struct lb *lb, const char *name);
+/* The same after no-such-lock. If so, says it, because a semaphore of the same name would be another lock. */
+bool say_mutex_is_held(struct lb *lb, const char *name);
 /* Says that the broker refused the daemon, and where to look. */
 void say_daemon_refused(void);
 /* Writes one line to --status-fd, if set: {"event": what, and the members of json}. */

@@ -27,9 +27,6 @@
 /* One may have followed another without a change that is told. */
 #define HOLDERS_ANEW_MS 10000
 
-/* How long a client that was refused waits for the names of the holders. */
-#define HOLDERS_ANSWER_MS 1000
-
 /* Whom there is to tell how it stands. */
 enum telling {
 	TELL_NOBODY,
@@ -245,7 +242,7 @@ say_holders(struct waiting *waiting)
 	char params[JSON_PARAMS_SIZE], words[200];
 
 	json_params(params, "name", waiting->name, "");
-	if (lb_call(waiting->lb, "show", params, HOLDERS_ANSWER_MS, NULL) != LB_OK)
+	if (lb_call(waiting->lb, "show", params, HINT_ANSWER_MS, NULL) != LB_OK)
 		return;
 	holders_words(lb_result_json(waiting->lb), words, sizeof(words));
 	if (*words != '\0')
@@ -272,7 +269,8 @@ refused(struct waiting *waiting, const struct lb_event *event)
 		return EXIT_STATUS_TURNED_AWAY;
 	if (busy && !options->json)
 		say_holders(waiting);
-	if (code == LB_NO_SUCH_LOCK && !options->json)
+	if (code == LB_NO_SUCH_LOCK && !options->json &&
+	    !say_mutex_is_held(waiting->lb, waiting->name))
 		say("to create it: lockbroker create %s SLOTS, or use --create", waiting->name);
 	return status;
 }

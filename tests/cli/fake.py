@@ -25,7 +25,7 @@ class Fake:
 
     def __init__(self, test, **script):
         self.script = {"acquire": GRANT, "release": {"lock": "f-1"}, "create": {}, "ping": {},
-                       "watch": self.on_watch, **script}
+                       "explain": {"name": "db", "verdict": "free"}, "watch": self.on_watch, **script}
         self.requests = []
         self.connections = []
         self.dir = tempfile.mkdtemp(prefix="lb-fake-")

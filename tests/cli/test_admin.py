@@ -419,6 +419,62 @@ class Kinds(AdminCase):
         self.lockbroker("run", "--mutex", "-n", "m", "true", status=75)
 
 
+class NameOfAMutex(unittest.TestCase):
+    """Where a semaphore is missing, and a mutex in use has its name: to create one would not help."""
+
+    HINT = "lockbroker: m: a mutex of this name is in use; lockbroker show m prints its holder; " \
+        "to wait for the mutex: lockbroker run --mutex m COMMAND\n"
+    ACQUIRES = (("run", "-n", "m", "true"), ("run", "--kind=persistent-mutex", "m", "true"),
+                ("acquire", "--for-pid", str(os.getpid()), "m"))
+    QUESTIONS = (("size", "m"), ("explain", "m"))
+    CHANGES = (("resize", "m", "2"), ("resize", "m", "+2"), ("destroy", "m"), ("fsck", "m"))
+
+    def setUp(self):
+        self.start()
+
+    def start(self, *options):
+        self.daemon = Daemon(self, *options)
+        self.peer = Wire(self.daemon)
+        self.lock = self.peer.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
+
+    def err(self, *argv, status=66):
+        return command(self, self.daemon, *argv, status=status).err
+
+    def hints(self, commands):
+        for argv in commands:
+            with self.subTest(argv=argv):
+                job = command(self, self.daemon, *argv, status=66)
+                self.assertTrue(job.err.endswith(self.HINT), job.err)
+                self.assertNotIn("create", (job.out + job.err).replace("it must be created first", ""))
+                self.assertNotIn("in use", self.err(argv[0], "--json", *argv[1:]))
+
+    def test_of_an_acquire(self):
+        self.hints(self.ACQUIRES)
+
+    def test_of_a_question(self):
+        self.hints(self.QUESTIONS)
+
+    def test_of_a_change(self):
+        self.hints(self.CHANGES)
+
+    def test_where_the_mutex_has_the_queue_of_the_name(self):
+        """There a semaphore of that name cannot be created meanwhile."""
+        self.start("--naming", "amqp-locks-python")
+        self.hints(self.ACQUIRES + self.QUESTIONS)
+
+    def test_a_mutex_that_nobody_holds_changes_nothing(self):
+        self.peer.call("release", lock=self.lock)
+        for argv in self.ACQUIRES + self.QUESTIONS + self.CHANGES:
+            with self.subTest(argv=argv):
+                self.assertNotIn("mutex", self.err(*argv))
+
+    def test_a_semaphore_that_is_created_in_spite_of_it(self):
+        self.assertEqual(self.err("create", "m", status=0),
+                         "lockbroker: m: a mutex of this name is in use, and the semaphore does not exclude its holder\n")
+        self.assertEqual(self.err("create", "--json", "--exist-ok", "m", status=0), "")
+        self.assertEqual(self.err("create", "other", status=0), "")
+
+
 class Look(AdminCase):
     def test_list(self):
         self.assertEqual(self.lockbroker("list", "--no-headers").out, "")

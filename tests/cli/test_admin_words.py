@@ -240,6 +240,13 @@ class Told(FakeCase):
                 # Not after a destroy: its goal is reached.
                 self.assertEqual("lockbroker create db SLOTS" in err, argv[0] != "destroy")
 
+    def test_a_daemon_that_does_not_know_of_a_mutex_in_time_delays_no_hint(self):
+        for argv in (("run", "db", "true"), ("size", "db")):
+            with self.subTest(argv=argv):
+                fake = Fake(self, acquire=refusing(5, "no-such-lock"), size=refusing(5, "no-such-lock"), explain=None)
+                self.assertIn("lockbroker create db SLOTS", self.lockbroker(fake, *argv, status=66).err)
+                self.assertEqual(fake.asked("explain")[0]["params"], {"name": "db", "kind": "mutex"})
+
     def test_a_hint_says_how_to_resize_an_existing_semaphore(self):
         fake = Fake(self, create=refusing(6, "already-exists", "it has 2 slots", slots=2))
         job = self.lockbroker(fake, "create", "--exist-ok", "db", "3", status=73)
