@@ -24,17 +24,20 @@
 #define HOLDERS_EVERY_MS 2000
 /* A daemon that says nothing for so long, or does not answer, is worth a word. */
 #define SILENCE_MS 3000
+/* Trouble that comes and goes is told once in this time. */
+#define TROUBLE_ANEW_MS 60000
 /* One may have followed another without a change that is told. */
 #define HOLDERS_ANEW_MS 10000
 
-/* Whom there is to tell how it stands. */
+/* News that the user is told during the wait. */
 enum telling {
-	TELL_NOBODY,
+	TELL_NOTHING, /* standard error has errors as JSON */
+	TELL_TROUBLE, /* trouble that lasts. Busy slots are no trouble: cron would mail each word */
 	TELL_LINES,   /* a line each time that it changes */
 	TELL_TERMINAL /* one line, which is written over */
 };
 
-/* The data of the line on the terminal. */
+/* How the wait stands: the data of the line on the terminal, or of the word without it. */
 struct stand {
 	bool known;        /* the daemon has said something */
 	int position;      /* 0 = not known yet */
@@ -44,6 +47,8 @@ struct stand {
 	int64_t asking; /* the request about the holders; 0 = none */
 	bool stale;     /* they have changed since it was asked */
 	bool unheard;   /* the daemon does not name the holders to this user */
+	/* Without the line: when trouble is told if it lasts, and when that of the broker was told last. */
+	int64_t tell_at, told_at;
 };
 
 struct waiting {
@@ -103,18 +108,24 @@ is_silent(const struct waiting *waiting)
 	return watch_now() >= silent_from(waiting);
 }
 
+/* Why the client waits, if it is not for slots that are busy; else "". */
+static const char *
+trouble_words(const struct waiting *waiting)
+{
+	return is_silent(waiting) ? "no answer from lockbrokerd yet" : waiting->stand.broker;
+}
+
 /* Erased before anything else is said. */
 static void
 show_line(struct waiting *waiting)
 {
 	const struct stand *stand = &waiting->stand;
+	const char *trouble = trouble_words(waiting);
 	char line[1024], age[24];
 
 	age_words(waiting, age, sizeof(age));
-	if (is_silent(waiting))
-		snprintf(line, sizeof(line), "waiting %s, no answer from lockbrokerd yet", age);
-	else if (*stand->broker != '\0')
-		snprintf(line, sizeof(line), "waiting %s, %s", age, stand->broker);
+	if (*trouble != '\0')
+		snprintf(line, sizeof(line), "waiting %s, %s", age, trouble);
 	else if (stand->position > 0)
 		snprintf(line, sizeof(line), "waiting %s, position %d%s", age, stand->position,
 		    stand->holders);
@@ -162,6 +173,21 @@ heed_holders(struct waiting *waiting, const struct lb_event *event)
 	return GOING_ON;
 }
 
+/* Where there is no line: says that there is trouble, if it has lasted. Returns when the next time is. */
+static int64_t
+tell_trouble(struct waiting *waiting)
+{
+	struct stand *stand = &waiting->stand;
+
+	if (watch_now() < stand->tell_at)
+		return stand->tell_at;
+	say_in_passing("%s: waiting, %s", waiting->name, trouble_words(waiting));
+	stand->tell_at = WATCH_NEVER;
+	if (stand->known)
+		stand->told_at = watch_now();
+	return WATCH_NEVER;
+}
+
 /* From time to time, for the seconds and for what was put off; when the next time is. */
 static int64_t
 keep_line(struct waiting *waiting)
@@ -169,7 +195,7 @@ keep_line(struct waiting *waiting)
 	int64_t next = waiting->stand.shown_at + LINE_EVERY_MS;
 
 	if (waiting->telling != TELL_TERMINAL)
-		return WATCH_NEVER;
+		return tell_trouble(waiting);
 	if (!waiting->stand.known && !is_silent(waiting))
 		return silent_from(waiting);
 	ask_holders(waiting);
@@ -202,34 +228,47 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 	if (by_lines(waiting))
 		say_in_passing("%s: waiting, position %d%s (%s)", waiting->name, event->position,
 		    holders, age);
+	stand->known = true;
+	if (*stand->broker == '\0')
+		stand->tell_at = WATCH_NEVER;
 	if (waiting->telling != TELL_TERMINAL)
 		return GOING_ON;
 	stand->position = event->position;
 	/* Names stay until there are others: the number is less. */
 	if (strncmp(stand->holders, ", held by", 9) != 0 || event->busy <= 0)
 		snprintf(stand->holders, sizeof(stand->holders), "%s", holders);
-	stand->known = stand->stale = true;
+	stand->stale = true;
 	show_line(waiting);
 	return GOING_ON;
+}
+
+static int64_t
+later(int64_t one, int64_t other)
+{
+	return one > other ? one : other;
 }
 
 static int
 tell_broker(struct waiting *waiting, const struct lb_event *event)
 {
+	bool up = strcmp(event->reason, "up") == 0;
 	struct stand *stand = &waiting->stand;
 
 	notify_status("waiting for %s: %s", waiting->name, broker_words(event->reason));
 	if (by_lines(waiting))
 		say_in_passing("%s: waiting, %s%s%s", waiting->name, broker_words(event->reason),
 		    *event->text != '\0' ? ": " : "", event->text);
-	if (waiting->telling != TELL_TERMINAL)
-		return GOING_ON;
+	if (up || waiting->telling != TELL_TROUBLE)
+		stand->tell_at = WATCH_NEVER;
+	else if (*stand->broker == '\0')
+		stand->tell_at = later(watch_in(SILENCE_MS), stand->told_at + TROUBLE_ANEW_MS);
 	stand->known = true;
 	stand->broker[0] = '\0';
-	if (strcmp(event->reason, "up") != 0)
+	if (!up)
 		snprintf(stand->broker, sizeof(stand->broker), "%.31s%s%.150s",
 		    broker_words(event->reason), *event->text != '\0' ? ": " : "", event->text);
-	show_line(waiting);
+	if (waiting->telling == TELL_TERMINAL)
+		show_line(waiting);
 	return GOING_ON;
 }
 
@@ -404,8 +443,11 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	    .ask = LB_OPTIONS_INIT,
 	    .telling = terminal_line_possible() ? TELL_TERMINAL
 		       : options->verbose       ? TELL_LINES
-						: TELL_NOBODY,
+		       : options->json          ? TELL_NOTHING
+						: TELL_TROUBLE,
 	    .stand.asked_at = -HOLDERS_ANEW_MS,
+	    .stand.told_at = -TROUBLE_ANEW_MS,
+	    .stand.tell_at = WATCH_NEVER,
 	};
 	int code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS), status;
 	char who[WHO_SIZE];
@@ -427,6 +469,8 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	waiting.ask.why = options->why;
 	waiting.ask.command = command;
 	waiting.began = watch_now();
+	if (waiting.ask.progress && waiting.telling != TELL_NOTHING)
+		waiting.stand.tell_at = silent_from(&waiting);
 	waiting.until = watch_in(options->wait_ms > 0    ? options->wait_ms + LB_ANSWER_GRACE
 				 : options->wait_ms == 0 ? LB_TRY_PATIENCE
 							 : LB_FOREVER);

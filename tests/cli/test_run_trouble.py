@@ -11,7 +11,7 @@ import unittest
 
 import tap
 from cli import Job, command, gone
-from fake import GRANT, Fake, error, line, reply
+from fake import GRANT, Fake, error, line, notification, reply
 from wait import wait_until
 
 LOCK = {"lock": "f-1", "name": "db", "slot": 1}
@@ -117,6 +117,100 @@ class Answers(TroubleCase):
         self.run_to_end(fake, "--create=7", "db", "true", status=66)
         self.assertEqual([r["params"]["create"] for r in fake.asked("acquire")], [7])
         self.assertEqual(fake.asked("create"), [])
+
+
+class WhileWaiting(TroubleCase):
+    """Without a terminal, a word is said of trouble that lasts, but not of busy slots."""
+
+    DOWN = ("broker", {"state": "down", "why": "connection refused"})
+    UP = ("broker", {"state": "up", "why": ""})
+    POSITION = ("waiting", {"id": 1, "position": 1, "busy": 1})
+    SILENT = "lockbroker: db: waiting, no answer from lockbrokerd yet\n"
+    AWAY = "lockbroker: db: waiting, the broker is down: connection refused\n"
+
+    def setUp(self):
+        self.fake = Fake(self, acquire=None)
+        self.count = 0
+
+    def wait_for(self, *told, argv=("run", "db", "true"), **more):
+        """A command that waits, and has been told that."""
+        job = Job(self, self.fake, *argv, **more)
+        self.count += 1
+        self.fake.wait_asked("acquire", self.count)
+        self.tell(*told)
+        return job
+
+    def wait_with_events(self, *told):
+        """The same with --status-fd: its lines are job.events."""
+        read, write = os.pipe()
+        job = self.wait_for(argv=("run", "--status-fd", str(write), "db", "true"), fds=(write,))
+        os.close(write)
+        job.events = open(read, encoding="utf-8")
+        self.addCleanup(job.events.close)
+        self.tell_apart(job, *told)
+        return job
+
+    def tell(self, *told):
+        self.fake.connections[-1].sendall(b"".join(notification(*one) for one in told))
+
+    def tell_apart(self, job, *told):
+        """Each is handled before the next one, which could replace it."""
+        for one in told:
+            self.tell(one, self.POSITION)
+            self.assertIn("waiting", job.events.readline())
+
+    def wait_err(self, job, text):
+        wait_until(lambda: text in job.err, 15, "it says a word")
+        self.assertEqual(job.err, text)
+
+    def end(self, job, connection, err=""):
+        self.fake.connections[connection].sendall(reply({"id": 1}, result=GRANT))
+        job.wait(0)
+        self.assertEqual(job.err, err)
+
+    def test_a_word_of_trouble_that_lasts(self):
+        run = ("run", "db", "true")
+        cases = (((), run, self.SILENT), ((self.POSITION, self.DOWN), run, self.AWAY),
+                 ((self.DOWN, self.POSITION), run, self.AWAY), ((), ("run", "--verbose", "db", "true"), self.SILENT),
+                 # This is no conflict: a conflict would be passed over in silence.
+                 ((), ("run", "-w", "60", "-E", "0", "db", "true"), self.SILENT),
+                 ((), ("acquire", "--for-pid", str(os.getpid()), "db"), self.SILENT))
+        jobs = [self.wait_for(*told, argv=argv) for told, argv, _ in cases]
+        for job, (told, argv, words) in zip(jobs, cases):
+            with self.subTest(told=told, argv=argv):
+                self.wait_err(job, words)
+        self.end(jobs[0], 0, self.SILENT)
+
+    def test_nothing_is_said(self):
+        """Each of these would have said it before the last one, which began later."""
+        quiet = [self.wait_with_events(self.POSITION), self.wait_with_events(self.DOWN)]
+        self.tell(self.UP)
+        quiet += [self.wait_for(*told, argv=("run", option, "db", "true"))
+                  for option, told in (("--json", ()), ("--json", (self.DOWN,)), ("-n", ()))]
+        self.wait_err(self.wait_for(), self.SILENT)
+        for number, job in enumerate(quiet):
+            with self.subTest(argv=job.argv, number=number):
+                self.end(job, number)
+
+    def test_verbose_says_of_the_broker_at_once_and_only_then(self):
+        verbose = self.wait_for(self.DOWN, argv=("run", "--verbose", "db", "true"))
+        self.wait_err(verbose, self.AWAY)
+        self.wait_err(self.wait_for(self.DOWN), self.AWAY)
+        self.assertEqual(verbose.err, self.AWAY)
+
+    def test_first_the_daemon_and_then_the_broker(self):
+        job = self.wait_for()
+        self.wait_err(job, self.SILENT)
+        self.tell(self.DOWN)
+        self.wait_err(job, self.SILENT + self.AWAY)
+
+    def test_trouble_that_comes_again_at_once_is_told_once(self):
+        job = self.wait_with_events(self.DOWN)
+        # Each attempt to connect may be told.
+        wait_until(lambda: self.tell(self.DOWN) or self.AWAY in job.err, 15, "it says a word")
+        self.tell_apart(job, self.UP, self.DOWN)
+        self.wait_err(self.wait_for(self.DOWN), self.AWAY)
+        self.end(job, 0, self.AWAY)
 
 
 class WhileRunning(TroubleCase):
