@@ -1,7 +1,8 @@
 /*
  * lockbroker run: a command under a lock. `run` is the process that the caller started. It waits
  * for the lock, and then starts the guard (run_guard.h). The guard starts COMMAND in the process
- * group of `run`, as flock(1) does, and has a session of its own. No process moves the terminal.
+ * group of `run`, as flock(1) does, and has a session of its own. No process takes the terminal
+ * from a living one.
  *
  *	event               run                        guard            COMMAND
  *	INT, QUIT, no lock  dies of it                 -                -
@@ -13,11 +14,13 @@
  *	KILL of run         -                          KILL             ends, with all descendants
  *	KILL of the guard   KILL                       -                ends, with all descendants
  *
- * In the background, or without a terminal, the keys reach no process of these three. A signal to
- * the whole process group, as `kill %1` sends it, comes to COMMAND twice.
+ * The guard passes a key on if COMMAND has a process group of its own. In the background, or without
+ * a terminal, keys reach no process of these three. A signal to the whole process group, as
+ * `kill %1` sends it, comes to COMMAND twice. The row of a loss is that of --on-lost=kill.
  */
 #include "client/commands.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -40,18 +43,14 @@
 
 /* Bytes of the command line that others can read; the wire takes 256. */
 #define WORDS_SIZE 256
-#define RELEASE_TIMEOUT_MS 5000
 
 struct run {
-	const struct options *options; /* borrowed */
-	const char *name;              /* borrowed */
-	char **argv;                   /* borrowed; COMMAND */
+	struct guard_task task; /* lb is owned; the rest is borrowed */
 	struct private_daemon daemon;
-	struct lb *lb;        /* owned */
-	struct lb_lock *lock; /* the handle's */
 	struct signals signals;
-	int terminal; /* the controlling terminal; owned; -1: none */
-	bool saved;   /* its modes are in `modes` */
+	bool passed_stop; /* COMMAND may be stopped alone, so it has to be continued */
+	int terminal;     /* the controlling terminal; owned; -1: none */
+	bool saved;       /* its modes are in `modes` */
 	struct termios modes;
 };
 
@@ -71,26 +70,56 @@ save_terminal(struct run *run)
 	run->saved = is_foreground(run) && tcgetattr(run->terminal, &run->modes) == 0;
 }
 
+/* A shell that was COMMAND may have died with the foreground: then nobody has it. */
+static void
+restore_terminal(const struct run *run)
+{
+	pid_t owner = tcgetpgrp(run->terminal);
+
+	if (owner > 0 && kill(-owner, 0) != 0 && errno == ESRCH)
+		tcsetpgrp(run->terminal, getpgrp());
+	if (is_foreground(run))
+		(void)tcsetattr(run->terminal, TCSANOW, &run->modes);
+}
+
 /* ---- while the guard runs ---- */
 
 /*
- * The terminal sends its signals to the whole group, so COMMAND has them already. Only a hangup
- * comes to the leader of the session alone. early: COMMAND may have been started after the signal.
+ * The terminal sends its signals to the whole group. Only a hangup comes to the leader of the
+ * session alone. early: COMMAND may have been started after the signal. SIGCONT comes to the whole
+ * group from the shell. True: this process was continued.
  */
-static void
+static bool
 pass_signals(struct run *run, int guard, bool early)
 {
-	unsigned char byte;
-	bool terminal;
+	bool terminal, continued = false;
 	int signo;
 
 	while ((signo = signals_next(&run->signals, &terminal)) != 0) {
-		byte = (unsigned char)signo;
-		if (signo != SIGCHLD && (!terminal || signo == SIGHUP || early))
+		unsigned char byte = (unsigned char)signo;
+
+		if (terminal && !early && signo != SIGHUP)
+			byte |= GUARD_FROM_TERMINAL;
+		if (signo != SIGCHLD && (signo != SIGCONT || run->passed_stop))
 			(void)send(guard, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		continued |= signo == SIGCONT;
+		if (signo == SIGCONT || signo == SIGTSTP)
+			run->passed_stop = signo == SIGTSTP && !terminal;
 		if (signo == SIGTSTP)
 			signals_stop();
 	}
+	return continued;
+}
+
+/* As process 1 of a container, `run` gets orphans that are not the guard's. */
+static void
+reap(struct run *run)
+{
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		if (pid == run->daemon.pid)
+			run->daemon.pid = 0;
 }
 
 /* Until the guard has ended. False: it was killed. */
@@ -100,78 +129,54 @@ await_guard(struct run *run, int guard, struct guard_word *ret_end)
 	struct pollfd fds[] = {
 	    {.fd = run->signals.fd, .events = POLLIN}, {.fd = guard, .events = POLLIN}};
 
-	pass_signals(run, guard, true);
+	(void)pass_signals(run, guard, true);
 	for (;;) {
+		bool continued;
 		ssize_t got;
 
 		(void)poll(fds, 2, -1);
-		pass_signals(run, guard, false);
-		got = recv(guard, ret_end, sizeof(*ret_end), MSG_DONTWAIT);
-		if (got == (ssize_t)sizeof(*ret_end) && ret_end->kind == GUARD_END)
-			return true;
-		if (got == (ssize_t)sizeof(*ret_end))
-			say_holding(run->name, ret_end->kind == GUARD_SILENT);
-		else if (got == 0)
+		continued = pass_signals(run, guard, false);
+		reap(run);
+		while ((got = recv(guard, ret_end, sizeof(*ret_end), MSG_DONTWAIT)) > 0) {
+			if (ret_end->kind == GUARD_END)
+				return true;
+			if (ret_end->kind != GUARD_STOPPED) {
+				say_holding(run->task.name, ret_end->kind == GUARD_SILENT);
+			} else if (!continued) {
+				/* Else the shell has stopped and continued all since. */
+				run->passed_stop = true;
+				signals_stop();
+			}
+		}
+		if (got == 0)
 			return false;
 	}
-}
-
-/*
- * The guard was killed, and its descendants have become this process's. The lock is kept until they
- * are gone.
- */
-static int
-end_for_guard(struct run *run)
-{
-	struct pollfd child = {.fd = run->signals.fd, .events = POLLIN};
-	pid_t foreign;
-	bool terminal;
-
-	say_in_passing("%s: the process that guards the command was killed", run->name);
-	while (tree_kill(run->daemon.pid, &foreign) > 0) {
-		(void)poll(&child, 1, -1);
-		while (signals_next(&run->signals, &terminal) != 0)
-			continue;
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			continue;
-	}
-	return EXIT_STATUS_SIGNAL + SIGKILL;
 }
 
 /* Returns the exit status, and notes a signal that this process is to die of. */
 static int
 run_guarded(struct run *run)
 {
-	const struct guard_task task = {
-	    .options = run->options,
-	    .name = run->name,
-	    .argv = run->argv,
-	    .lb = run->lb,
-	    .lock = run->lock,
-	    .signals = &run->signals,
-	};
 	struct guard_word end;
-	int guard, status;
-	pid_t pid;
+	int guard;
 
 	save_terminal(run);
-	if (!tree_adopt() || (pid = guard_start(&task, &guard)) < 0)
+	if (!tree_adopt() || guard_start(&run->task, &guard) < 0)
 		return EXIT_STATUS_INTERNAL;
-	if (await_guard(run, guard, &end)) {
-		status = end.status;
-	} else {
-		end = (struct guard_word){.disturbed = true};
-		status = end_for_guard(run);
+	if (!await_guard(run, guard, &end)) {
+		/* Its descendants are this process's now, which has the lock until they are gone. */
+		say_in_passing(
+		    "%s: the process that guards the command was killed", run->task.name);
+		tree_end(0, &run->daemon.pid, &run->signals);
+		end =
+		    (struct guard_word){.status = EXIT_STATUS_SIGNAL + SIGKILL, .disturbed = true};
 	}
 	close(guard);
-	(void)waitpid(pid, NULL, 0);
-	if (!is_foreground(run))
-		return status;
 	if (end.disturbed && run->saved)
-		(void)tcsetattr(run->terminal, TCSANOW, &run->modes);
-	if (end.signo == SIGINT || end.signo == SIGQUIT)
+		restore_terminal(run);
+	if ((end.signo == SIGINT || end.signo == SIGQUIT) && is_foreground(run))
 		run->signals.deadly = end.signo;
-	return status;
+	return end.status;
 }
 
 /* ---- before ---- */
@@ -179,17 +184,17 @@ run_guarded(struct run *run)
 static bool
 set_environment(const struct run *run)
 {
-	const char *path = lb_socket_path(run->lb);
+	const char *path = lb_socket_path(run->task.lb);
 	char slot[16] = "", whole[PATH_MAX];
 
-	if (lb_lock_slot(run->lock) > 0)
-		snprintf(slot, sizeof(slot), "%d", lb_lock_slot(run->lock));
+	if (lb_lock_slot(run->task.lock) > 0)
+		snprintf(slot, sizeof(slot), "%d", lb_lock_slot(run->task.lock));
 	/* The child may go elsewhere. */
 	if (realpath(path, whole) != NULL)
 		path = whole;
-	return setenv("LOCKBROKER_NAME", run->name, 1) == 0 &&
+	return setenv("LOCKBROKER_NAME", run->task.name, 1) == 0 &&
 	       setenv("LOCKBROKER_SLOT", slot, 1) == 0 &&
-	       setenv("LOCKBROKER_LOCK", lb_lock_id(run->lock), 1) == 0 &&
+	       setenv("LOCKBROKER_LOCK", lb_lock_id(run->task.lock), 1) == 0 &&
 	       setenv("LOCKBROKER_SOCKET", path, 1) == 0;
 }
 
@@ -216,34 +221,32 @@ warn_when_inside(const struct run *run)
 {
 	const char *outer = getenv("LOCKBROKER_NAME");
 
-	if (outer != NULL && strcmp(outer, run->name) == 0 && run->options->wait_ms != 0)
+	if (outer != NULL && strcmp(outer, run->task.name) == 0 && run->task.options->wait_ms != 0)
 		say("%s: this command runs under a lockbroker run that holds a slot of the same "
 		    "lock",
-		    run->name);
+		    run->task.name);
 }
 
 /* After the lock is granted, and before the guard has it. Returns an exit status; 0: go on. */
 static int
 prepare(struct run *run)
 {
-	status_line(run->options, "granted", lb_lock_json(run->lock));
-	if (!run_lease_suffices(run->options, run->lock)) {
-		(void)lb_release(run->lock, RELEASE_TIMEOUT_MS);
+	status_line(run->task.options, "granted", lb_lock_json(run->task.lock));
+	if (!run_lease_suffices(run->task.options, run->task.lock))
 		return EXIT_STATUS_USAGE;
-	}
-	say_holding(run->name, false);
+	say_holding(run->task.name, false);
 	/*
 	 * It may wait for room, so it is said while nothing runs yet that could have to be ended.
 	 */
 	notify_ready();
-	if (run->options->verbose)
-		say_in_passing("%s: granted after %.3f s", run->name,
-		    (double)lb_lock_waited(run->lock) / 1000);
+	if (run->task.options->verbose)
+		say_in_passing("%s: granted after %.3f s", run->task.name,
+		    (double)lb_lock_waited(run->task.lock) / 1000);
 	if (!set_environment(run))
 		return EXIT_STATUS_INTERNAL;
 	/* Where the lock got lost on the way here, nothing is started. */
-	if (lb_lock_state(run->lock) == LB_LOCK_LOST) {
-		say("%s: lost before the command was started", run->name);
+	if (lb_lock_state(run->task.lock) == LB_LOCK_LOST) {
+		say("%s: lost before the command was started", run->task.name);
 		return EXIT_STATUS_LOST;
 	}
 	return EXIT_STATUS_OK;
@@ -255,11 +258,11 @@ run_locked(struct run *run)
 	char words[WORDS_SIZE];
 	int status;
 
-	join_words(run->argv, words);
+	join_words(run->task.argv, words);
 	warn_when_inside(run);
-	status =
-	    waiting_acquire(run->lb, run->options, run->name, words, -1, &run->signals, &run->lock);
-	if (run->lock == NULL)
+	status = waiting_acquire(run->task.lb, run->task.options, run->task.name, words, -1,
+	    &run->signals, &run->task.lock);
+	if (run->task.lock == NULL)
 		return status;
 	status = prepare(run);
 	return status == EXIT_STATUS_OK ? run_guarded(run) : status;
@@ -295,23 +298,27 @@ int
 cmd_run(const struct options *options, char *operands[])
 {
 	struct options own = *options;
-	struct run run = {.options = &own, .name = operands[0], .signals.fd = -1, .terminal = -1};
+	struct run run = {
+	    .task = {.options = &own, .name = operands[0], .signals = &run.signals},
+	    .signals.fd = -1,
+	    .terminal = -1,
+	};
 	int status = EXIT_STATUS_OK;
 	char *shell[4], exit_json[32];
 
-	run.argv = choose_command(options, operands, shell);
-	if (run.argv == NULL)
+	run.task.argv = choose_command(options, operands, shell);
+	if (run.task.argv == NULL)
 		return EXIT_STATUS_USAGE;
 	if (options->broker_file != NULL || options->broker_env != NULL)
 		status = private_daemon_start(&run.daemon, &own, &run.signals);
 	if (status != EXIT_STATUS_OK)
 		return status;
-	run.lb = lb_new();
-	status =
-	    run.lb != NULL ? run_locked(&run) : say_failure(NULL, LB_NO_MEMORY, options, run.name);
+	run.task.lb = lb_new();
+	status = run.task.lb != NULL ? run_locked(&run)
+				     : say_failure(NULL, LB_NO_MEMORY, options, run.task.name);
 	snprintf(exit_json, sizeof(exit_json), "{\"status\":%d}", status);
 	status_line(options, "exit", exit_json);
-	lb_free(run.lb);
+	lb_free(run.task.lb);
 	private_daemon_stop(&run.daemon);
 	return signals_exit(&run.signals, status);
 }

@@ -25,8 +25,6 @@
 #define LEFT_BEHIND_MS 1000
 /* Bytes of their names. */
 #define NAMES_SIZE 256
-/* For ps(1) and pgrep(1), with PR_SET_NAME. */
-#define GUARD_PROCESS_NAME "lockbroker-grd"
 
 enum guard_state {
 	GUARD_GOING,  /* COMMAND runs, and nothing is wrong with the lock */
@@ -38,6 +36,7 @@ struct guard {
 	const struct guard_task *task;
 	const struct options *options; /* of the task */
 	int run;                       /* the socket to `run` */
+	pid_t group;                   /* the process group of `run` */
 	pid_t command;                 /* 0: reaped */
 	int ended;                     /* its status (wait(2)), when it is reaped */
 	bool childless;
@@ -63,6 +62,22 @@ guard_name(const struct guard *guard)
 	return guard->task->name;
 }
 
+static void
+tell_run(const struct guard *guard, const struct guard_word *word, int flags)
+{
+	(void)send(guard->run, word, sizeof(*word), flags | MSG_NOSIGNAL);
+}
+
+/* COMMAND was stopped. If it was alone, as `suspend` of a shell stops it, `run` stops for its shell. */
+static void
+tell_stopped(const struct guard *guard, int signo)
+{
+	const struct guard_word word = {.kind = GUARD_STOPPED};
+
+	if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU)
+		tell_run(guard, &word, MSG_DONTWAIT);
+}
+
 /* Reaps all that have ended. The orphans of what it reaps have become children of this process. */
 static void
 reap(struct guard *guard)
@@ -70,9 +85,13 @@ reap(struct guard *guard)
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
 		if (pid != guard->command)
 			continue;
+		if (WIFSTOPPED(status)) {
+			tell_stopped(guard, WSTOPSIG(status));
+			continue;
+		}
 		guard->command = 0;
 		guard->ended = status;
 	}
@@ -87,9 +106,9 @@ end_by(struct guard *guard, int64_t kill_at)
 	if (guard->state == GUARD_KILLING)
 		return;
 	if (guard->state == GUARD_GOING) {
-		tree_signal(guard->command, guard->options->signal);
+		tree_signal(guard->command, guard->options->signal, 0, 0);
 		/* A stopped process cannot handle TERM. */
-		tree_signal(guard->command, SIGCONT);
+		tree_signal(guard->command, SIGCONT, 0, 0);
 		guard->told_at = watch_now();
 		guard->kill_at = WATCH_NEVER;
 	}
@@ -117,9 +136,7 @@ kill_when_due(struct guard *guard)
 	if (guard->state != GUARD_KILLING)
 		return;
 	/* Again after each end: see supervise(). */
-	if (guard->command != 0)
-		kill(guard->command, SIGKILL);
-	(void)tree_kill(0, &foreign);
+	foreign = tree_kill(guard->command, 0);
 	if (foreign != 0 && !guard->foreign)
 		say_in_passing("%s: process %d runs as another user, and was not ended",
 		    guard_name(guard), (int)foreign);
@@ -136,7 +153,7 @@ react(struct guard *guard, const struct reaction *reaction)
 		end_now(guard);
 		break;
 	case REACTION_SIGNAL:
-		tree_signal(guard->command, reaction->signal);
+		tree_signal(guard->command, reaction->signal, 0, 0);
 		break;
 	case REACTION_RUN:
 		(void)tree_start(shell, guard->task->signals);
@@ -211,12 +228,6 @@ lost(struct guard *guard, const struct lb_event *event)
 		end_by(guard, safe_until);
 	status_line(guard->options, "lost", event->json);
 	say_lost(guard_name(guard), event);
-}
-
-static void
-tell_run(const struct guard *guard, const struct guard_word *word, int flags)
-{
-	(void)send(guard->run, word, sizeof(*word), flags | MSG_NOSIGNAL);
 }
 
 /* Whether the broker answers. Nothing is to be done about it: the lease says when. */
@@ -315,41 +326,50 @@ heed(struct guard *guard)
 static _Noreturn void
 end_alone(struct guard *guard)
 {
-	struct pollfd child = {.fd = guard->task->signals->fd, .events = POLLIN};
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	bool terminal;
-	pid_t foreign;
+	int lb = lb_fd(guard->task->lb), signals = guard->task->signals->fd;
+	pid_t none = 0;
 
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		dup2(null, fd);
-	while (reap(guard), !guard->childless) {
-		if (guard->command != 0)
-			kill(guard->command, SIGKILL);
-		(void)tree_kill(0, &foreign);
-		poll(&child, 1, -1);
-		while (signals_next(guard->task->signals, &terminal) != 0)
-			continue;
-	}
+	/* An empty range is an error, which does nothing. */
+	close_range(STDERR_FILENO + 1, (unsigned)(lb < signals ? lb : signals) - 1, 0);
+	close_range((unsigned)(lb < signals ? lb : signals) + 1,
+	    (unsigned)(lb < signals ? signals : lb) - 1, 0);
+	close_range((unsigned)(lb < signals ? signals : lb) + 1, ~0U, 0);
+	tree_end(guard->command, &none, guard->task->signals);
 	lb_free(guard->task->lb);
 	exit(EXIT_STATUS_OK);
 }
 
-/* Passes on the signals that came to `run`. After COMMAND, those that it left behind get them. */
+/*
+ * A signal that came to `run` is for COMMAND and its process group, and after COMMAND for those that
+ * it left behind. had: the group that has it from the terminal already; 0: none.
+ */
+static void
+pass_on(struct guard *guard, int signo, pid_t had)
+{
+	pid_t group = guard->command != 0 ? getpgid(guard->command) : 0;
+
+	if (guard->command != 0) {
+		if (group != had)
+			tree_signal(guard->command, signo, group, 0);
+		/* Looked at after that: if COMMAND lives now, it had the signal alive. */
+		reap(guard);
+	}
+	if (guard->command == 0)
+		tree_signal(0, signo, 0, had);
+}
+
 static void
 heed_run(struct guard *guard)
 {
-	unsigned char signo;
+	unsigned char byte;
 	ssize_t got;
 
-	while ((got = recv(guard->run, &signo, 1, MSG_DONTWAIT)) == 1) {
-		if (guard->command != 0) {
-			tree_signal_group(guard->command, signo);
-			/* Looked at after that: if COMMAND lives now, it had the signal alive. */
-			reap(guard);
-		}
-		if (guard->command == 0)
-			tree_signal(0, signo);
-	}
+	while ((got = recv(guard->run, &byte, 1, MSG_DONTWAIT)) == 1)
+		pass_on(guard, byte & ~GUARD_FROM_TERMINAL,
+		    (byte & GUARD_FROM_TERMINAL) != 0 ? guard->group : 0);
 	if (got == 0 || (errno != EAGAIN && errno != EINTR))
 		end_alone(guard);
 }
@@ -373,8 +393,13 @@ tell_left_behind(struct guard *guard)
 	count = tree_names(names, sizeof(names));
 	snprintf(json, sizeof(json), "{\"processes\":%zu}", count);
 	status_line(guard->options, "left-behind", json);
-	say_in_passing("%s: waiting for %zu process%s that the command started: %s",
-	    guard_name(guard), count, count == 1 ? "" : "es", names);
+	/* Without /proc they have no names. */
+	if (count > 0)
+		say_in_passing("%s: waiting for %zu process%s that the command started: %s",
+		    guard_name(guard), count, count == 1 ? "" : "es", names);
+	else
+		say_in_passing(
+		    "%s: waiting for processes that the command started", guard_name(guard));
 }
 
 /* After a loss all are waited for: the shell of --on-lost, too. */
@@ -407,7 +432,6 @@ supervise(struct guard *guard)
 		/* The clock first: any time may have passed, if this process was stopped. */
 		keep_lease(guard);
 		heed(guard);
-		kill_when_due(guard);
 		/*
 		 * Those that are not SIGCHLD went to all processes of a service, or to the wrong
 		 * one. SIGCHLD is read before its child is reaped, or the last would go unnoticed.
@@ -435,6 +459,7 @@ start_command(struct guard *guard)
 
 	if (!tree_adopt() || (guard->command = tree_start(task->argv, task->signals)) < 0)
 		return false;
+	guard->group = getpgrp();
 	setsid();
 	/* One that came since the fork of this process missed COMMAND, or is still held there. */
 	while ((signo = signals_next(task->signals, &terminal)) != 0)

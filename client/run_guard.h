@@ -23,11 +23,19 @@ struct guard_task {
 	const struct signals *signals;
 };
 
+/* A signal of the terminal, in the byte that `run` sends for it. */
+#define GUARD_FROM_TERMINAL 0x80
+
 /* A message of the guard to `run`. END is the last one. */
 struct guard_word {
-	enum { GUARD_SILENT, GUARD_ANSWERS, GUARD_END } kind; /* SILENT, ANSWERS: the broker */
-	int status;                                           /* END: the exit status */
-	int signo; /* END: COMMAND died of this signal, and that is the status; 0: it did not */
+	enum {
+		GUARD_SILENT,  /* the broker does not answer */
+		GUARD_ANSWERS, /* it answers again */
+		GUARD_STOPPED, /* COMMAND was stopped, as a key of the terminal stops it */
+		GUARD_END
+	} kind;
+	int status; /* END: the exit status */
+	int signo;  /* END: COMMAND died of this signal, and that is the status; 0: it did not */
 	bool disturbed; /* END: COMMAND could not tidy up the terminal */
 };
 

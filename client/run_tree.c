@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
@@ -131,15 +133,26 @@ add_children(struct pids *pids, pid_t parent)
 		closedir(threads);
 }
 
+/* COMM of a process (proc(5)). "?": it has ended. */
+static void
+read_name(pid_t pid, char name[NAME_SIZE])
+{
+	if (process_read(pid, "comm", name, NAME_SIZE) < 0)
+		strcpy(name, "?");
+	name[strcspn(name, "\n")] = '\0';
+}
+
 /*
- * All descendants but `left_out` and its own, parents first. stop: each is stopped before its
- * children are listed. A stopped process starts no other one, and reaps none, so the number of a
- * child stays that of the child. The caller frees the list.
+ * All descendants but `left_out` and its own, parents first. kill: each is stopped before its
+ * children are listed. A stopped process starts no other one and reaps none. So the number of a
+ * child stays its own, unless the parent ignores SIGCHLD. Otherwise the descendants of
+ * the guard of another `run` are left out. The caller frees the list.
  */
 static struct pids
-list(pid_t left_out, bool stop)
+list(pid_t left_out, bool kill_them)
 {
 	struct pids pids = {.at = NULL};
+	char name[NAME_SIZE];
 
 	add_children(&pids, getpid());
 	for (size_t i = 0; i < pids.count; i++) {
@@ -147,9 +160,12 @@ list(pid_t left_out, bool stop)
 			pids.at[i--] = pids.at[--pids.count];
 			continue;
 		}
-		if (stop)
+		if (kill_them)
 			kill(pids.at[i], SIGSTOP);
-		add_children(&pids, pids.at[i]);
+		else
+			read_name(pids.at[i], name);
+		if (kill_them || strcmp(name, GUARD_PROCESS_NAME) != 0)
+			add_children(&pids, pids.at[i]);
 	}
 	return pids;
 }
@@ -163,10 +179,9 @@ tree_names(char *ret, size_t size)
 	*ret = '\0';
 	setlocale(LC_CTYPE, "C.UTF-8");
 	for (i = 0; i < pids.count && len + NAMED_SIZE < size; i++) {
-		char comm[NAME_SIZE] = "?", name[NAME_SIZE];
+		char comm[NAME_SIZE], name[NAME_SIZE];
 
-		(void)process_read(pids.at[i], "comm", comm, sizeof(comm));
-		comm[strcspn(comm, "\n")] = '\0';
+		read_name(pids.at[i], comm);
 		/* Its text is that process's own. */
 		text_fit(name, sizeof(name), comm, TEXT_WHOLE);
 		len += (size_t)snprintf(
@@ -181,44 +196,73 @@ tree_names(char *ret, size_t size)
 
 /* ---- signals ---- */
 
-/* To all descendants, or those in the process group. */
-static void
-signal_descendants(pid_t group, pid_t command, int signo)
+void
+tree_signal(pid_t command, int signo, pid_t group, pid_t had)
 {
 	struct pids pids = list(0, false);
-	bool listed = false;
+	bool listed = command == 0;
 
 	for (size_t i = 0; i < pids.count; i++) {
+		pid_t its = getpgid(pids.at[i]);
+
 		listed |= pids.at[i] == command;
-		if (group == 0 || getpgid(pids.at[i]) == group)
+		if ((group == 0 || its == group) && (had == 0 || its != had))
 			kill(pids.at[i], signo);
 	}
-	if (!listed && command != 0)
+	if (!listed)
 		kill(command, signo);
 	free(pids.at);
 }
 
-void
-tree_signal_group(pid_t command, int signo)
-{
-	signal_descendants(getpgid(command), command, signo);
-}
-
-void
-tree_signal(pid_t command, int signo)
-{
-	signal_descendants(0, command, signo);
-}
-
-size_t
-tree_kill(pid_t left_out, pid_t *ret_foreign)
+pid_t
+tree_kill(pid_t command, pid_t left_out)
 {
 	struct pids pids = list(left_out, true);
+	pid_t foreign = 0;
 
-	*ret_foreign = 0;
+	if (command != 0)
+		kill(command, SIGKILL);
 	for (size_t i = 0; i < pids.count; i++)
 		if (kill(pids.at[i], SIGKILL) != 0 && errno == EPERM)
-			*ret_foreign = pids.at[i];
+			foreign = pids.at[i];
 	free(pids.at);
-	return pids.count;
+	return foreign;
+}
+
+/* Whether there is a child besides left_out, as far as /proc shows. */
+static bool
+has_children(pid_t left_out)
+{
+	struct pids pids = {.at = NULL};
+	bool any;
+
+	add_children(&pids, getpid());
+	any = pids.count > 1 || (pids.count == 1 && pids.at[0] != left_out);
+	free(pids.at);
+	return any;
+}
+
+void
+tree_end(pid_t command, pid_t *left_out, const struct signals *signals)
+{
+	struct pollfd child = {.fd = signals->fd, .events = POLLIN};
+	bool terminal;
+
+	for (;;) {
+		pid_t pid;
+
+		/* Read before they are reaped, or the last SIGCHLD would go unnoticed. */
+		while (signals_next(signals, &terminal) != 0)
+			continue;
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+			if (pid == command)
+				command = 0;
+			if (pid == *left_out)
+				*left_out = 0;
+		}
+		if (pid < 0 || (*left_out != 0 && !has_children(*left_out)))
+			return;
+		(void)tree_kill(command, *left_out);
+		(void)poll(&child, 1, -1);
+	}
 }

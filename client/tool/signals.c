@@ -44,6 +44,8 @@ signals_hold(struct signals *signals)
 	sigaction(SIGPIPE, &action, &signals->broken_pipe);
 	signals->deadly = 0;
 	signals->fd = signalfd(-1, &signals->held, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* Blocked, it does not stop us when we write in the background, or take the terminal back. */
+	sigaddset(&signals->held, SIGTTOU);
 	return signals->fd >= 0 && sigprocmask(SIG_BLOCK, &signals->held, &signals->mask) == 0;
 }
 

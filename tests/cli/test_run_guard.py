@@ -123,6 +123,18 @@ class TheGuard(GuardCase):
         job.signal(signal.SIGUSR1)
         job.wait(9)
 
+    def test_is_killed_while_run_is_stopped(self):
+        """`run` finds what has ended already, and hears of no other end."""
+        job = self.start("--mutex", "z", "sh", "-c", self.mark())
+        self.pids(1)
+        guard = guard_of(job.pid)
+        job.signal(signal.SIGSTOP)
+        wait_until(lambda: state(job.pid) == "T", what="run is stopped")
+        os.kill(guard, signal.SIGKILL)
+        wait_until(lambda: all(gone(pid) for pid in (guard, *self.pids(1))), 10, "both are gone")
+        job.signal(signal.SIGCONT)
+        job.wait(137)
+
     def test_is_killed(self):
         """`run` ends what it leaves, and has the lock until then."""
         job = self.start("--mutex", "z", "sh", "-c", f"setsid sh -c '{self.mark()}' & {self.mark()}")

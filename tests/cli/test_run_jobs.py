@@ -10,7 +10,7 @@ import time
 import unittest
 
 import tap
-from cli import Terminal, children, gone, state
+from cli import Job, Terminal, children, gone, state
 from daemon import Daemon, program
 from wait import wait_until
 from wire import Wire
@@ -201,6 +201,41 @@ class Interrupt(JobCase):
         self.requested = 1
         self.each(body, f"{self.run_it} true", f"{program('lockbroker')} acquire --mutex z")
 
+    def test_reaches_a_command_in_a_group_of_its_own(self):
+        """timeout(1) makes a group if it leads none."""
+        def body(shell, wrap):
+            shell.line(f"{wrap} timeout 60 {self.job}")
+            pid = self.begun()
+            shell.type("\x03")
+            shell.answers()
+            self.assertTrue(gone(pid))
+        self.each(body, "", self.run_it)
+
+    def test_reaches_processes_that_are_left_behind(self):
+        self.script_is("", work=f"setsid -f sh -c 'echo begun $$ >>{self.marks}; exec sleep 60'; exit 3")
+
+        def body(shell, wrap):
+            shell.line(f"{wrap} {self.job}")
+            pid = self.begun(2)
+            shell.wait_text("waiting for 1 process")
+            shell.type("\x03")
+            self.expect_status(shell, 3)
+            self.assertTrue(gone(pid))
+        self.each(body, self.run_it, shells=("bash",))
+
+    def test_kill_reaches_the_command_of_a_run_in_a_run_once(self):
+        self.script_is('n=0; trap "n=\\$((n + 1)); echo usr \\$n >>$0.said" USR1; trap "exit 5" USR2',
+                       work="while :; do sleep 0.05; done")
+        job = Job(self, self.daemon, "run", "--mutex", "a", program("lockbroker"), "run", "--mutex", "b", "bash", self.script)
+        self.begun()
+        job.signal(signal.SIGUSR1)
+        said = self.script + ".said"
+        wait_until(lambda: os.path.exists(said) and "usr 1" in open(said, encoding="ascii").read(), 15, "it has it")
+        job.signal(signal.SIGUSR2)
+        job.wait(5)
+        with open(said, encoding="ascii") as file:
+            self.assertEqual(file.read(), "usr 1\n")
+
     def test_reaches_the_command_once(self):
         self.script_is('n=0; trap "n=\\$((n + 1)); echo int \\$n" INT; trap "echo usr; exit 5" USR1',
                        work="while :; do sleep 0.05; done")
@@ -268,6 +303,21 @@ class Stop(JobCase):
                 self.ended()
                 shell.answers()
         self.each(body)
+
+    def test_of_the_command_alone(self):
+        """As `suspend` of a shell, and ~^Z of ssh(1)."""
+        self.script_is("kill -TSTP $$")
+
+        def body(shell, wrap):
+            shell.line(f"{wrap} {self.job}")
+            shell.answers()
+            shell.line("fg")
+            pid = self.begun()
+            self.wait_state(pid, "S")
+            self.go()
+            self.ended()
+            shell.answers()
+        self.each(body, "", self.run_it)
 
     def test_of_a_session_leader_does_nothing(self):
         """As ssh -t starts it: there is no shell that could continue it."""
@@ -362,6 +412,21 @@ class Modes(JobCase):
         os.kill(pid, signal.SIGKILL)
         terminal.wait_text("status 137")
         self.assertEqual(termios.tcgetattr(terminal.fd), modes)
+
+    def test_a_loss_ends_a_shell_that_has_the_foreground(self):
+        """bash -i ignores SIGTERM, and has a group of its own, which dies with it."""
+        terminal = Terminal(self, self.daemon, "-c", f"{self.run_it} -k 0.1 bash --norc -i; echo status $?; read x; "
+                            "echo got $x", binary="/bin/dash", env={"PS1": "prompt> "})
+        modes = termios.tcgetattr(terminal.fd)
+        terminal.wait_text("prompt> ")
+        wait_until(lambda: terminal.foreground() != terminal.pid, 15, "bash has the foreground")
+        self.daemon.expect(".*")
+        self.daemon.kill()
+        terminal.wait_text("status 79")
+        self.assertEqual(termios.tcgetattr(terminal.fd), modes)
+        terminal.type("a word\n")
+        terminal.wait_text("got a word")
+        terminal.wait(0)
 
     def lose(self, before):
         terminal, modes, _ = self.run_raw(before)
