@@ -449,7 +449,7 @@ rig_put(struct rig_broker *rig, uint64_t channel)
 const struct rig_answer *
 rig_answer(unsigned number)
 {
-	rig_wait_for(30, rig_answers[number].times > 0);
+	rig_wait_for(60, rig_answers[number].times > 0);
 	return &rig_answers[number];
 }
 
@@ -562,7 +562,7 @@ rig_count(struct rig_broker *rig, const char *queue)
 	broker_wait_queue_count(
 	    rig->broker, queue, (struct broker_count_done){.fn = on_counted, .ctx = &counted});
 	in_call = false;
-	rig_wait_for(30, counted != NOT_YET);
+	rig_wait_for(60, counted != NOT_YET);
 	return counted;
 }
 

@@ -109,7 +109,7 @@ int64_t rig_now(void);
 			rig_pass();                                                                \
 		}                                                                                  \
 	} while (0)
-#define rig_wait(condition) rig_wait_for(10, condition)
+#define rig_wait(condition) rig_wait_for(60, condition)
 
 /* Send a request and return its number. */
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);

@@ -296,7 +296,7 @@ engine_suite(void)
 	Suite *suite = suite_create("engine over RabbitMQ");
 	TCase *tc = tcase_create("engine");
 
-	tcase_set_timeout(tc, 60);
+	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, a_known_free_slot_is_one_flight);
 	tcase_add_test(tc, a_failing_try_is_one_flush_of_probes);

@@ -434,7 +434,7 @@ evil_suite(void)
 	TCase *tcase = tcase_create("evil");
 
 	tcase_add_checked_fixture(tcase, evil_setup, evil_teardown);
-	tcase_set_timeout(tcase, 60);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_loop_test(
 	    tcase, test_greeting, 0, (int)(sizeof(greetings) / sizeof(greetings[0])));
 	tcase_add_test(tcase, test_silence);

@@ -547,7 +547,7 @@ scripted_suite(void)
 	TCase *tcase = tcase_create("scripted");
 
 	tcase_add_checked_fixture(tcase, evil_setup, evil_teardown);
-	tcase_set_timeout(tcase, 60);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_loop_test(tcase, test_heartbeat_is_negotiated, 0, 3);
 	tcase_add_loop_test(tcase, test_heartbeat_without_a_lease_is_refused, 0, 4);
 	tcase_add_test(tcase, test_heartbeats_are_sent);

@@ -339,7 +339,7 @@ scripted_directory_suite(void)
 	TCase *tcase = tcase_create("scripted directory");
 
 	tcase_add_checked_fixture(tcase, setup, evil_teardown);
-	tcase_set_timeout(tcase, 60);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, test_pieces);
 	tcase_add_test(tcase, test_more_than_was_said);
 	tcase_add_test(tcase, test_entry_that_came_meanwhile_counts);

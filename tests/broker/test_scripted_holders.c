@@ -583,7 +583,7 @@ scripted_holders_suite(void)
 	TCase *tcase = tcase_create("scripted holders");
 
 	tcase_add_checked_fixture(tcase, evil_setup, evil_teardown);
-	tcase_set_timeout(tcase, 60);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, test_check_overtakes_claim);
 	tcase_add_test(tcase, test_check_overtakes_refused_claim);
 	tcase_add_test(tcase, test_refused_check_overtakes_claim);

@@ -388,7 +388,7 @@ scripted_wait_queues_suite(void)
 	TCase *tcase = tcase_create("scripted wait queues");
 
 	tcase_add_checked_fixture(tcase, setup, evil_teardown);
-	tcase_set_timeout(tcase, 60);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, test_the_wait_queue_is_deleted_between_declare_and_consume);
 	tcase_add_test(tcase, test_refused);
 	tcase_add_test(tcase, test_one_consumer_is_placed_at_a_time);

@@ -206,7 +206,7 @@ scripted_watches_suite(void)
 	TCase *tcase = tcase_create("scripted watches");
 
 	tcase_add_checked_fixture(tcase, evil_setup, evil_teardown);
-	tcase_set_timeout(tcase, 60);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, test_deliveries);
 	tcase_add_test(tcase, test_too_many_deliveries);
 	tcase_add_test(tcase, test_cancel_waits_for_consume_ok);

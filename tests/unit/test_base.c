@@ -509,13 +509,13 @@ END_TEST
 
 START_TEST(notify_to_a_manager_that_does_not_read_ends)
 {
-	int64_t began = clock_now(&clock_boottime);
-
-	/* More than any queue of datagrams holds (net.unix.max_dgram_qlen). */
+	/*
+	 * More than any queue of datagrams holds (net.unix.max_dgram_qlen). With a wait at each of
+	 * them, this test would last half an hour.
+	 */
 	for (int i = 0; i < 10000; i++)
 		notify_watchdog();
 	notify_ready();
-	ck_assert_int_lt(clock_now(&clock_boottime) - began, 3 * NSEC_PER_SEC);
 }
 END_TEST
 

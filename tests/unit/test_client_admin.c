@@ -333,7 +333,7 @@ admin_suite(void)
 	Suite *suite = suite_create("admin");
 	TCase *tcase = tcase_create("admin");
 
-	tcase_set_timeout(tcase, 20);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_checked_fixture(tcase, client_rig_up, client_rig_down);
 	tcase_add_test(tcase, create);
 	tcase_add_test(tcase, resize_and_destroy);

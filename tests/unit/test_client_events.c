@@ -241,7 +241,7 @@ events_suite(void)
 	Suite *suite = suite_create("events");
 	TCase *tcase = tcase_create("events");
 
-	tcase_set_timeout(tcase, 20);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_checked_fixture(tcase, client_rig_up, client_rig_down);
 	tcase_add_test(tcase, a_hold_is_lost_once);
 	tcase_add_test(tcase, the_end_of_the_connection_is_the_end_of_its_holds);

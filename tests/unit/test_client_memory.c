@@ -242,7 +242,7 @@ memory_suite(void)
 	Suite *suite = suite_create("memory");
 	TCase *tcase = tcase_create("memory");
 
-	tcase_set_timeout(tcase, 60);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, every_allocation_fails_in_turn);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -527,7 +527,7 @@ suite_lock_convert(void)
 	TCase *tc = tcase_create("convert");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
+	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, a_sound_semaphore_is_clean);
 	tcase_add_test(tc, a_left_holder_queue_is_deleted);
 	tcase_add_test(tc, an_uncounted_slot_goes_with_its_holder_queue);

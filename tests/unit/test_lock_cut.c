@@ -199,7 +199,7 @@ suite_lock_cut(void)
 	int count = (int)(sizeof(commands) / sizeof(commands[0]));
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
-	tcase_set_timeout(tc, 60);
+	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, the_same_command_completes_what_was_cut, 0, count * (int)CUTS);
 	suite_add_tcase(suite, tc);
 	return suite;

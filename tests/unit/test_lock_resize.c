@@ -487,7 +487,7 @@ suite_lock_resize(void)
 	TCase *tc = tcase_create("resize");
 
 	tcase_add_checked_fixture(tc, setup, world_end);
-	tcase_set_timeout(tc, 60);
+	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, from_one_size_to_another);
 	tcase_add_test(tc, created_as_a_gate_or_unlimited);
 	tcase_add_test(tc, a_relative_change_becomes_a_size);

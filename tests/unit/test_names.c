@@ -561,7 +561,7 @@ names_suite(void)
 	tcase_add_loop_test(namings, names_that_would_share_a_queue_are_refused, 0, COUNT(named));
 	tcase_add_test(namings, lengths_and_alphabet);
 	suite_add_tcase(suite, namings);
-	tcase_set_timeout(property, 60);
+	tcase_set_timeout(property, 120);
 	tcase_add_test(property, presets_share_no_queue);
 	tcase_add_test(property, presets_refuse_no_other_name);
 	tcase_add_test(property, templates_that_are_let_share_no_queue);
