@@ -9,7 +9,7 @@ import tap
 from daemon import Daemon
 from measure import medians
 from rabbit import Rabbit
-from rounds import check_ratio
+from timing import check_ratio
 from wire import Wire
 
 SLOTS, CALLS = 1000, 5

@@ -5,7 +5,7 @@ These are a ping of the same daemon, and the time that the broker needs for a de
 Both halves of a ratio are measured in turn and under the same conditions. If a client and its daemon run on one CPU, a
 ping takes 10 us, otherwise up to 50 us. Therefore everything within a daemon runs on one CPU. A program that has rested
 is several times slower (caches). Therefore both halves have rested, or neither. The median of a round counts.
-rounds.py says how many rounds have to be within the bound.
+timing.py says how many rounds have to be within the bound.
 
 bench_table.py compares a hand-off with an echo of another program. That ratio depends on the caches of the machine: a
 daemon has ten times the code and data of an echo. A ping uses the same daemon.
@@ -18,7 +18,7 @@ import tap
 from daemon import Daemon
 from measure import medians
 from rabbit import Rabbit
-from rounds import check_ratio
+from timing import check_ratio
 
 # Measured: 1.1 to 1.9 of a ping, and 1.2 to 2.9 after a rest of 20 ms. A hand-off has two requests more to read, two
 # lines more to write, and a process more to wake.

@@ -23,7 +23,7 @@ import termios
 import time
 
 from daemon import FATAL, clean_environment, program
-from wait import wait_until
+from wait import PATIENCE, wait_until
 
 
 def proc(pid, field):
@@ -132,12 +132,12 @@ class Job:
     def signal(self, signo):
         self.process.send_signal(signo)
 
-    def wait_out(self, text, within=10.0):
+    def wait_out(self, text, within=PATIENCE):
         """Waits until it has printed text."""
         wait_until(lambda: text in self.out or not self.running(), within, f"{self.argv} says {text!r}")
         assert text in self.out, f"{self.argv} ended without {text!r}: {self.out!r} {self.err!r}"
 
-    def wait(self, status=None, within=15.0):
+    def wait(self, status=None, within=PATIENCE):
         """Waits for its end; checks the status when one is given; returns it."""
         try:
             got = self.process.wait(within)
@@ -201,7 +201,7 @@ class Terminal:
         self.text += data.decode("utf-8", "replace")
 
     def wait_text(self, text, count=1):
-        wait_until(lambda: self.read().count(text) >= count, 10, f"it shows {text!r}")
+        wait_until(lambda: self.read().count(text) >= count, what=f"it shows {text!r}")
 
     def type(self, text):
         os.write(self.fd, text.encode())
@@ -213,10 +213,10 @@ class Terminal:
         def stopped():
             pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
             return pid == self.pid and os.WIFSTOPPED(status)
-        wait_until(stopped, 10, f"it stops: {self.read()!r}")
+        wait_until(stopped, what=f"it stops: {self.read()!r}")
 
     def wait(self, status):
-        end = time.monotonic() + 15
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             self.read()
             pid, got = os.waitpid(self.pid, os.WNOHANG)
@@ -237,7 +237,7 @@ class Terminal:
             raise AssertionError(self.text)
 
 
-def command(test, daemon, *argv, status=0, within=15.0, **more):
+def command(test, daemon, *argv, status=0, within=PATIENCE, **more):
     """Runs it to its end."""
     job = Job(test, daemon, *argv, **more)
     job.wait(status, within)

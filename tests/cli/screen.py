@@ -14,7 +14,7 @@ import termios
 import pyte
 
 from cli import Terminal
-from wait import wait_until
+from wait import PATIENCE, wait_until
 
 
 class Screen(Terminal):
@@ -42,13 +42,13 @@ class Screen(Terminal):
         """The first line that matches from anywhere, or None."""
         return next((row for row in self.rows() if re.search(pattern, row)), None)
 
-    def wait_row(self, pattern, within=10):
+    def wait_row(self, pattern, within=PATIENCE):
         try:
             return wait_until(lambda: self.find(pattern), within)
         except AssertionError:
             raise AssertionError(f"no line is like {pattern!r} within {within} s:\n{self}") from None
 
-    def wait_no_row(self, pattern, within=10):
+    def wait_no_row(self, pattern, within=PATIENCE):
         try:
             wait_until(lambda: self.find(pattern) is None, within)
         except AssertionError:

@@ -202,8 +202,6 @@ class Mistakes(unittest.TestCase):
 
 
 class Told(FakeCase):
-    deadline = 90
-
     def test_every_reason_has_its_status(self):
         for argv in COMMANDS:
             for reason, (code, status) in REASONS.items():
@@ -587,7 +585,7 @@ class Waiting(FakeCase):
                     job = Job(self, fake, *argv)
                     fake.wait_asked(argv[0])
                     job.signal(signo)
-                    job.wait(128 + signo, within=2)
+                    job.wait(128 + signo)
                     # Nothing is left: the connection is gone.
                     wait_until(lambda: ended == [b""], what="the daemon sees the end")
                     self.assertEqual((job.out, job.err), ("", ""))

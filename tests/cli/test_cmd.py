@@ -192,7 +192,7 @@ class Simple(CommandCase):
 
     def test_ping_of_a_daemon_that_hangs(self):
         job = Job(self, Fake(self, ping=None), "ping")
-        job.wait(69, within=9)
+        job.wait(69)
         self.assertIn("did not answer in time", job.err)
 
     def test_ping(self):
@@ -274,7 +274,6 @@ class Simple(CommandCase):
 class Frozen(CommandCase):
     """A daemon that is stopped, with its connections open: no command waits for it for ever."""
 
-    deadline = 90
     WAITING = (("await", "db", "1", "free"), ("resize", "--wait", "db", "0"), ("watch",), ("watch", "db"))
 
     def setUp(self):
@@ -291,9 +290,9 @@ class Frozen(CommandCase):
         jobs = [self.start(*argv) for argv in asking + self.WAITING]
         hasty = [self.start(argv[0], "--timeout=0.5", *argv[1:]) for argv in asking]
         for job in hasty:
-            job.wait(69, within=5)
+            job.wait(69)
         for job in jobs:
-            job.wait(69, within=25)
+            job.wait(69)
         self.daemon.thaw()
         for job in jobs + hasty:
             self.assertIn("the daemon did not answer in time", job.err, job.argv)
@@ -310,7 +309,7 @@ class Frozen(CommandCase):
                    watcher.call("size", name="db")["slots"] == 0, what="it is resized")
         self.daemon.freeze()
         for job in jobs:
-            job.wait(69, within=25)
+            job.wait(69)
             self.assertIn("the daemon did not answer in time", job.err)
         self.daemon.thaw()
 
@@ -487,7 +486,7 @@ class Acquire(CommandCase):
         path = os.path.join(self.daemon.dir, "job-notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
             notify.bind(path)
-            notify.settimeout(10)
+            notify.settimeout(60)
             job = self.start("acquire", "db", env={"NOTIFY_SOCKET": path})
             self.assertEqual(notify.recv(4096).decode(), "STATUS=holding db")
             self.assertEqual(notify.recv(4096).decode(), "READY=1")

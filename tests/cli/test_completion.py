@@ -50,7 +50,7 @@ class Shell:
         show = "\x01printf 'd%s:' one" + f"{self.typed} " if "\t" in line else ""
         end = "" if show else f"; printf 'd%s:' one{self.typed}"
         os.write(self.fd, (line + end + show + "\r").encode())
-        wait_until(lambda: f"done{self.typed}:" in self.read(), 10, f"{line!r}: {self.text!r}")
+        wait_until(lambda: f"done{self.typed}:" in self.read(), what=f"{line!r}: {self.text!r}")
         return re.findall(r"d([^\s:']*):", self.text.split(f"done{self.typed}:")[1])
 
     def _teardown(self):

@@ -20,7 +20,7 @@ CONFIG_WRONG = 78
 def run(*options, **env):
     """Status, standard output, standard error of a daemon that is not to stay."""
     done = subprocess.run([program("lockbrokerd"), *options], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=20,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
                           env=clean_environment(**env))
     return done.returncode, done.stdout, done.stderr
 

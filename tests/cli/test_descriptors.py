@@ -21,12 +21,10 @@ ROOT_ONLY = unittest.skipUnless(os.geteuid() == 0, "only root can be another use
 
 
 class Few(unittest.TestCase):
-    deadline = 60
-
     def setUp(self):
         # A broker that takes connections, and says nothing on them.
         self.broker = socket.create_server(("127.0.0.1", 0))
-        self.broker.settimeout(15)
+        self.broker.settimeout(60)
         self.addCleanup(self.broker.close)
         self.daemon = Daemon(self, "--socket-mode", "0666", "--connect-timeout", "60", start=False,
                              broker=f"amqp://127.0.0.1:{self.broker.getsockname()[1]}",

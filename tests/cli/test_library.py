@@ -70,8 +70,6 @@ def named():
 
 
 class Installed(unittest.TestCase):
-    deadline = 120
-
     @classmethod
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="lb-library-")
@@ -128,7 +126,8 @@ class Installed(unittest.TestCase):
 
     def test_the_example_and_a_daemon_that_is_frozen(self):
         program = self.compile("cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L")
-        daemon = Daemon(self, "--heartbeat", "1", "--margin", "0.1", expect=["warning: lost db "])
+        heartbeat = 3
+        daemon = Daemon(self, "--heartbeat", str(heartbeat), "--margin", "1.5", expect=["warning: lost db "])
         command(self, daemon, "create", "db")
         job = Job(self, daemon, "db", binary=program, stdin=subprocess.PIPE)
         job.wait_out("holding slot 1 of db\n")
@@ -136,7 +135,7 @@ class Installed(unittest.TestCase):
         began = time.monotonic()
         job.wait_out("lost: lease")
         # Two heartbeats after the last answer the broker may free the slot.
-        self.assertLess(time.monotonic(), began + 2)
+        self.assertLess(time.monotonic(), began + 2 * heartbeat)
         job.wait(2)
         job.process.stdin.close()
         daemon.thaw()
@@ -153,7 +152,7 @@ class Installed(unittest.TestCase):
         daemon.freeze()
         job.process.stdin.write(b"\n")
         job.process.stdin.flush()
-        job.wait_out("deadline\n", within=15)
+        job.wait_out("deadline\n")
         daemon.thaw()
         daemon.wait_log("requested m")
         Wire(daemon).call("acquire", name="m", kind="mutex", timeout=5)

@@ -37,7 +37,7 @@ def samples(text):
 
 def promtool(*argv, text=None):
     return subprocess.run(["promtool", *argv], input=text, stdin=None if text else subprocess.DEVNULL, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
 
 
 needs_promtool = unittest.skipUnless(shutil.which("promtool"),
@@ -57,7 +57,7 @@ class Metrics(unittest.TestCase):
         return samples(self.text()).get((metric, frozenset(labels.items())))
 
     def wait_value(self, wanted, metric, **labels):
-        wait_until(lambda: self.value(metric, **labels) == wanted, 10, f"{metric} {labels} is {wanted}")
+        wait_until(lambda: self.value(metric, **labels) == wanted, what=f"{metric} {labels} is {wanted}")
 
     def use(self):
         """A daemon whose metrics have all members."""
@@ -317,7 +317,7 @@ class Metrics(unittest.TestCase):
         for unit in "service", "timer":
             done = subprocess.run(["systemd-analyze", "verify", "--man=no",
                                    os.path.join(EXAMPLES, f"lockbroker-metrics.{unit}")],
-                                  capture_output=True, text=True, timeout=20, check=False)
+                                  capture_output=True, text=True, timeout=60, check=False)
             self.assertNotRegex(done.stderr, r"Unknown|Failed to parse", unit)
 
 

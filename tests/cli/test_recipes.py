@@ -144,9 +144,9 @@ class Recipes(Shell):
         line = re.search(r"(?s)ExecStart=(.*?)\n[A-Z]", unit).group(1).replace("\\\n", " ").replace("$$", "$")
         line = re.sub(r"\S+/lockbroker", "lockbroker", line).replace("%n", "unit").replace("%I", "nightly")
         job = self.start(*shlex.split(line))
-        wait_until(lambda: "to create it" in job.err, 10, "there is no such lock")
+        wait_until(lambda: "to create it" in job.err, what="there is no such lock")
         command(self, self.daemon, "create", "nightly")
-        wait_until(lambda: self.holders("nightly"), 10, "it holds the lock")
+        wait_until(lambda: self.holders("nightly"), what="it holds the lock")
         holder, = self.holders("nightly")
         self.assertEqual(holder["who"], "unit")
         os.kill(holder["pid"], signal.SIGKILL)
@@ -168,13 +168,13 @@ class Recipes(Shell):
         (self.dir / "play.yml").write_text(recipe("- hosts: all"))
         job = self.start("ansible-playbook", "-i", "localhost,", "-c", "local", "play.yml",
                          env={"ANSIBLE_LOCALHOST_WARNING": "0", "LC_ALL": "C.UTF-8"})
-        wait_until(lambda: "TASK [Deploy]" in job.out or not job.running(), 60, "the second task runs")
+        wait_until(lambda: "TASK [Deploy]" in job.out or not job.running(), what="the second task runs")
         self.assertTrue(job.running(), job.out + job.err)
         self.assertEqual(len(self.holders("deploy")), 1)
         other = self.start("lockbroker", "run", "--mutex", "-n", "deploy", "true")
         other.wait(75)
         fifo.write_text("go\n")
-        job.wait(0, within=60)
+        job.wait(0)
         self.wait_free("--mutex", "deploy")
 
 

@@ -31,7 +31,7 @@ class GuardCase(unittest.TestCase):
                 return []
             with open(self.marks, encoding="ascii") as file:
                 return file.read().split()
-        return [int(word) for word in wait_until(lambda: len(words()) == count and words(), 10, f"{count} marks")]
+        return [int(word) for word in wait_until(lambda: len(words()) == count and words(), what=f"{count} marks")]
 
     def mark(self, then="exec sleep 600"):
         """A command that writes its number into the file of marks."""
@@ -88,7 +88,7 @@ class RunIsKilled(GuardCase):
         job.wait(-signal.SIGKILL)
         self.assertFalse(gone(self.pids(1)[0]))
         os.kill(guard, signal.SIGCONT)
-        wait_until(lambda: gone(guard), 10, "the guard is gone")
+        wait_until(lambda: gone(guard), what="the guard is gone")
         read, write = os.pipe()
         job = subprocess.Popen(["/bin/sh", "-c", 'echo run $$; exec "$0" "$@"', *job.process.args],
                                stdout=write, stderr=write, env=self.daemon.env | {"LOCKBROKER_SOCKET": self.daemon.socket})
@@ -110,7 +110,7 @@ class RunIsKilled(GuardCase):
         job.signal(signal.SIGKILL)
         job.wait(-signal.SIGKILL)
         for pid in pids:
-            wait_until(lambda pid=pid: gone(pid), 10, f"{pid} is gone")
+            wait_until(lambda pid=pid: gone(pid), what=f"{pid} is gone")
 
 
 class TheGuard(GuardCase):

@@ -43,7 +43,6 @@ class Shell(Terminal):
 class JobCase(unittest.TestCase):
     """JOB is a script that says that it has begun, and waits for a line from the pipe `go`."""
 
-    deadline = 90
 
     def setUp(self):
         self.daemon = Daemon(self)
@@ -79,7 +78,7 @@ class JobCase(unittest.TestCase):
         def pids():
             with open(self.marks, encoding="ascii") as file:
                 return [line.split()[1] for line in file.read().splitlines() if line.startswith("begun ")]
-        wait_until(lambda: len(pids()) >= count, 15, f"{count} jobs have begun")
+        wait_until(lambda: len(pids()) >= count, what=f"{count} jobs have begun")
         self.assertEqual(len(pids()), count)
         return int(pids()[-1])
 
@@ -88,14 +87,14 @@ class JobCase(unittest.TestCase):
             file.write("\n")
 
     def wait_state(self, pid, wanted):
-        wait_until(lambda: state(pid) == wanted, 15, f"{pid} is {wanted}")
+        wait_until(lambda: state(pid) == wanted, what=f"{pid} is {wanted}")
 
     def ended(self):
-        wait_until(lambda: "ended" in open(self.marks, encoding="ascii").read(), 15, "the job has ended")
+        wait_until(lambda: "ended" in open(self.marks, encoding="ascii").read(), what="the job has ended")
 
     def free(self):
         """Nobody holds the mutex."""
-        wait_until(lambda: Wire(self.daemon).call("list")["mutexes"] == [], 15, "the mutex is free")
+        wait_until(lambda: Wire(self.daemon).call("list")["mutexes"] == [], what="the mutex is free")
 
 
 class Background(JobCase):
@@ -110,7 +109,7 @@ class Background(JobCase):
             self.wait_state(pid, "S")
             shell.answers()
             self.go()
-            wait_until(lambda: gone(pid), 15, "the job is gone")
+            wait_until(lambda: gone(pid), what="the job is gone")
             shell.answers()
         self.each(body)
 
@@ -138,7 +137,7 @@ class Background(JobCase):
             shell.answers()
             self.daemon.expect(".*")
             self.daemon.kill()
-            wait_until(lambda: gone(pid), 15, "the job is ended")
+            wait_until(lambda: gone(pid), what="the job is ended")
             shell.wait_text("z: lost")
             shell.answers()
         self.each(body, self.run_it, shells=("bash",))
@@ -280,7 +279,7 @@ class Prompt(JobCase):
             pid = self.begun()
             shell.wait_text("ask")
             shell.type("\x03")
-            wait_until(lambda: gone(pid), 15, "the job is gone")
+            wait_until(lambda: gone(pid), what="the job is gone")
             shell.answers()
         self.each(body)
         self.free()
@@ -348,7 +347,7 @@ class Stop(JobCase):
             shell.line("fg")
             self.wait_state(pid, "S")
             shell.type("\x03")
-            wait_until(lambda: gone(pid), 15, "it is gone")
+            wait_until(lambda: gone(pid), what="it is gone")
             shell.answers()
         self.each(body, self.run_it)
         terminal = Terminal(self, self.daemon, "run", "--mutex", "z", "echo", "mine")
@@ -369,7 +368,7 @@ class Stop(JobCase):
         until = float(re.search(r'"safe_until":([\d.]+)', shell.text)[1])
         shell.type("\x1a")
         self.wait_state(pid, "T")
-        wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > until + 0.2, 15, "the first lease is over")
+        wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > until + 0.2, what="the first lease is over")
         shell.answers()
         shell.line("fg")
         self.wait_state(pid, "S")
@@ -387,7 +386,7 @@ class Stop(JobCase):
             shell.answers()
             self.daemon.expect(".*")
             self.daemon.kill()
-            wait_until(lambda: gone(pid), 15, "the command is ended")
+            wait_until(lambda: gone(pid), what="the command is ended")
             shell.answers()
             shell.line("fg; echo status $(($? + 1000))")
             shell.wait_text("status 1079")
@@ -472,7 +471,7 @@ class Around(JobCase):
         terminal = Terminal(self, self.daemon, "run", "--mutex", "z", "sh", self.script)
         pid = self.begun()
         self.hang_up(terminal)
-        wait_until(lambda: gone(pid), 15, "the command is gone")
+        wait_until(lambda: gone(pid), what="the command is gone")
         self.free()
 
     def test_nohup_outlives_the_terminal(self):
@@ -480,7 +479,7 @@ class Around(JobCase):
         shell.line(f"cd {self.daemon.dir}; nohup {self.run_it} {self.job} >/dev/null 2>&1 &")
         pid = self.begun()
         self.hang_up(shell)
-        wait_until(lambda: gone(shell.pid), 15, "the shell is gone")
+        wait_until(lambda: gone(shell.pid), what="the shell is gone")
         self.assertFalse(gone(pid))
         self.go()
         self.ended()

@@ -59,7 +59,7 @@ class TheLineThatWaits(unittest.TestCase):
         screen = self.start()
         self.waits(3)
         first = screen.wait_row(r"^lockbroker: db: waiting \d+s, position 3, held by alice \(backup\)$")
-        wait_until(lambda: screen.find("waiting") != first, 10, "the seconds go on")
+        wait_until(lambda: screen.find("waiting") != first, what="the seconds go on")
         screen.wait_row(r"^lockbroker: db: waiting [1-9]\d*s, position 3, held by alice \(backup\)$")
         self.assertEqual([line for line in screen.rows() if line], [screen.find("waiting")])
         self.waits(12)

@@ -317,13 +317,11 @@ class WhileRunning(TroubleCase):
     def test_a_stop_that_ends_before_its_grace(self):
         fake = Fake(self)
         job = self.start(fake, "-k", "0.3", "db", "bash", "-c", STUBBORN)
-        began = time.monotonic()
-        fake.say(("draining", {"grace": 60}))
+        fake.say(("draining", {"grace": 600}))
         wait_until(lambda: "is stopping" in job.err, what="it says so")
         fake.close()
         # The command got TERM long ago: only the rest of kill-after is left to it.
         job.wait(79)
-        self.assertLess(time.monotonic() - began, 5)
 
     def test_kill_after_zero(self):
         fake = Fake(self)
@@ -332,13 +330,16 @@ class WhileRunning(TroubleCase):
         job.wait(79)
 
     def test_kill_after_follows_the_heartbeat(self):
-        fake = Fake(self, acquire={**GRANT, "lease": {"heartbeat": 1, "margin": 0.2}})
-        job = self.start(fake, "db", "bash", "-c", STUBBORN)
+        short, long = (Fake(self, acquire={**GRANT, "lease": {"heartbeat": heartbeat, "margin": 0.2}})
+                       for heartbeat in (1, 100))
+        soon, late = (self.start(fake, "db", "bash", "-c", STUBBORN) for fake in (short, long))
         began = time.monotonic()
-        fake.close()
-        job.wait(79)
+        long.close()
+        wait_until(lambda: "lost" in late.err, what="the other one counts, too")
+        short.close()
+        soon.wait(79)
         self.assertGreaterEqual(time.monotonic() - began, 0.4)
-        self.assertLess(time.monotonic() - began, 2)
+        self.assertTrue(late.running())
 
     def test_descendants_do_not_escape_the_kill(self):
         # Each in a session of its own, each the child of the one before.
@@ -359,7 +360,7 @@ class WhileRunning(TroubleCase):
         fake = Fake(self, release=None)
         job = self.start(fake, "db", "bash", "-c", SLEEPER.format("TERM"))
         job.signal(signal.SIGTERM)
-        wait_until(lambda: "got TERM" in job.out, 2, "the child got it")
+        wait_until(lambda: "got TERM" in job.out, what="the child got it")
         job.wait(9)
 
     def test_stderr_that_is_full_delays_nothing(self):
@@ -375,7 +376,7 @@ class WhileRunning(TroubleCase):
                          preexec_fn=lambda: os.dup2(write, 2))
         pid = int(job.out.split()[1])
         fake.close()
-        wait_until(lambda: gone(pid), 5, "the child is killed")
+        wait_until(lambda: gone(pid), what="the child is killed")
         job.wait(79)
         os.close(read)
         os.close(write)

@@ -312,7 +312,7 @@ class OverADaemon(unittest.TestCase):
         def found():
             lines = [line.split("\t") for line in command(self, self.daemon, "show", "--no-headers", name).out.splitlines()]
             return [lines] if [(cells[0], cells[3]) for cells in lines] == list(wanted) else []
-        (lines,) = wait_until(found, 10, f"show has {wanted}")
+        (lines,) = wait_until(found, what=f"show has {wanted}")
         return {cells[3]: cells for cells in lines}
 
     def three(self):

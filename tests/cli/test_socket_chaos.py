@@ -8,8 +8,6 @@ from daemon import Daemon
 
 
 class Chaos(unittest.TestCase):
-    deadline = 120
-
     def test_with_the_usual_limits(self):
         chaos(self, [Daemon(self)], SEED, 2500)
 

@@ -11,7 +11,8 @@ import unittest
 
 import tap
 from daemon import Daemon
-from wait import wait_until
+from timing import at_most
+from wait import PATIENCE
 from wire import Wire
 
 MIB = 1024  # of Daemon.rss()
@@ -51,7 +52,7 @@ class Stranger:
         self.rest = b""
         test.addCleanup(self.end)
 
-    def hear(self, within=60.0):
+    def hear(self, within=PATIENCE):
         """The next word."""
         end = time.monotonic() + within
         while b"\n" not in self.rest:
@@ -78,7 +79,7 @@ class Stranger:
 
 def connect(path):
     peer = socket.socket(socket.AF_UNIX)
-    peer.settimeout(30)
+    peer.settimeout(60)
     peer.connect(path)
     return peer
 
@@ -131,9 +132,9 @@ class Crowd(unittest.TestCase):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             began = time.monotonic()
-            lock = peer.call("acquire", within=60, name=name, kind="mutex", timeout=30)["lock"]
+            lock = peer.call("acquire", name=name, kind="mutex", timeout=None)["lock"]
             took.append(time.monotonic() - began)
-            peer.call("release", within=60, lock=lock)
+            peer.call("release", lock=lock)
         peer.hang_up()
         return took
 
@@ -147,7 +148,7 @@ class Crowd(unittest.TestCase):
         print(f"acquire: p99 {p99(quiet) * 1e3:.2f} ms alone, {p99(took) * 1e3:.2f} ms beside it, "
               f"longest {max(took) * 1e3:.2f} ms ({len(took)}); RSS {daemon.rss() / MIB:.0f} MiB")
         self.kept(holder)
-        self.assertLess(max(took), 2.0)
+        at_most(self, "longest acquire beside it, seconds", max(took), 2.0)
         self.assertLess(daemon.rss(), RSS_MAX)
 
     def test_watches_and_acquires(self):

@@ -75,7 +75,7 @@ class Door(unittest.TestCase):
         others = [subprocess.Popen(command, env=daemon.env, stdin=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True) for _ in range(6)]
         try:
-            wait_until(lambda: sum(p.poll() is None for p in others) == 1, 20)
+            wait_until(lambda: sum(p.poll() is None for p in others) == 1)
             winner = next(p for p in others if p.poll() is None)
             wait_until(lambda: self.pid_of(daemon.socket) == winner.pid)
         finally:
@@ -92,12 +92,12 @@ class Door(unittest.TestCase):
         self.addCleanup(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX)
         daemon.launch()
-        until = time.monotonic() + 0.3
-        while time.monotonic() < until:
+        # It tries again and again, and sleeps in between.
+        while daemon.switches() < 50:
             self.assertEqual(os.stat(daemon.socket).st_ino, stale)
         self.assertNotIn("READY=1", daemon.read_notices())
         fcntl.flock(lock, fcntl.LOCK_UN)
-        daemon.wait_notice("READY=1", 20)
+        daemon.wait_notice("READY=1")
 
     def test_a_process_that_can_only_read_the_folder_cannot_keep_it_from_starting(self):
         daemon = Daemon(self, start=False)
@@ -140,8 +140,8 @@ class Door(unittest.TestCase):
         for _ in range(20):
             os.symlink(victim, link)
             daemon.launch()
-            wait_until(lambda: any(swap(*names) == 0 for _ in range(100000)), 20)
-            wait_until(lambda: not daemon.running() or "READY=1" in daemon.read_notices(), 20)
+            wait_until(lambda: any(swap(*names) == 0 for _ in range(100000)))
+            wait_until(lambda: not daemon.running() or "READY=1" in daemon.read_notices())
             if daemon.running():
                 daemon.kill()
             daemon.process = None
@@ -154,7 +154,7 @@ class Door(unittest.TestCase):
         try:
             with socket.socket(socket.AF_UNIX) as s:
                 s.connect(path)
-                s.settimeout(10)
+                s.settimeout(60)
                 s.sendall(b'{"id":1,"method":"info"}\n')
                 return int(re.search(rb'"pid":(\d+)', s.recv(4096)).group(1))
         except (ConnectionRefusedError, FileNotFoundError):
@@ -235,7 +235,7 @@ class Activation(unittest.TestCase):
                 for client in clients:
                     self.addCleanup(client.close)
                     client.connect(door.getsockname())
-                    client.settimeout(5)
+                    client.settimeout(60)
                 clients[0].sendall(b'{"id":1,"method":"ping"}\n')
                 status, said = self.hand_over(door, broker=None, config=config)
                 self.assertEqual(status, 78, said)
@@ -251,7 +251,7 @@ class Activation(unittest.TestCase):
         script = f'export LISTEN_PID=$$ LISTEN_FDS={len(fds)}; exec "$@" {moves}'
         done = subprocess.run(["/bin/bash", "-c", script, "sh"] + daemon.command, env=daemon.env,
                               pass_fds=fds, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              text=True, timeout=20, check=False)
+                              text=True, timeout=60, check=False)
         self.assertFalse(os.path.exists(daemon.socket))
         return done.returncode, done.stderr
 
@@ -283,7 +283,7 @@ class Telling(unittest.TestCase):
     def test_ready_comes_when_it_listens_and_status_follows(self):
         daemon = Daemon(self, start=False)
         daemon.launch()
-        daemon.wait_notice("READY=1", 20)
+        daemon.wait_notice("READY=1")
         self.assertEqual(Wire(daemon).call("ping"), {})
         daemon.wait_notice("STATUS=broker up")
         daemon.signal(signal.SIGTERM)
@@ -300,15 +300,14 @@ class Telling(unittest.TestCase):
 
     def test_the_watchdog_is_fed_by_the_loop(self):
         daemon = Daemon(self, env={"WATCHDOG_USEC": "200000"})
-        wait_until(lambda: daemon.read_notices().count("WATCHDOG=1") >= 4, 5)
+        wait_until(lambda: daemon.read_notices().count("WATCHDOG=1") >= 4)
         daemon.freeze()
         daemon.read_notices()
         count = daemon.notices.count("WATCHDOG=1")
-        peer = Wire(daemon)
-        self.assertTrue(peer.quiet(0.3))
+        time.sleep(0.3)
         self.assertEqual(daemon.read_notices().count("WATCHDOG=1"), count)
         daemon.thaw()
-        wait_until(lambda: daemon.read_notices().count("WATCHDOG=1") > count, 5)
+        wait_until(lambda: daemon.read_notices().count("WATCHDOG=1") > count)
 
     def test_without_a_watchdog_none_is_fed(self):
         daemon = Daemon(self)
@@ -345,9 +344,12 @@ class Idle(unittest.TestCase):
         peer.call("acquire", name="m", kind="mutex", timeout=0)
         half = Wire(daemon)
         waiting = half.request("acquire", name="m", kind="mutex")
-        before = daemon.cpu()
-        self.assertTrue(peer.quiet(1.0))
-        self.assertLess(daemon.cpu() - before, 0.2)
+        self.assertFalse(half.replies)
+        daemon.wait_asleep()
+        before, began = daemon.switches(), time.monotonic()
+        time.sleep(1)
+        # Its timers for keepalive and rescan are seconds apart.
+        self.assertLess(daemon.switches() - before, 20 * (time.monotonic() - began))
         peer.hang_up()
         half.answer(waiting)
 
@@ -355,7 +357,7 @@ class Idle(unittest.TestCase):
 class Options(unittest.TestCase):
     def run_daemon(self, *options):
         return subprocess.run([program("lockbrokerd"), *options], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=20, check=False)
+                              capture_output=True, text=True, timeout=60, check=False)
 
     def test_actions(self):
         done = self.run_daemon("--version")

@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import socket
-import time
 import unittest
 
 import tap
@@ -12,7 +11,8 @@ from daemon import Daemon
 from wait import wait_until
 from wire import Wire, WireError
 
-SOON = 0.1  # seconds in which the slot of a client that hung up must be free
+# A slot that becomes free without a hint is found by a rescan, an hour later.
+RESCAN = ("--rescan-interval", "3600")
 
 
 def line(id, method, **params):
@@ -21,15 +21,13 @@ def line(id, method, **params):
 
 class HangUp(unittest.TestCase):
     def setUp(self):
-        self.daemon = Daemon(self)
+        self.daemon = Daemon(self, *RESCAN)
         self.watcher = Wire(self.daemon)
         self.watcher.call("create", name="db")
 
     def assert_free(self, name="db", **params):
-        """Another client gets the slot soon, and nothing is left of its former holders."""
-        began = time.monotonic()
-        lock = self.watcher.call("acquire", name=name, timeout=SOON, **params)["lock"]
-        self.assertLess(time.monotonic() - began, SOON)
+        """Another client gets the slot at once, and nothing is left of its former holders."""
+        lock = self.watcher.call("acquire", name=name, **params)["lock"]
         self.watcher.call("release", lock=lock)
         wait_until(lambda: self.watcher.call("info")["counts"]["connections"] == 1)
         counts = self.watcher.call("info")["counts"]
@@ -112,7 +110,7 @@ class HangUp(unittest.TestCase):
         holder = Wire(self.daemon)
         holder.call("acquire", name="m", kind="mutex", timeout=0)
         waiter = Wire(self.daemon)
-        waiting = waiter.request("acquire", name="m", kind="mutex", timeout=20)
+        waiting = waiter.request("acquire", name="m", kind="mutex")
         wait_until(lambda: self.watcher.call("info")["counts"]["waiting"] == 1)
         holder.hang_up()
         self.assertEqual(waiter.answer(waiting)["name"], "m")
@@ -122,7 +120,7 @@ class HalfClose(unittest.TestCase):
     """As `printf ... | socat - UNIX:...` does."""
 
     def setUp(self):
-        self.daemon = Daemon(self)
+        self.daemon = Daemon(self, *RESCAN)
         self.watcher = Wire(self.daemon)
         self.watcher.call("create", name="db")
 
@@ -150,13 +148,13 @@ class HalfClose(unittest.TestCase):
         peer = Wire(self.daemon)
         peer.call("acquire", name="db", timeout=0)
         peer.socket.shutdown(socket.SHUT_WR)
-        self.watcher.call("acquire", name="db", timeout=SOON)
+        self.watcher.call("acquire", name="db")
         peer.wait_closed()
 
     def test_an_acquire_ends_with_it(self):
         self.talk(line(1, "acquire", name="db"))
         self.assertEqual(self.watcher.call("info")["counts"]["holds"], 0)
-        self.watcher.call("acquire", name="db", timeout=SOON)
+        self.watcher.call("acquire", name="db", timeout=0)
 
     def test_a_line_without_end_is_no_request(self):
         self.assertEqual(self.talk(line(1, "ping"), b'{"id":2,"method":"ping"}').keys(), {1})
@@ -164,7 +162,7 @@ class HalfClose(unittest.TestCase):
 
 class Limits(unittest.TestCase):
     def test_a_client_that_does_not_read_is_closed(self):
-        daemon = Daemon(self, expect=["does not read"])
+        daemon = Daemon(self, *RESCAN, expect=["does not read"])
         peer = Wire(daemon)
         peer.call("acquire", name="m", kind="mutex", timeout=0)
         request = line("d", "rpc.discover")
@@ -178,7 +176,7 @@ class Limits(unittest.TestCase):
         except (BrokenPipeError, ConnectionResetError):
             pass
         daemon.wait_log(r"client \d+ \(uid \d+, pid \d+\) is closed: it does not read")
-        Wire(daemon).call("acquire", name="m", kind="mutex", timeout=SOON)
+        Wire(daemon).call("acquire", name="m", kind="mutex")
         self.assertLess(daemon.rss(), 512 * 1024)
 
     def test_waiting_requests_are_bounded_and_stop_nothing(self):
@@ -257,7 +255,7 @@ class Limits(unittest.TestCase):
         lock = peers[0].call("acquire", name="m", kind="mutex", timeout=0)["lock"]
         for peer in peers:
             peer.send_bytes(b"".join(line(f"w{i}", "acquire", name="m", kind="mutex") for i in range(1000)))
-            peer.call("ping", within=30)
+            peer.call("ping")
         self.assertEqual(peers[0].call("info")["counts"]["waiting"], 10000)
         peers[0].call("release", lock=lock)
         self.assertEqual(peers[0].recv()["result"]["name"], "m")
@@ -426,11 +424,12 @@ class OutOfFiles(unittest.TestCase):
             peer.call("ping")
         daemon.wait_log("no client can be accepted now: Too many open files")
         asked = [peer.request("ping") for peer in peers[2:]]
-        cpu, began = daemon.cpu(), time.monotonic()
-        while time.monotonic() - began < 0.5:
+        for _ in range(10):
             first.call("ping")  # connected clients are served
-            self.assertTrue(peers[4].quiet(0.05))
-        self.assertLess(daemon.cpu() - cpu, 0.25)
+            daemon.wait_asleep()  # between two tries to accept
+        for peer in peers[2:]:
+            peer.pump()
+            self.assertFalse(peer.replies)
         self.assertEqual(len(list(daemon.log().split("no client can be accepted"))), 2)
         served[0].hang_up()
         self.assertEqual(peers[2].answer(asked[0]), {})

@@ -17,14 +17,12 @@ from wire import Closed, Wire
 
 class Stop(unittest.TestCase):
     def test_a_daemon_without_holds_ends_at_once(self):
-        daemon = Daemon(self)
+        daemon = Daemon(self, "--stop-timeout", "600")
         peer = Wire(daemon)
         peer.call("ping")
-        began = time.monotonic()
         daemon.signal(signal.SIGTERM)
-        self.assertEqual(peer.notification("draining"), {"grace": 30})
+        self.assertEqual(peer.notification("draining"), {"grace": 600})
         daemon.wait_exit()
-        self.assertLess(time.monotonic() - began, 5)
         peer.wait_closed()
 
     def test_a_bus_that_does_not_answer(self):
@@ -37,7 +35,7 @@ class Stop(unittest.TestCase):
             daemon.env["DBUS_SYSTEM_BUS_ADDRESS"] = f"unix:path={path}"
             daemon.expect("does not tell within 2 s")
             daemon.start()
-            daemon.stop(within=10)
+            daemon.stop()
 
     def test_sigint_is_as_good(self):
         daemon = Daemon(self)
@@ -117,17 +115,17 @@ class Stop(unittest.TestCase):
             peer.wait_closed()
 
     def test_a_client_that_goes_on_asking_does_not_delay_it(self):
-        daemon = Daemon(self, "--max-scans-per-uid", "1")
+        daemon = Daemon(self, "--max-scans-per-uid", "1", "--stop-timeout", "600")
         peers = [Wire(daemon) for _ in range(4)]
         over = threading.Event()
         threads = [threading.Thread(target=self.go_on_asking, args=(peer.socket, over)) for peer in peers]
         self.addCleanup(lambda: [over.set()] + [thread.join() for thread in threads])
         for thread in threads:
             thread.start()
-        wait_until(lambda: daemon.cpu() > 0.2, 20, "it is busy")
+        wait_until(lambda: daemon.cpu() > 0.2, what="it is busy")
         daemon.signal(signal.SIGTERM)
-        # Within much less than the stop timeout, 30 s: nothing is held.
-        daemon.wait_exit(within=15)
+        # It does not wait for the stop timeout: nothing is held.
+        daemon.wait_exit()
 
     @staticmethod
     def go_on_asking(sock, over):

@@ -197,7 +197,7 @@ class Shown(Rows):
         self.assertTrue(all(len(line) <= 60 for line in screen.rows()))
         screen.resize(200, 50)
         screen.wait_row("^  STATE +SLOT +WHO +WHY +COMMAND +HOST +PID +AGE$")
-        wait_until(lambda: screen.rows()[49].startswith("?:help"), 10, "the last line is the keys'")
+        wait_until(lambda: screen.rows()[49].startswith("?:help"), what="the last line is the keys'")
         screen.wait_row("^> .* alice +backup +pg_dump")
         screen.resize(39, 24)
         screen.wait_row("^needs 40x10, q:quit$")

@@ -124,9 +124,9 @@ def chaos(test, daemons, seed, steps):
         test.assertFalse(peer.ended)
         peer.leave()
     for watcher in watchers:
-        wait_until(lambda: watcher.call("info")["counts"]["connections"] == 1, 10)
+        wait_until(lambda: watcher.call("info")["counts"]["connections"] == 1)
         wait_until(lambda: not any(watcher.call("info")["counts"][count]
-                                   for count in ("holds", "waiting", "in_flight")), 20)
+                                   for count in ("holds", "waiting", "in_flight")))
         counts = watcher.call("info")["counts"]
         # Claims of clients that left meanwhile are released without having been granted.
         test.assertLessEqual(counts["granted"], counts["released"], counts)

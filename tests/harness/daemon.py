@@ -23,7 +23,7 @@ import tempfile
 import time
 
 import wire
-from wait import wait_until
+from wait import PATIENCE, wait_until
 
 BUILD = os.environ.get("top_builddir", "build")
 # How slots are held if the test does not say it.
@@ -99,7 +99,7 @@ class Daemon:
 
     # ---- its life ----
 
-    def start(self, within=20.0):
+    def start(self, within=PATIENCE):
         """Starts it, again too, and waits for READY=1."""
         self.launch()
         self.wait_notice("READY=1", within)
@@ -134,7 +134,7 @@ class Daemon:
     def signal(self, signo):
         self.process.send_signal(signo)
 
-    def wait_exit(self, status=0, within=20.0):
+    def wait_exit(self, status=0, within=PATIENCE):
         """Waits for its end and checks the status."""
         try:
             got = self.process.wait(within)
@@ -144,7 +144,7 @@ class Daemon:
         if got != status:
             raise AssertionError(f"lockbrokerd ended with {got}, not {status}\n{self.log()}")
 
-    def stop(self, within=20.0):
+    def stop(self, within=PATIENCE):
         """SIGTERM, the orderly way; must exit 0."""
         self.signal(signal.SIGTERM)
         self.wait_exit(0, within)
@@ -169,7 +169,7 @@ class Daemon:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             return client.connect_ex(self.socket) == 0
 
-    def wait_broker(self, within=20.0):
+    def wait_broker(self, within=PATIENCE):
         """Waits until the broker answers through it."""
         def answers():
             peer = wire.Wire(self.socket)
@@ -200,6 +200,15 @@ class Daemon:
             fields = file.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def switches(self):
+        """How many times it gave up its processor or lost it."""
+        with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as file:
+            return sum(int(count) for count in re.findall(r"ctxt_switches:\s+(\d+)", file.read()))
+
+    def wait_asleep(self):
+        """Waits until it sleeps. A daemon that spins never does."""
+        wait_until(lambda: self._stat_state() == "S", what="the daemon sleeps")
+
     def fds(self):
         """How many files it has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
@@ -211,7 +220,7 @@ class Daemon:
         except FileNotFoundError:
             return ""
 
-    def wait_log(self, pattern, within=5.0, count=1):
+    def wait_log(self, pattern, within=PATIENCE, count=1):
         """Waits until the log matches pattern that many times; returns the last match."""
         try:
             found = wait_until(
@@ -233,7 +242,7 @@ class Daemon:
             self.notices += self.notify.recv(65536).decode("utf-8", "replace").split("\n")
         return self.notices
 
-    def wait_notice(self, pattern, within=5.0):
+    def wait_notice(self, pattern, within=PATIENCE):
         """Waits for an assignment that matches pattern from its start; returns it."""
         end = time.monotonic() + within
         while True:

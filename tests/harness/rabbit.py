@@ -312,7 +312,7 @@ class Rabbit:
         if not self._listens(self.state["epmd_port"]):
             self._spawn("epmd", ["epmd", "-port", str(self.state["epmd_port"]),
                                  "-address", self.host.address])
-            wait_until("epmd", 10, lambda: self._listens(self.state["epmd_port"]))
+            wait_until("epmd", 60, lambda: self._listens(self.state["epmd_port"]))
         self._shorten_code_path()
         self._spawn("beam", [f"{BIN}/rabbitmq-server"])
         return self
@@ -345,7 +345,7 @@ class Rabbit:
     def freeze(self):
         """Returns when every thread has stopped: until then the node may still answer."""
         os.kill(self.pid, signal.SIGSTOP)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not self._is_stopped():
             if time.monotonic() > deadline:
                 raise RabbitError("the node does not stop")
@@ -635,7 +635,7 @@ class Rabbit:
             if not self._listens(port):
                 return False
         with socket.socket() as s:
-            s.settimeout(2)
+            s.settimeout(10)
             try:
                 s.connect((self.host.address, self.port))
                 s.sendall(PROTOCOL_HEADER)

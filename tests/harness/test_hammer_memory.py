@@ -12,15 +12,13 @@ from wire import Wire, wait_until
 
 
 class Hammer(unittest.TestCase):
-    deadline = 60
-
     def test_never_two_holders_of_a_slot(self):
         daemon = Daemon(self, "--log-level", "warning")
         daemon.wait_broker()
         watcher = Wire(daemon)
         watcher.call("create", name="hammer", slots=3)
         hammer(self, [daemon], "hammer", 3, 20, 2)
-        wait_until(lambda: watcher.call("info")["counts"]["holds"] == 0, 5, "nothing is held")
+        wait_until(lambda: watcher.call("info")["counts"]["holds"] == 0, what="nothing is held")
         counts = watcher.call("info")["counts"]
         self.assertEqual((counts["waiting"], counts["in_flight"], counts["lost"]), (0, 0, 0))
         self.assertEqual(counts["granted"], counts["released"])

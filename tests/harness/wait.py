@@ -1,9 +1,15 @@
-"""Waits until a condition is true, with a deadline. Tests use it instead of a sleep."""
+"""Waits until a condition is true, with a deadline. Tests use it instead of a sleep.
+
+Only a wait that fails takes PATIENCE, so a busy machine does not fail a test. To wait for something that must not happen
+is wrong: let something happen that comes after it.
+"""
 
 import time
 
+PATIENCE = 60.0
 
-def wait_until(predicate, within=5.0, what=None):
+
+def wait_until(predicate, within=PATIENCE, what=None):
     """Calls predicate until it returns something true, and returns that. AssertionError after
     `within` seconds; `what` says what was waited for."""
     end = time.monotonic() + within

@@ -7,7 +7,7 @@ not succeed.
 	held = client.call("acquire", name="db", timeout=0)
 	first = client.request("size", name="db")	# pipelining: only sends
 	client.answer(first)			# the answer to that request, early or late
-	client.notification("lost", within=1)
+	client.notification("lost")
 """
 
 import collections
@@ -16,9 +16,7 @@ import socket
 import time
 
 import openrpc
-from wait import wait_until  # noqa: F401 (tests import it from here)
-
-WITHIN = 10.0
+from wait import PATIENCE, wait_until  # noqa: F401 (tests import wait_until from here)
 
 
 class WireError(Exception):
@@ -54,7 +52,7 @@ class Wire:
     # ---- out ----
 
     def send_bytes(self, data):
-        self.socket.settimeout(WITHIN)
+        self.socket.settimeout(PATIENCE)
         self.socket.sendall(data)
 
     def send_line(self, line):
@@ -121,30 +119,30 @@ class Wire:
                 return None
             (self.notifications if "method" in message else self.replies).append(message)
 
-    def recv(self, within=WITHIN):
+    def recv(self, within=PATIENCE):
         """The next reply, to whatever request; notifications that came before are kept."""
         message = self._take(self.replies, lambda m: True, time.monotonic() + within)
         assert message is not None, f"no reply within {within} s"
         return message
 
-    def reply(self, id, within=WITHIN):
+    def reply(self, id, within=PATIENCE):
         """The reply to one request, as it came; others are kept."""
         message = self._take(self.replies, lambda m: m["id"] == id, time.monotonic() + within)
         assert message is not None, f"no reply to {self.methods.get(id, id)} within {within} s"
         return message
 
-    def answer(self, id, within=WITHIN):
+    def answer(self, id, within=PATIENCE):
         """The result of one request, or WireError."""
         message = self.reply(id, within)
         if "error" in message:
             raise WireError(message["error"])
         return message["result"]
 
-    def call(self, method, /, within=WITHIN, **params):
+    def call(self, method, /, within=PATIENCE, **params):
         """A request and its result."""
         return self.answer(self.request(method, **params), within)
 
-    def error(self, method, /, within=WITHIN, **params):
+    def error(self, method, /, within=PATIENCE, **params):
         """A request that must fail: its WireError."""
         try:
             result = self.call(method, within, **params)
@@ -152,18 +150,19 @@ class Wire:
             return error
         raise AssertionError(f"{method} {params} should have failed; it gave {result}")
 
-    def notification(self, method, within=WITHIN):
+    def notification(self, method, within=PATIENCE):
         """The params of the next notification of that name; others are kept."""
         message = self._take(self.notifications, lambda m: m["method"] == method,
                              time.monotonic() + within)
         assert message is not None, f"no {method} within {within} s"
         return message.get("params", {})
 
-    def quiet(self, seconds):
-        """True when nothing arrives for that long (and nothing unread is kept)."""
-        if self.replies or self.notifications:
-            return False
-        return self._read_message(time.monotonic() + seconds) is None
+    def quiet(self):
+        """Whether nothing comes before the answers to some requests of this connection, and nothing unread is kept. Each
+        request asks the broker. Together they take longer than an acquire."""
+        for _ in range(5):
+            assert self.error("size", name="nobody-has-this").reason == "no-such-lock"
+        return not self.replies and not self.notifications
 
     def pump(self):
         """Reads what is there already, without waiting."""
@@ -171,7 +170,7 @@ class Wire:
         while (message := self._read_message(end)) is not None:
             (self.notifications if "method" in message else self.replies).append(message)
 
-    def wait_closed(self, within=WITHIN):
+    def wait_closed(self, within=PATIENCE):
         """Waits for the daemon to close, and keeps the messages before that."""
         end = time.monotonic() + within
         try:

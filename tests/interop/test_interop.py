@@ -49,7 +49,6 @@ class Resizer(threading.Thread):
 
 class Together:
     naming = None
-    deadline = 120
 
     def setUp(self):
         self.name = f"{self.naming}/{self.id().rpartition('.')[2]}"
@@ -102,12 +101,12 @@ class Together:
         self.assertEqual(self.foreign.acquire(name=self.name), 1)
         waiting = peer.request("acquire", name=self.name, timeout=20)
         self.foreign.kill()
-        self.assertEqual(peer.answer(waiting, 20)["slot"], 1)
+        self.assertEqual(peer.answer(waiting)["slot"], 1)
 
         other = Foreign(self, RABBIT.url, self.naming)
         self.assertIsNone(other.acquire(name=self.name))
         here.kill()
-        wait_until(lambda: other.acquire(name=self.name) == 1, 10, "the dead daemon's slot is free")
+        wait_until(lambda: other.acquire(name=self.name) == 1, what="the dead daemon's slot is free")
 
     def test_mutex(self):
         peer = Wire(self.daemon())
@@ -148,7 +147,7 @@ class Together:
         peer.call("create", name=self.name, slots=3, claim="exclusive-queue")
         held = peer.call("acquire", name=self.name, timeout=0)
         self.foreign.under_admin("destroy", self.name)
-        self.assertEqual(peer.notification("revoked", 5)["lock"], held["lock"])
+        self.assertEqual(peer.notification("revoked")["lock"], held["lock"])
         self.assertEqual(peer.error("verify", lock=held["lock"]).reason, "revoked")
         self.assertTrue(self.foreign.held(name=self.name, slot=held["slot"]))
         self.assertEqual(self.refused(peer, "acquire", timeout=0), "no-such-lock")
@@ -191,9 +190,9 @@ class Together:
         self.assertEqual([self.foreign.verify(name=self.name, slot=slot) for slot in (1, 2, 3)],
                          [True, False, False])
         peer.call("resize", name=self.name, slots=3)
-        resizing = peer.request("resize", name=self.name, slots=1, wait=None)
-        for slot in (2, 3):
-            self.assertTrue(peer.quiet(0.2), "it waits")
+        resizing = peer.request("resize", name=self.name, slots=1, wait=None, progress=True)
+        for slot, left in ((2, 2), (3, 1)):
+            self.assertEqual(peer.notification("holders")["left"], left)
             self.foreign.release(name=self.name, slot=slot)
         self.assertEqual(peer.answer(resizing)["slots"], 1)
         self.assertTrue(self.foreign.verify(name=self.name, slot=1))
@@ -255,7 +254,7 @@ class Together:
         dice = random.Random(SEED + len(resizers))
         for _ in range(ROUNDS):
             last = dice.randint(1, 12)
-            wait_until(lambda: self.foreign.take_admin(name=self.name), 30, "the mutex is free")
+            wait_until(lambda: self.foreign.take_admin(name=self.name), what="the mutex is free")
             self.foreign.resize(name=self.name, slots=last)
             self.foreign.drop_admin(name=self.name)
         for resizer in resizers:

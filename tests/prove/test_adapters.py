@@ -17,7 +17,7 @@ from daemon import Daemon
 from driver import Client, command
 from history import History, read
 from rabbit import Rabbit, free_ports
-from wait import wait_until
+from wait import PATIENCE, wait_until
 from wire import Wire
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in ("../interop", "adapters")]
@@ -39,7 +39,7 @@ class Voice:
         test.addCleanup(self.client.close)
         self.hears("ready")
 
-    def hears(self, *words, within=20):
+    def hears(self, *words, within=PATIENCE):
         """Waits for a line that begins with words. Forgets the lines up to it. Returns it."""
         words = list(map(str, words))
         found = wait_until(lambda: [line for line in list(self.lines) if line[:len(words)] == words], within,
@@ -65,7 +65,6 @@ class Mutexes:
     """Of a service with mutexes."""
 
     adapter = None
-    deadline = 120
     kind = "mutex"
     slot = "1"
     freed_within = 20  # seconds from the death of a client
@@ -222,7 +221,7 @@ class Private:
         self.process = subprocess.Popen([self.server, *self.options(folder, peers)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end)
-        wait_until(self.listens, 20, f"{self.server} listens")
+        wait_until(self.listens, what=f"{self.server} listens")
         return f"127.0.0.1:{self.port}"
 
     def listens(self):
@@ -327,7 +326,7 @@ class Seeds000(OverRabbit, Semaphores, unittest.TestCase):
             emptied = not admin.held(name=self.name, slot=1)
             if emptied:
                 self.record.note("admin", "emptied", self.name, 0)
-            if wait_until(lambda: claims.lines, 5, "the acquire is answered").pop()[0] == "held":
+            if wait_until(lambda: claims.lines, what="the acquire is answered").pop()[0] == "held":
                 claims.release(ident)
                 if emptied:
                     return True

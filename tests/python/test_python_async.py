@@ -25,7 +25,7 @@ GRANT = {"lock": "f-1", "name": "db", "kind": "semaphore", "slot": 1, "waited": 
          "safe_until": 4e9, "lease": {"heartbeat": 10, "margin": 2}}
 
 
-async def until(predicate, within=10.0):
+async def until(predicate, within=60.0):
     """As wait_until(), but the loop runs meanwhile."""
     async with asyncio.timeout(within):
         while not predicate():
@@ -33,8 +33,6 @@ async def until(predicate, within=10.0):
 
 
 class Asyncio(unittest.IsolatedAsyncioTestCase):
-    deadline = 60
-
     def start(self, *options):
         self.daemon = Daemon(self, "--stop-timeout", "0.5", *options, expect=LOST)
         self.wire = Wire(self.daemon)
@@ -222,7 +220,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
             await self.client.acquire("db")
 
     async def test_a_frozen_daemon_cancels_the_block_when_safe_until_passes(self):
-        self.start("--heartbeat", "1", "--margin", "0.1")
+        self.start("--heartbeat", "3", "--margin", "1.5")
         self.client = await self.connect()
         async with self.client.acquire("db") as lock:
             first = lock.safe_until
@@ -233,7 +231,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         await self.wait_counts(holds=0)
 
     async def test_a_lock_that_only_this_side_lost_is_given_back(self):
-        daemon = fake.Fake(self, acquire=GRANT | {"safe_until": _core.now() + 0.2}, release={"lock": "f-1"})
+        daemon = fake.Fake(self, acquire=GRANT | {"safe_until": _core.now() + 3}, release={"lock": "f-1"})
         async with lockbroker.AsyncClient(daemon.socket) as client:
             with self.assertRaises(lockbroker.Lost):
                 async with client.acquire("db"):
@@ -245,7 +243,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
             await until(lambda: daemon.asked("release"))
 
     async def test_a_loop_that_does_not_run_sees_the_end_by_check(self):
-        self.start("--heartbeat", "1", "--margin", "0.1")
+        self.start("--heartbeat", "3", "--margin", "1.5")
         client = await self.connect()
         lost = []
         lock = await client.acquire("db", on_lost=lost.append)

@@ -284,8 +284,6 @@ class Bookkeeping(unittest.TestCase):
 
 
 class Package(unittest.TestCase):
-    deadline = 120
-
     def test_each_reason_is_a_class(self):
         described = {part["message"] for part in load().errors.values()}
         own = {"no-daemon", "no-access", "deadline", "closed", "bad-answer", "forked"}

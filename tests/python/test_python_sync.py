@@ -45,7 +45,7 @@ class Threads(unittest.TestCase):
         return self.wire.call("info")["counts"]
 
     def wait_counts(self, **wanted):
-        wait_until(lambda: self.counts().items() >= wanted.items(), 10, f"the daemon counts {wanted}")
+        wait_until(lambda: self.counts().items() >= wanted.items(), what=f"the daemon counts {wanted}")
 
     def thread(self, function):
         """Runs in a thread; returns the list that gets its result or its exception."""
@@ -62,7 +62,7 @@ class Threads(unittest.TestCase):
         return outcome
 
     def wait_outcome(self, outcome):
-        return wait_until(lambda: outcome, 10, "the thread is done")[0]
+        return wait_until(lambda: outcome, what="the thread is done")[0]
 
     # ---- the way of a lock ----
 
@@ -251,7 +251,7 @@ class Threads(unittest.TestCase):
 
     def frozen(self):
         """A lock of a daemon that extended its lease once, and then says nothing more."""
-        self.daemon = Daemon(self, "--heartbeat", "1", "--margin", "0.1", expect=LOST)
+        self.daemon = Daemon(self, "--heartbeat", "3", "--margin", "1.5", expect=LOST)
         self.wire = Wire(self.daemon)
         self.wire.call("create", name="db")
         client = self.connect()
@@ -289,7 +289,7 @@ class Threads(unittest.TestCase):
         self.assert_lost(lock, "lease")
 
     def test_a_lock_that_only_this_side_lost_is_given_back(self):
-        daemon = fake.Fake(self, acquire=GRANT | {"safe_until": _core.now() + 0.2}, release={"lock": "f-1"})
+        daemon = fake.Fake(self, acquire=GRANT | {"safe_until": _core.now() + 3}, release={"lock": "f-1"})
         with lockbroker.Client(daemon.socket) as client:
             with self.assertRaises(lockbroker.Lost):
                 with self.hold(client):
@@ -364,7 +364,7 @@ class Threads(unittest.TestCase):
         self.addCleanup(logger.removeHandler, handler)
         with self.client.acquire("db"), self.client.acquire("db"):
             with self.assertRaises(lockbroker.Timeout):
-                self.client.acquire("db", timeout=0.1, on_progress=callback)
+                self.client.acquire("db", timeout=3, on_progress=callback)
         wait_until(lambda: errors)
         self.assertEqual((errors[0].exc_info[0], stuck), (ZeroDivisionError, []))
         self.client.ping()
@@ -410,7 +410,7 @@ class Threads(unittest.TestCase):
     def run_example(self, name, *arguments):
         return subprocess.run(
             ["/usr/bin/python3", os.path.join(SOURCE, "docs", "examples", name), *arguments], text=True, check=False,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
             env=clean_environment(LOCKBROKER_SOCKET=self.daemon.socket,
                                   PYTHONPATH=os.path.join(SOURCE, "client", "python")))
 
@@ -433,7 +433,7 @@ class Threads(unittest.TestCase):
                    "c.acquire('db', on_lost=lambda lock: os._exit(3)); print('held')")
         done = subprocess.run(
             ["/usr/bin/python3", "-X", "dev", "-c", program], text=True, check=False, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
             env=clean_environment(LOCKBROKER_SOCKET=self.daemon.socket,
                                   PYTHONPATH=os.path.join(SOURCE, "client", "python")))
         self.assertEqual((done.returncode, done.stdout), (0, "held\n"), done.stderr)

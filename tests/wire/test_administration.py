@@ -212,8 +212,9 @@ class Sizes(Administration):
     def test_waiters_get_new_slots(self):
         self.admin.call("create", name="db", slots=0)
         waiter = Wire(self.daemon)
-        request = waiter.request("acquire", name="db")
-        self.assertTrue(waiter.quiet(0.05))
+        request = waiter.request("acquire", name="db", progress=True)
+        waiter.notification("waiting")
+        self.assertTrue(waiter.quiet())
         self.resize(1, slots=1)
         self.assertEqual(waiter.answer(request)["slot"], 1)
 
@@ -246,9 +247,10 @@ class HeldSlots(Administration):
     def test_destroy_waits_too(self):
         self.admin.call("create", name="db")
         holder, _ = self.hold(1)
-        request = self.admin.request("destroy", name="db", wait=5)
+        request = self.admin.request("destroy", name="db", wait=None, progress=True)
         holder.notification("revoked")
-        self.assertTrue(self.admin.quiet(0.05))
+        self.admin.notification("holders")
+        self.assertTrue(self.admin.quiet())
         holder.hang_up()
         self.assertEqual(self.admin.answer(request), {"name": "db"})
 
@@ -307,7 +309,7 @@ class HeldSlots(Administration):
         self.assertEqual(peer.call("ping"), {})
         for id in waiting:
             self.assertTrue(self.cancel(peer, id))
-        self.assertEqual(peer.call("await", name="db", slot=1, state="busy", timeout=1)["slot"], 1)
+        self.assertEqual(peer.call("await", name="db", slot=1, state="busy")["slot"], 1)
 
 
 class Await(Administration):
@@ -319,15 +321,15 @@ class Await(Administration):
         self.admin.call("create", name="db")
         holder, locks = self.hold(1)
         self.assertEqual(self.admin.call("await", name="db", slot=1, state="busy"), {"name": "db", "slot": 1})
-        request = self.admin.request("await", name="db", slot=1, state="free", timeout=10)
-        self.assertTrue(self.admin.quiet(0.05))
+        request = self.admin.request("await", name="db", slot=1, state="free")
+        self.assertTrue(self.admin.quiet())
         holder.call("release", lock=locks[1])
         self.assertEqual(self.admin.answer(request)["slot"], 1)
 
     def test_until_it_is_taken(self):
         self.admin.call("create", name="db")
         request = self.admin.request("await", name="db", slot=1, state="busy")
-        self.assertTrue(self.admin.quiet(0.05))
+        self.assertTrue(self.admin.quiet())
         self.hold(1)
         self.assertEqual(self.admin.answer(request), {"name": "db", "slot": 1})
 

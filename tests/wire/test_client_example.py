@@ -18,12 +18,13 @@ sys.path.insert(0, EXAMPLES)
 import lockbroker_client as client  # noqa: E402
 
 # Some tests still hold a lock when the daemon's stop timeout is over.
+STOP_TIMEOUT = 3
 STOPPED_HARD = ["the stop timeout has passed", "warning: lost "]
 
 
 class Library(unittest.TestCase):
     def setUp(self):
-        self.daemon = Daemon(self, "--stop-timeout", "0.5", expect=STOPPED_HARD)
+        self.daemon = Daemon(self, "--stop-timeout", str(STOP_TIMEOUT), expect=STOPPED_HARD)
         self.one = self.connect()
         self.two = self.connect()
         self.one.call("create", name="db", slots=2)
@@ -111,12 +112,12 @@ class Library(unittest.TestCase):
         waits.append(self.one.request("acquire", name="db", progress=True))
         pings = [self.one.request("ping") for _ in range(200)]
         for ping in reversed(pings):
-            self.assertEqual(self.one.result(ping, within=10), {})
+            self.assertEqual(self.one.result(ping), {})
         first, second = self.one.granted(waits[0]), self.one.granted(waits[1])
         self.assertEqual({first.slot, second.slot}, {1, 2})
         with self.assertRaises(TimeoutError):
             self.one.result(waits[2], within=0)
-        note = self.one.notification(within=10)
+        note = self.one.notification()
         self.assertEqual((note.method, note.params["id"]), ("waiting", waits[2]))
         first.release()
         self.assertEqual(self.one.granted(waits[2]).slot, first.slot)
@@ -137,10 +138,10 @@ class Library(unittest.TestCase):
         self.one.abandon(waiting)
         held[0].release()
         # The client holds it, though it has not read the grant.
-        wait_until(lambda: self.holds() == 2, within=10)
+        wait_until(lambda: self.holds() == 2)
         self.one.abandon(granted)
         held[1].release()
-        wait_until(lambda: self.one.call("ping") == {} and self.holds() == 0, within=10)
+        wait_until(lambda: self.one.call("ping") == {} and self.holds() == 0)
 
     def test_an_interrupt_gives_up_the_acquire(self):
         held = [self.two.acquire("db", timeout=0) for _ in range(2)]
@@ -150,45 +151,45 @@ class Library(unittest.TestCase):
                 self.one.granted(request)
         for lock in held:
             lock.release()
-        wait_until(lambda: self.one.call("ping") == {} and self.holds() == 0, within=10)
+        wait_until(lambda: self.one.call("ping") == {} and self.holds() == 0)
         self.assertEqual(self.two.call("info")["counts"]["waiting"], 0)
 
     def test_an_orderly_stop_is_notified_and_remaining_holds_are_lost(self):
         lock = self.one.acquire("db", timeout=0)
         self.daemon.signal(signal.SIGTERM)
-        note = self.one.notification(within=10)
-        self.assertEqual((note.method, note.params), ("draining", {"grace": 0.5}))
+        note = self.one.notification()
+        self.assertEqual((note.method, note.params), ("draining", {"grace": STOP_TIMEOUT}))
         self.assertTrue(lock.held)
         with self.assertRaises(client.Unavailable) as caught:
             self.one.acquire("db")
         self.assertEqual(caught.exception.reason, "draining")
-        note = self.one.notification(within=10)
+        note = self.one.notification()
         self.assertEqual((note.method, note.params["lock"], note.params["reason"]),
                          ("lost", lock.id, "draining"))
         self.assertFalse(lock.held)
         with self.assertRaises(client.Disconnected):
-            self.one.notification(within=10)
+            self.one.notification()
         self.daemon.wait_exit()
 
     def frozen(self):
         """A lock of a daemon that says nothing more."""
         self.one.close()
-        self.daemon = Daemon(self, "--heartbeat", "1", "--margin", "0.1", expect=["warning: lost db "])
+        self.daemon = Daemon(self, "--heartbeat", "3", "--margin", "1.5", expect=["warning: lost db "])
         self.one = self.connect()
         self.one.call("create", name="db")
         lock = self.one.acquire("db", timeout=0)
         first = lock.safe_until
         # It is renewed, and that is no notification.
-        self.assertIsNone(self.one.notification(within=2))
+        while lock.safe_until == first:
+            self.assertIsNone(self.one.notification(within=0.1))
         self.assertTrue(lock.held)
-        self.assertGreater(lock.safe_until, first)
         lock.verify()
         self.daemon.freeze()
         return lock
 
     def test_a_frozen_daemon_is_a_loss_when_the_lease_is_over(self):
         lock = self.frozen()
-        note = self.one.notification(within=10)
+        note = self.one.notification()
         self.assertGreaterEqual(client.now(), lock.safe_until)
         self.assertEqual((note.method, note.params["lock"], note.params["reason"]), ("lost", lock.id, "lease"))
         self.assertFalse(lock.held)
@@ -208,7 +209,7 @@ class Library(unittest.TestCase):
         lock = self.one.acquire("db", timeout=0)
         self.daemon.kill()
         with self.assertRaises(client.Disconnected):
-            self.one.notification(within=10)
+            self.one.notification()
         self.assertFalse(lock.held)
         with self.assertRaises(client.Disconnected):
             self.one.call("ping")
@@ -216,7 +217,7 @@ class Library(unittest.TestCase):
 
 class Command(unittest.TestCase):
     def setUp(self):
-        self.daemon = Daemon(self, "--stop-timeout", "0.5", expect=STOPPED_HARD)
+        self.daemon = Daemon(self, "--stop-timeout", str(STOP_TIMEOUT), expect=STOPPED_HARD)
         self.broker = client.LockBroker(self.daemon.socket)
         self.addCleanup(self.broker.close)
         self.broker.call("create", name="db")
@@ -238,7 +239,7 @@ class Command(unittest.TestCase):
         refused = self.run_client("db", "0")
         self.assertEqual(refused.communicate()[1], "db: every slot is busy\n")
         self.assertEqual(refused.returncode, 75)
-        self.assertEqual(holder.communicate(timeout=10), ("", ""))
+        self.assertEqual(holder.communicate(timeout=60), ("", ""))
         self.assertEqual(holder.returncode, 0)
         with self.broker.acquire("db", timeout=0):
             pass
@@ -255,7 +256,7 @@ class Command(unittest.TestCase):
         holder = self.run_client("db")
         holder.stdout.readline()
         self.daemon.signal(signal.SIGTERM)
-        self.assertEqual(holder.wait(10), 79)
+        self.assertEqual(holder.wait(60), 79)
         self.daemon.wait_exit()
 
 

@@ -117,7 +117,7 @@ class Examples(unittest.TestCase):
 
     def shell(self, command, daemon):
         done = subprocess.run(["/bin/bash", "-c", command], stdin=subprocess.DEVNULL, text=True,
-                              capture_output=True, timeout=20, check=False,
+                              capture_output=True, timeout=60, check=False,
                               env=clean_environment(LOCKBROKER_SOCKET=daemon.socket))
         self.assertEqual((done.returncode, done.stderr), (0, ""), command)
         self.assertTrue(done.stdout, command)

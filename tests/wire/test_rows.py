@@ -183,7 +183,7 @@ class Watched(View):
         Wire(daemon, self).call("acquire", name="also", kind="mutex")
         told = []
         while "also" not in told:
-            told.append(watch.notification("row", within=5)["row"]["name"])
+            told.append(watch.notification("row")["row"]["name"])
         self.assertEqual(sorted(set(told)), ["also", "open"])
 
     def test_rules_about_names_hold_for_a_list(self):
@@ -217,7 +217,7 @@ class Watched(View):
         waits.answer(asked[0])
         self.assertEqual(peer.call("list")["mutexes"], [{"name": "m", "kind": "mutex", "busy": 1, "waiting": 1}])
         waits.hang_up()
-        wait_until(lambda: peer.call("list")["mutexes"] == [], 5, "no mutex is listed")
+        wait_until(lambda: peer.call("list")["mutexes"] == [], what="no mutex is listed")
 
     def test_the_stop_ends_it(self):
         watch, asked = self.watch()
@@ -253,7 +253,7 @@ class Watched(View):
         self.assertTrue(watch.notification("row")["row"]["revoked"])
         peer.call("release", lock=lock)
         watch.notification("gone")
-        self.assertTrue(watch.quiet(0.2))
+        self.assertTrue(watch.quiet())
 
     def test_a_watch_that_is_read_too_slowly_begins_anew(self):
         watch, asked = self.watch()
