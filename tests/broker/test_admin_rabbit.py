@@ -3,9 +3,7 @@ daemons that die in the middle.
 """
 
 import random
-import statistics
 import threading
-import time
 import unittest
 
 import tap
@@ -28,8 +26,6 @@ def slots_of(name):
 
 
 class Admin(unittest.TestCase):
-    deadline = 120
-
     def daemon(self, *options, **more):
         daemon = Daemon(self, *options, broker=RABBIT.url, **more)
         daemon.wait_broker()
@@ -41,31 +37,25 @@ class Admin(unittest.TestCase):
 
 
 class Revoked(Admin):
-    def test_holders_of_both_daemons_are_told_within_50_ms(self):
+    def test_holders_of_both_daemons_are_told(self):
         here, there, name = self.daemon(), self.daemon(), self.name()
         admin, near, far = Wire(here), Wire(here), Wire(there)
-        took = {"local": [], "remote": []}
         admin.call("create", name=name, slots=2)
         for _ in range(7):
             locks = {}
             for peer in near, far:
                 locks[peer] = peer.call("acquire", name=name, timeout=5)["lock"]
             # Watched a moment after the grant; the consumers are seen by the broker then.
-            wait_until(lambda: self.watched(name) == 2, 10, "both slots are watched")
-            began = time.monotonic()
-            asked = admin.request("resize", name=name, slots=0)
-            for who, peer in ("local", near), ("remote", far):
-                note = peer.notification("revoked", within=5)
-                took[who].append(time.monotonic() - began)
-                self.assertEqual(note["lock"], locks[peer])
-            admin.answer(asked)
+            wait_until(lambda: self.watched(name) == 2, what="both slots are watched")
+            admin.call("resize", name=name, slots=0)
+            near.call("ping")
+            self.assertEqual([note["method"] for note in near.notifications], ["revoked"])  # before the administrator
+            for peer in near, far:
+                self.assertEqual(peer.notification("revoked")["lock"], locks[peer])
             for peer, lock in locks.items():
                 self.assertEqual(peer.error("verify", lock=lock).reason, "revoked")
                 peer.call("release", lock=lock)
             admin.call("resize", name=name, slots=2)
-        for who, seconds in took.items():
-            print(who, "ms:", [round(one * 1000, 1) for one in seconds])
-            self.assertLess(statistics.median(seconds), 0.05, who)
 
     @staticmethod
     def watched(name):
@@ -77,7 +67,7 @@ class Revoked(Admin):
         admin, holder, other = Wire(there), Wire(here), Wire(there)
         admin.call("create", name=name, slots=1)
         lock = holder.call("acquire", name=name, timeout=0)["lock"]
-        wait_until(lambda: self.watched(name) == 1, 10, "the slot is watched")
+        wait_until(lambda: self.watched(name) == 1, what="the slot is watched")
         admin.call("resize", name=name, slots=0)
         self.assertEqual(holder.notification("revoked")["lock"], lock)
         admin.call("resize", name=name, slots=1)
@@ -113,7 +103,7 @@ class TwoAdministrators(Admin):
             asked = [admin.request("resize", name=name, slots=slots)
                      for admin, slots in zip(admins, wanted)]
             for admin, one in zip(admins, asked):
-                admin.answer(one, 30)
+                admin.answer(one)
             self.assertIn(admins[0].call("size", name=name)["slots"], wanted, round_number)
             if round_number % 20 == 19:
                 present = slots_of(name)
@@ -127,7 +117,7 @@ class TwoAdministrators(Admin):
         refused = []
         for peer, one in zip(peers, asked):
             try:
-                peer.answer(one, 30)
+                peer.answer(one)
             except WireError as error:
                 refused.append(error.reason)
         self.assertEqual(refused, ["already-exists"] * 9)
@@ -148,7 +138,7 @@ class InTheMiddle(Admin):
         admin, watcher = Wire(self.here), Wire(self.there)
         admin.call("create", name=name, slots=1)
         admin.request("resize", name=name, slots=self.slots)
-        wait_until(lambda: watcher.call("size", name=name)["slots"] > 20, 10, "some are there")
+        wait_until(lambda: watcher.call("size", name=name)["slots"] > 20, what="some are there")
         kill()
 
     def repair(self, name):
@@ -172,14 +162,14 @@ class InTheMiddle(Admin):
         name = self.name()
         self.when_half_done(name, RABBIT.kill)
         RABBIT.start()
-        self.there.wait_broker(60)
+        self.there.wait_broker()
         self.repair(name)
 
     def test_broker_restarted(self):
         name = self.name()
         self.when_half_done(name, RABBIT.stop)
         RABBIT.start()
-        self.there.wait_broker(60)
+        self.there.wait_broker()
         self.repair(name)
 
 

@@ -11,24 +11,12 @@ from rabbit import Rabbit
 from wait import wait_until
 from wire import Wire, WireError
 
-AT_ONCE = 1.0  # seconds
 RABBIT = Rabbit()
 
 setUpModule = RABBIT.serve_module
 
 
-def timed(test, peer, method, **params):
-    began = time.monotonic()
-    result = peer.call(method, **params)
-    took = time.monotonic() - began
-    test.assertLess(took, AT_ONCE, method)
-    print(f"{method}: {took * 1000:.1f} ms")
-    return result
-
-
 class Alarm(unittest.TestCase):
-    deadline = 90
-
     def start(self, rescan_interval):
         """rescan_interval: in s. For so long the daemon trusts what it knows of a name."""
         self.daemon = Daemon(self, "--rescan-interval", str(rescan_interval), "--probe-timeout", "1",
@@ -54,7 +42,7 @@ class Alarm(unittest.TestCase):
         return self.peer.call("info")["broker"]["auxiliary"]
 
     def goes_on_under(self, claim, how, back):
-        """Requests that need no message succeed while nothing can be published."""
+        """Requests that need no message are answered while nothing can be published."""
         self.start(rescan_interval=60)
         self.create(claim)
         other = Daemon(self, broker=RABBIT.url)
@@ -65,28 +53,28 @@ class Alarm(unittest.TestCase):
 
         self.addCleanup(RABBIT.perform, *back)
         RABBIT.perform(*how)
-        timed(self, self.peer, "verify", lock=held)
-        timed(self, self.peer, "release", lock=held)
+        self.peer.call("verify", lock=held)
+        self.peer.call("release", lock=held)
         # The name is known: the daemon claims it without a scan.
-        held = timed(self, self.peer, "acquire", name=self.name, timeout=0)["lock"]
-        timed(self, self.peer, "verify", lock=held)
+        held = self.peer.call("acquire", name=self.name, timeout=0)["lock"]
+        self.peer.call("verify", lock=held)
 
         # The broker may still serve the first publish: only then does it know that the connection publishes.
-        wait_until(lambda: self.refusal("size", name=self.unknown) == "broker-blocked", 5)
+        wait_until(lambda: self.refusal("size", name=self.unknown) == "broker-blocked")
         self.assertEqual(self.side(), {"state": "up", "blocked": True})
         self.assertEqual(self.refusal("size", name=self.unknown), "broker-blocked")
         self.assertEqual(self.refusal("create", name=self.name + "-new"), "broker-blocked")
         # A daemon that cannot probe claims one slot after the other, up to the first that does not exist.
         self.assertEqual(self.refusal("acquire", name=self.full, timeout=0), "would-block")
         # A free slot of a name that nothing is known of is claimed unseen.
-        unseen = timed(self, self.peer, "acquire", name=self.unknown, timeout=0)["lock"]
-        timed(self, self.peer, "release", lock=unseen)
-        timed(self, self.peer, "verify", lock=held)
-        timed(self, self.peer, "release", lock=held)
+        unseen = self.peer.call("acquire", name=self.unknown, timeout=0)["lock"]
+        self.peer.call("release", lock=unseen)
+        self.peer.call("verify", lock=held)
+        self.peer.call("release", lock=held)
         self.nothing_published_on_the_lock_connection()
 
         RABBIT.perform(*back)
-        wait_until(lambda: not self.side()["blocked"], 10, "the alarm is over")
+        wait_until(lambda: not self.side()["blocked"], what="the alarm is over")
         self.assertEqual(self.peer.call("size", name=self.unknown)["slots"], 1)
         self.assertEqual(self.refusal("acquire", name=self.full, timeout=0), "would-block")
         self.assertNotIn("connection down", self.daemon.log())
@@ -122,15 +110,18 @@ class Alarm(unittest.TestCase):
         self.peer.call("acquire", name=self.name, timeout=0)
         self.addCleanup(RABBIT.perform, "set_vm_memory_high_watermark", "0.4")
         RABBIT.perform("set_vm_memory_high_watermark", "0.0000001")
-        wait_until(lambda: self.refusal("size", name=self.unknown) == "broker-blocked", 5)
+        wait_until(lambda: self.refusal("size", name=self.unknown) == "broker-blocked")
         self.peer.request("acquire", name=self.name + "-missing")
         for pid, _ in self.links()[1]:
             RABBIT.ctl("close_connection", pid, "test")
+        began = time.monotonic()
         before = self.links()[0][1]
-        # Each scan is a claim in vain: six packets. Scans are 1.4 to 2 s apart.
-        with self.assertRaises(AssertionError):
-            wait_until(lambda: self.links()[0][1] - before > 200, 6)
-        self.assertGreater(self.links()[0][1], before)
+        # Each scan is a claim in vain: six packets. Scans are 1.4 to 2 s apart. The keepalive of the hold needs less than a
+        # packet a second.
+        wait_until(lambda: self.links()[0][1] - before >= 12, what="two scans")
+        count, seconds = self.links()[0][1] - before, time.monotonic() - began
+        print(f"{count} packets in {seconds:.1f} s")
+        self.assertLessEqual(count, 6 * (1 + seconds / 1.4) + seconds)
 
     # Each alarm with one of the ways: its cause makes no difference to the daemon.
 

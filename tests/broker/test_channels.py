@@ -7,6 +7,7 @@ import unittest
 import tap
 from daemon import CLAIM, Daemon
 from rabbit import Rabbit
+from timing import at_most
 from wire import Wire, wait_until
 
 CHANNELS = 24
@@ -19,8 +20,6 @@ setUpModule = RABBIT.serve_module
 
 
 class Channels(unittest.TestCase):
-    deadline = 60
-
     def setUp(self):
         self.db = self.id().rpartition(".")[2]
         self.one = self.daemon()
@@ -29,8 +28,8 @@ class Channels(unittest.TestCase):
         self.admin.call("create", name=self.db)
 
     def daemon(self):
-        # A daemon that gets no hint finds a free slot late.
-        daemon = Daemon(self, "--socket-mode", "0666", "--rescan-interval", "60",
+        # A daemon that gets no hint finds a free slot an hour later.
+        daemon = Daemon(self, "--socket-mode", "0666", "--rescan-interval", "3600",
                         broker=RABBIT.url)
         os.chmod(daemon.dir, 0o711)
         daemon.wait_broker()
@@ -60,8 +59,7 @@ class Channels(unittest.TestCase):
         for one in waits:
             peer.answer(one)
         took = time.monotonic() - began
-        print(f"{LOCKS} channels changed hands in {took:.3f} s")
-        self.assertLess(took, 2)
+        at_most(self, f"{LOCKS} channels change hands, seconds", took, 2)
 
     def test_a_slot_goes_to_another_host_while_there_is_no_channel(self):
         others = self.daemon(), self.daemon()
@@ -77,10 +75,10 @@ class Channels(unittest.TestCase):
             self.wait_counts(others[turn % 2], waiting=1)
             there.hang_up()
             there, lock = rich, rich.answer(one)["lock"]
-        self.assertLess(time.monotonic() - began, 4)
+        at_most(self, "four hand-overs, seconds", time.monotonic() - began, 4)
         here.call("release", lock=locks[0])
         there.call("release", lock=lock)
-        self.assertEqual(here.answer(poor, within=2)["slot"], 1)
+        self.assertEqual(here.answer(poor)["slot"], 1)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
     def test_one_user_leaves_some_to_others(self):
@@ -95,7 +93,7 @@ class Channels(unittest.TestCase):
         self.wait_counts(self.one, waiting=1)
         self.take(Wire(self.one), LOCKS - CHANNELS // 2, "r")
         alice.call("release", lock=locks[0])
-        self.assertEqual(alice.answer(waits, within=2)["slot"], 1)
+        self.assertEqual(alice.answer(waits)["slot"], 1)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ class Chaos(unittest.TestCase):
         for daemon in daemons:
             daemon.wait_broker()
         chaos(self, daemons, SEED, 2500)
-        wait_until(lambda: not [queue for queue in rabbit.holders() if queue.endswith(("-B", "-M"))], 20,
-                   "no slot is held")
+        wait_until(lambda: not [queue for queue in rabbit.holders() if queue.endswith(("-B", "-M"))], what="no slot is held")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ PAUSE = 0.005  # between two tries
 
 
 class ConsumerTimeout(unittest.TestCase):
-    deadline = HELD + 60
+    deadline = HELD + 120
 
     def test_hold_outlives_it_under_foreign_probes(self):
         rabbit = self.enterContext(Rabbit(config=f"consumer_timeout = {CONSUMER_TIMEOUT * 1000}"))

@@ -17,6 +17,7 @@ import unittest
 import tap
 from daemon import Daemon, clean_environment, program
 from rabbit import Rabbit
+from timing import at_most
 from wait import wait_until
 from wire import Wire, WireError
 
@@ -38,11 +39,9 @@ setUpModule = RABBIT.serve_module
 
 
 class KilledDaemon(unittest.TestCase):
-    deadline = 120
-
     def setUp(self):
         self.there = Daemon(self, broker=RABBIT.url)
-        self.here = Daemon(self, broker=RABBIT.url, start=False)
+        self.here = Daemon(self, "--heartbeat", "60", broker=RABBIT.url, start=False)
         self.there.wait_broker()
         self.name = self.id().rpartition(".")[2]
         self.newcomer = Wire(self.there)
@@ -75,10 +74,10 @@ class KilledDaemon(unittest.TestCase):
             stderr=subprocess.DEVNULL)
         self.addCleanup(run.wait)
         self.addCleanup(run.kill)
-        wait_until(self.last_beat, 20, "the command works")
+        wait_until(self.last_beat, what="the command works")
         self.here.kill()
         lock, taken = self.taken_at()
-        self.assertEqual(run.wait(20), 79)
+        self.assertEqual(run.wait(60), 79)
         self.newcomer.call("release", lock=lock)
         return self.last_beat() - taken
 
@@ -87,23 +86,25 @@ class KilledDaemon(unittest.TestCase):
         print(f"{words}: overlap in ms, {ROUNDS} rounds:", [round(one * 1000, 1) for one in measured])
         return measured
 
+    def judge(self, measured, kill_after):
+        """A busy machine may spoil one of them. The default kill-after is 24 s here."""
+        self.assertLess(measured[-1], kill_after + 20)
+        at_most(self, "overlap, median, seconds", statistics.median(measured), kill_after + 0.25)
+        at_most(self, "overlap, longest, seconds", measured[-1], kill_after + 2)
+
     def test_a_command_that_heeds_the_signal(self):
         measured = self.overlaps((), "obedient", "ends at TERM")
-        # One of them may meet a busy machine; the rule must hold for the others.
-        self.assertLess(statistics.median(measured), 0.25)
-        self.assertLess(measured[-1], 2)
+        self.judge(measured, 0)
 
     def test_a_command_that_is_deaf_to_it(self):
         measured = self.overlaps(("-k", str(KILL_AFTER)), "deaf", f"deaf to TERM, --kill-after {KILL_AFTER:g}")
         # It lives on for as long as it is let: so long is the overlap, and no longer.
-        self.assertGreater(statistics.median(measured), KILL_AFTER - 0.5)
-        self.assertLess(statistics.median(measured), KILL_AFTER + 0.25)
-        self.assertLess(measured[-1], KILL_AFTER + 2)
+        at_most(self, "less than --kill-after, seconds", KILL_AFTER - statistics.median(measured), 0.5)
+        self.judge(measured, KILL_AFTER)
 
     def test_a_command_that_is_killed_at_once(self):
         measured = self.overlaps(("-k", "0"), "deaf", "deaf to TERM, --kill-after 0")
-        self.assertLess(statistics.median(measured), 0.25)
-        self.assertLess(measured[-1], 2)
+        self.judge(measured, 0)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,7 @@ class Hammer(unittest.TestCase):
 
     def hammer(self, name, slots, **more):
         hammer(self, self.daemons, name, slots, 20, SECONDS / (len(WAYS) + 1), **more)
-        wait_until(lambda: not [queue for queue in RABBIT.holders() if queue.endswith(("-B", "-M"))], 20,
-                   "no slot is held")
+        wait_until(lambda: not [queue for queue in RABBIT.holders() if queue.endswith(("-B", "-M"))], what="no slot is held")
 
     def test_slots(self):
         for way, here, there in zip(WAYS, self.daemons, reversed(self.daemons)):

@@ -20,7 +20,6 @@ setUpModule = RABBIT.serve_module
 class HardError(unittest.TestCase):
     """A vhost and a user of its own, a daemon, and clients that hold slots and a mutex."""
 
-    deadline = 60
 
     def setUp(self):
         self.vhost = self.id().rpartition(".")[2]
@@ -82,14 +81,14 @@ class HardError(unittest.TestCase):
 
     def denied(self, words):
         """The daemon refuses acquires at once, also those that may wait, in the broker's words."""
-        wait_until(lambda: self.admin.call("info")["broker"]["state"] == "refused", 10, "it is refused")
+        wait_until(lambda: self.admin.call("info")["broker"]["state"] == "refused", what="it is refused")
         error = self.admin.error("acquire", name="db", timeout=30)
         self.assertEqual(error.reason, "broker-refused")
         self.assertRegex(error.message, words)
         print("denied:", error.message)
 
     def serves_again(self, create=False):
-        self.daemon.wait_broker(30)
+        self.daemon.wait_broker()
         if create:
             self.admin.call("create", name="db", slots=HOLDS + 1)
         locks = [self.acquire(peer, number) for number, peer in enumerate(self.peers)]
@@ -182,7 +181,7 @@ class Closed(HardError):
     @staticmethod
     def outcome(peer, asked):
         try:
-            peer.answer(asked, 30)
+            peer.answer(asked)
         except WireError as error:
             return error.reason
         return "granted"
@@ -253,14 +252,14 @@ class KeptOut(HardError):
         RABBIT.ctl("set_vhost_limits", "-p", self.vhost, '{"max-connections": 1}')
         self.force_close()
         self.all_lost("maintenance")
-        wait_until(lambda: self.admin.call("info")["broker"]["state"] == "up", 20, "it is back")
+        wait_until(lambda: self.admin.call("info")["broker"]["state"] == "up", what="it is back")
         lock = self.peers[1].call("acquire", name="db", timeout=0)["lock"]
         self.peers[1].call("verify", lock=lock)
         self.peers[1].call("release", lock=lock)
         self.assertIn(self.refusal(self.admin, "size", name="db"),
                       ("broker-unavailable", "broker-refused"))
         RABBIT.ctl("clear_vhost_limits", "-p", self.vhost)
-        wait_until(lambda: self.refusal(self.admin, "size", name="db") is None, 20)
+        wait_until(lambda: self.refusal(self.admin, "size", name="db") is None)
         self.serves_again()
 
 
@@ -272,7 +271,7 @@ class Stopped(HardError):
         self.assertEqual(self.refusal(self.admin, "acquire", name="db", timeout=0), "broker-unavailable")
         waiting = self.admin.request("acquire", name="db", timeout=60)
         RABBIT.start()
-        self.admin.call("release", lock=self.admin.answer(waiting, 60)["lock"])
+        self.admin.call("release", lock=self.admin.answer(waiting)["lock"])
         self.serves_again()
 
 

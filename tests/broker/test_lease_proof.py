@@ -104,7 +104,7 @@ class Round:
         self.test = test
         self.claim = WAYS[number % len(WAYS)]
         self.name = f"{self.kind}-{self.claim}-{number}"
-        self.daemon = Daemon(test, "--heartbeat", str(HEARTBEAT), "--rescan-interval", "0.5", broker=url,
+        self.daemon = Daemon(test, "--heartbeat", str(HEARTBEAT), "--margin", "1.5", "--rescan-interval", "0.5", broker=url,
                              expect=TROUBLE)
         self.beats = os.path.join(self.daemon.dir, "beats")
         self.run = None
@@ -132,7 +132,7 @@ class Round:
         self.test.addCleanup(self.run.kill)
 
     def wait_held(self):
-        wait_until(lambda: self.last_beat() or self.run.poll() is not None, 20, "the child lives")
+        wait_until(lambda: self.last_beat() or self.run.poll() is not None, what="the child lives")
         self.test.assertIsNone(self.run.poll(), self.daemon.log())
 
     def wait_lease(self):
@@ -302,7 +302,7 @@ class FrozenDaemon(Rivalled):
 
 
 class LeaseProof(unittest.TestCase):
-    deadline = 60 + 45 * ROUNDS
+    deadline = 120 + 45 * ROUNDS
 
     def test_lost_before_the_broker_frees(self):
         print(f"LOCKBROKER_TEST_SEED={SEED}")
@@ -372,7 +372,7 @@ class LeaseProof(unittest.TestCase):
         def over():
             left.difference_update([one for one in left if one.is_over()])
             return not left
-        wait_until(over, 5 * HEARTBEAT, "every child is gone, and the holders are told")
+        wait_until(over, what="every child is gone, and the holders are told")
 
     def report(self, rounds):
         for kind, claim in itertools.product((FrozenBroker, CutNetwork, FrozenDaemon), WAYS):

@@ -5,7 +5,6 @@ once when its client, its daemon or its broker is gone. Clients get the broker's
 import json
 import os
 import re
-import statistics
 import subprocess
 import time
 import unittest
@@ -32,7 +31,6 @@ def held_queues(name):
 
 
 class Main(unittest.TestCase):
-    deadline = 120
     claim = CLAIM  # how the slots are held
 
     def daemon(self, *options, url=RABBIT.url, **more):
@@ -48,46 +46,37 @@ class Main(unittest.TestCase):
 
 
 class Freed(Main):
-    """How soon a slot is free again for a client of another daemon."""
+    """A slot is free again for a client of another daemon, long before two heartbeats."""
 
     def free_after(self, there, name, act):
-        """Seconds from act() until a client of the other daemon got the slot."""
+        """act() frees the slot for a client of the other daemon, which asks again and again."""
         other = Wire(there)
         self.assertEqual(other.error("acquire", name=name, timeout=0).reason, "would-block")
-        began = time.monotonic()
         act()
-        while True:
+
+        def taken():
             try:
-                lock = other.call("acquire", name=name, timeout=0)["lock"]
-                break
+                return other.call("acquire", name=name, timeout=0)["lock"]
             except WireError as error:
                 if error.reason != "would-block":
                     raise
-            self.assertLess(time.monotonic() - began, 10, "the slot stays busy")
-        took = time.monotonic() - began
-        other.call("release", lock=lock)
-        return took
+                return None
+        other.call("release", lock=wait_until(taken, what="the slot is free"))
 
-    def test_hang_up_frees_within_100_ms(self):
-        here, there = self.daemon(), self.daemon()
+    def test_a_hang_up_frees(self):
+        here, there = self.daemon("--heartbeat", "60"), self.daemon()
         name = self.create(here)
-        took = []
         for _ in range(7):
             holder = Wire(here)
             holder.call("acquire", name=name, timeout=0)
-            took.append(self.free_after(there, name, holder.hang_up))
-        print("ms:", [round(seconds * 1000, 1) for seconds in took])
-        # One of them may meet a busy machine; the rule must hold for the others.
-        self.assertLess(statistics.median(took), 0.1)
+            self.free_after(there, name, holder.hang_up)
 
-    def test_killed_daemon_frees_within_1_s(self):
-        here, there = self.daemon(), self.daemon()
+    def test_a_killed_daemon_frees(self):
+        here, there = self.daemon("--heartbeat", "60"), self.daemon()
         name = self.create(here)
         holder = Wire(here)
         holder.call("acquire", name=name, timeout=0)
-        took = self.free_after(there, name, here.kill)
-        print(f"{took * 1000:.1f} ms")
-        self.assertLess(took, 1)
+        self.free_after(there, name, here.kill)
         holder.wait_closed()
 
     def test_stopped_daemon_leaves_nothing(self):
@@ -128,7 +117,7 @@ class Held(Main):
         before = here.rss()
         peers = [Wire(here) for _ in range(count)]
         asked = [peer.request("acquire", name=name, timeout=60) for peer in peers]
-        slots = {peer.answer(one, 60)["slot"] for peer, one in zip(peers, asked)}
+        slots = {peer.answer(one)["slot"] for peer, one in zip(peers, asked)}
         self.assertEqual(slots, set(range(1, count + 1)))
         print(f"RSS of the daemon: {before} KiB with none, {here.rss()} KiB with {count} holds")
 
@@ -146,7 +135,7 @@ class Held(Main):
 
         for peer in peers:
             peer.hang_up()
-        wait_until(lambda: not held_queues(name), 30, "no slot is held")
+        wait_until(lambda: not held_queues(name), what="no slot is held")
 
     def test_least_permissions(self):
         """The permissions of the operations guide suffice: those for everything, and those for acquiring slots alone."""
@@ -280,16 +269,16 @@ class Broker(Main):
         run = self.run_job(here, name)
         began = time.monotonic()
         RABBIT.kill()
-        lost = peer.notification("lost", 5)
+        lost = peer.notification("lost")
         print(f"lost came after {time.monotonic() - began:.2f} s, most of it the kill")
         self.assertEqual((lost["lock"], lost["name"]), (lock, name))
-        self.assertEqual(run.wait(10), 79)
+        self.assertEqual(run.wait(60), 79)
         self.assertIn(peer.error("verify", lock=lock).reason, ("lost", "not-held"))
         self.assertEqual(peer.error("acquire", name=name, timeout=0).reason, "broker-unavailable")
         # One that waits is served when the broker is back; its As are durable.
         waiting = peer.request("acquire", name=name, timeout=60)
         RABBIT.start()
-        self.assertEqual(peer.answer(waiting, 60)["slot"], 1)
+        self.assertEqual(peer.answer(waiting)["slot"], 1)
 
     def run_job(self, daemon, name):
         """`lockbroker run`, when it holds its slot."""
@@ -300,7 +289,7 @@ class Broker(Main):
             stdin=subprocess.DEVNULL)
         self.addCleanup(run.wait)
         self.addCleanup(run.kill)
-        wait_until(lambda: os.path.exists(ready) or run.poll() is not None, 20, "the job runs")
+        wait_until(lambda: os.path.exists(ready) or run.poll() is not None, what="the job runs")
         self.assertIsNone(run.poll())
         return run
 
@@ -311,28 +300,25 @@ class Broker(Main):
         peer = Wire(here)
         broker = peer.call("info")["broker"]
         self.assertEqual(broker["state"], "down")
-        wait_until(lambda: "refused" in peer.call("info")["broker"]["why"].lower(), 10,
-                   "info says why")
+        wait_until(lambda: "refused" in peer.call("info")["broker"]["why"].lower(), what="info says why")
         self.assertEqual(peer.error("acquire", name="x", timeout=0).reason, "broker-unavailable")
         self.assertEqual(peer.error("acquire", name="x", timeout=0.2).reason, "broker-unavailable")
         here.wait_log("refused")
         RABBIT.start()
-        here.wait_broker(30)
+        here.wait_broker()
         self.assertEqual(peer.call("info")["broker"]["state"], "up")
         wait_until(lambda: any(n.startswith("STATUS=") and str(RABBIT.port) in n
-                               for n in here.read_notices()[-3:]), 10, "STATUS says where it is")
+                               for n in here.read_notices()[-3:]), what="STATUS says where it is")
 
     def denied(self, url, words):
         here = Daemon(self, broker=url, expect=[BROKER_TROUBLE, words])
         peer = Wire(here)
-        wait_until(lambda: peer.call("info")["broker"]["state"] == "refused", 10, "it is refused")
+        wait_until(lambda: peer.call("info")["broker"]["state"] == "refused", what="it is refused")
         self.assertRegex(peer.call("info")["broker"]["why"], words)
-        for timeout in (0, 30):  # waiting would not help: at once
-            began = time.monotonic()
+        for timeout in (0, 600):  # waiting would not help: at once
             error = peer.error("acquire", name="x", timeout=timeout)
             self.assertEqual(error.reason, "broker-refused")
             self.assertRegex(error.message, f"^the broker refused the daemon: .*{words}")
-            self.assertLess(time.monotonic() - began, 5)
         found = peer.call("explain", name="x")
         self.assertEqual(found["reason"], "broker-refused")
         self.assertRegex(found["text"], f"^the broker refused the daemon: .*{words}")

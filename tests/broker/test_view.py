@@ -3,7 +3,6 @@ holders use no daemon at all.
 """
 
 import os
-import time
 import unittest
 
 import tap
@@ -18,8 +17,6 @@ setUpModule = RABBIT.serve_module
 
 
 class View(unittest.TestCase):
-    deadline = 120
-
     def setUp(self):
         self.name = self.id().rpartition(".")[2]
 
@@ -52,7 +49,7 @@ class View(unittest.TestCase):
             shown.update(peer.call("show", name=self.name))
             return self.rows(shown) == wanted
 
-        wait_until(there, 15, f"{wanted} is shown")
+        wait_until(there, what=f"{wanted} is shown")
         return shown
 
 
@@ -68,7 +65,7 @@ class Shown(View):
         second.start()
         second.wait_broker()
         self.wait_rows(admin, {})
-        wait_until(lambda: admin.call("list")["silent_hosts"] == [], 5, "no host is silent")
+        wait_until(lambda: admin.call("list")["silent_hosts"] == [], what="no host is silent")
 
     def test_show_across_hosts(self):
         here, there = self.daemon("here"), self.daemon("there")
@@ -86,10 +83,6 @@ class Shown(View):
         self.wait_rows(Wire(there), wanted)
         rows = {row["name"]: row for row in admin.call("list")["semaphores"]}
         self.assertEqual((rows[self.name]["busy"], rows[self.name]["waiting"]), (2, 2))
-        # All daemons are known by now: `show` waits for no other one.
-        began = time.monotonic()
-        admin.call("show", name=self.name)
-        self.assertLess(time.monotonic() - began, 0.4)
 
     def test_a_silent_daemon_is_named_and_its_slot_has_an_unknown_holder(self):
         here = self.daemon("here")
@@ -151,11 +144,11 @@ class Shown(View):
         first = admin.notification("row")["row"]
         self.assertEqual((first["who"], first["host"], first["state"]), ("A", "there", "busy"))
         self.acquire(there, "B")
-        second = admin.notification("row", within=5)["row"]
+        second = admin.notification("row")["row"]
         self.assertEqual((second["who"], second["state"]), ("B", "waiting"))
         holder.hang_up()
-        self.assertEqual(admin.notification("gone", within=5)["waiter"], first["waiter"])
-        taken = admin.notification("row", within=10)["row"]
+        self.assertEqual(admin.notification("gone")["waiter"], first["waiter"])
+        taken = admin.notification("row")["row"]
         self.assertEqual((taken["waiter"], taken["state"]), (second["waiter"], "busy"))
         admin.send_line({"id": "end", "method": "cancel", "params": {"id": asked}})
         self.assertEqual(admin.reply(asked)["error"]["data"]["reason"], "cancelled")
@@ -182,7 +175,7 @@ class Steered(View):
         self.assertEqual((granted["slot"], granted["safe_until"], granted["lease"]), (None, None, None))
         self.wait_rows(admin, {**waiting, "B": (second.host, "granted", None)})
         a.hang_up()
-        self.assertEqual(c.answer(c_asked, within=15)["slot"], 1)
+        self.assertEqual(c.answer(c_asked)["slot"], 1)
         self.wait_rows(admin, {"B": (second.host, "granted", None), "C": (third.host, "busy", 1)})
         self.assertEqual(b.call("release", lock=granted["lock"]), {"lock": granted["lock"]})
         self.wait_rows(admin, {"C": (third.host, "busy", 1)})

