@@ -33,6 +33,8 @@ WAYS = (CLAIM,) if os.environ.get("CLAIM") else ("exclusive-queue", "consumer")
 
 # Lines that no log may have, even if a test expects them.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")
+# The words in front of lines of a log that the test did not announce.
+UNEXPECTED = "in the daemon's log:"
 # Lines of level warning or worse (daemon/base/log.c), and messages before there is a log.
 TROUBLE = re.compile(r"^(?:<[0-4]>|\d{4}-\S+Z (?:error|warning): |lockbrokerd: )")
 # Not the caller's: a daemon under test listens to its own options alone.
@@ -279,7 +281,7 @@ class Daemon:
                 self.kill()
         surprises = self.surprises()
         if surprises:
-            problems.append("in the daemon's log:\n" + "\n".join(surprises))
+            problems.append(UNEXPECTED + "\n" + "\n".join(surprises))
             problems.append("the whole log:\n" + self.log())
         self.notify.close()
         if self.listener is not None:
