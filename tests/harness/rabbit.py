@@ -46,8 +46,8 @@ BIN = "/usr/lib/rabbitmq/bin"
 IN_ROOT = """
 mount --bind "$0/usr" /usr && mount --bind "$0/etc/ld.so.cache" /etc/ld.so.cache && exec "$@"
 """
-UP_TIMEOUT = 90
-DOWN_TIMEOUT = 30
+UP_TIMEOUT = 180
+DOWN_TIMEOUT = 60
 # More descriptors than this only cost memory: the Erlang VM sizes a table by the limit.
 FILES_MAX = 65536
 CALLS = itertools.count(1)  # of erl_call
@@ -371,7 +371,7 @@ class Rabbit:
         if self.temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def ctl(self, *args, check=True, timeout=60):
+    def ctl(self, *args, check=True, timeout=300):
         """rabbitmqctl; its output."""
         if self.pid is None:
             raise RabbitError(f"rabbitmqctl {' '.join(args)}: the node does not run")

@@ -13,8 +13,9 @@ import tap
 from daemon import FATAL, TROUBLE
 from proxy import Proxy
 from schema import Mismatch, Schema
+from wait import PATIENCE
 
-SOON = 0.3  # seconds
+SOON = 0.3  # seconds without a byte
 DOCUMENT = {"parts": {"count": {"type": "integer", "minimum": 0, "maximum": 9}}}
 
 
@@ -174,7 +175,7 @@ class Network(unittest.TestCase):
         self.server = listener.accept()[0]
         for one in self.client, self.server:
             self.addCleanup(one.close)
-            one.settimeout(SOON)
+            one.settimeout(PATIENCE)
         self.passes(self.client, self.server)
 
     def passes(self, sender, receiver, message=b"hello"):
@@ -188,8 +189,10 @@ class Network(unittest.TestCase):
         self.assertEqual(got, message)
 
     def hears_nothing(self, receiver):
+        receiver.settimeout(SOON)
         with self.assertRaises(TimeoutError):
             receiver.recv(1)
+        receiver.settimeout(PATIENCE)
 
     def test_one_direction_is_mute(self):
         for end, sender, receiver in ("client", self.server, self.client), ("server", self.client, self.server):
