@@ -59,7 +59,7 @@ def failures_of(log):
         if result is None:
             continue
         if result[1] in ("FAIL", "XPASS", "ERROR"):
-            name = result[3] if result[1] == "FAIL" else None
+            name = result[3].rstrip(":") if result[1] == "FAIL" and result[3] else None
             yield Failure(log, index, result[2], name, "\n".join(lines[since:number]))
         index, since = index + 1, number + 1
 
