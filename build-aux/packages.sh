@@ -1,6 +1,7 @@
 # Installs the Debian packages that ./quickstart and ./check need. Both source this file.
 #
-#	lb_install_packages SET...	SET is build, broker, test or compare (for make bench-table)
+#	lb_install_packages SET...	SET is build, broker, test, all (what only ./check --all needs) or compare (for
+#					make bench-table)
 #
 # If all packages are installed, this does nothing and needs no privilege.
 # No installation starts a server: the tests and the benchmarks start private ones.
@@ -8,9 +9,9 @@
 lb_packages_build='build-essential autoconf automake libtool pkg-config librabbitmq-dev libevent-dev libcjson-dev
 	libinih-dev libsystemd-dev libssl-dev libncurses-dev uthash-dev python3'
 lb_packages_broker='rabbitmq-server'
-lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pika python3-pyte
-	iproute2 nftables libfaketime mypy python3-pip python3-setuptools python3-wheel prometheus
-	python3-prometheus-client ansible-core zsh'
+lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pyte zsh'
+lb_packages_all='python3-pika iproute2 nftables libfaketime mypy python3-pip python3-setuptools python3-wheel prometheus
+	python3-prometheus-client ansible-core debootstrap'
 lb_packages_compare='redis-server libhiredis-dev etcd-server libgrpc-dev gnuplot-nox'
 
 lb_missing_packages() {
@@ -41,6 +42,7 @@ lb_install_packages() {
 		build) lb_wanted="$lb_wanted $lb_packages_build" ;;
 		broker) lb_wanted="$lb_wanted $lb_packages_broker" ;;
 		test) lb_wanted="$lb_wanted $lb_packages_test" ;;
+		all) lb_wanted="$lb_wanted $lb_packages_all" ;;
 		compare) lb_wanted="$lb_wanted $lb_packages_compare" ;;
 		esac
 	done

@@ -19,8 +19,8 @@ import time
 import root as roots
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ALL = "./quickstart </dev/null && ./check"
-BROKER = "./check packages autoreconf configure build broker"
+ALL = "./quickstart </dev/null && ./check --all"
+BROKER = "./check all_packages autoreconf configure build broker"
 # name: suite, the suite that RabbitMQ comes from, the commands, two columns of the table
 ROWS = {
     "bookworm": ("bookworm", "bookworm", ALL, "Mnesia", "./quickstart, ./check"),

@@ -366,6 +366,9 @@ class Package(unittest.TestCase):
                          said("client", "lockbroker.h", pattern=r'LB_DEFAULT_SOCKET "(.*)"'))
 
     def test_pip_installs_it(self):
+        found = subprocess.run(["/usr/bin/python3", "-c", "import pip, setuptools, wheel"], check=False, capture_output=True)
+        if found.returncode != 0:
+            self.skipTest("no python3-pip, python3-setuptools and python3-wheel here")
         with tempfile.TemporaryDirectory() as folder:
             source, target = os.path.join(folder, "source"), os.path.join(folder, "target")
             shutil.copytree(PACKAGE, source)

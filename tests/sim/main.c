@@ -14,7 +14,7 @@
 #include "tests/sim/schedule.h"
 
 /* Schedules of one run of `make check`. */
-#define SEEDS_OF_A_TEST 3000
+#define SEEDS_OF_A_TEST 300
 #define REPLAYS 100
 
 static void
