@@ -386,7 +386,7 @@ ask_explain(struct asking *asking)
 		asking->status = EXIT_STATUS_UNREACHABLE;
 	if (asking_printed_json(asking))
 		return LB_OK;
-	printf("%s: %s\n", name, text);
+	print_clean("%s: %s", name, text);
 	if (asking->status == EXIT_STATUS_BROKER_REFUSED)
 		say_daemon_refused();
 	if (strcmp(verdict, "gate") == 0)

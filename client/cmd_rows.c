@@ -46,7 +46,7 @@ ask_grant(struct asking *asking)
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
 	json_values(lb_result_json(asking->lb), wanted, 2);
-	printf("granted: %s on %s, without a slot\n", name, host);
+	print_clean("granted: %s on %s, without a slot", name, host);
 	return LB_OK;
 }
 
@@ -167,15 +167,6 @@ read_row(const char *path, const char *value, void *arg)
 	return 0;
 }
 
-static void
-print_line(const char *line)
-{
-	char clean[LINE_SIZE];
-
-	text_fit(clean, sizeof(clean), line, TEXT_WHOLE);
-	printf("%s\n", clean);
-}
-
 /* Where it stands: " slot 2", " position 1", or nothing. */
 static void
 place_words(const struct row *row, char *ret, size_t size)
@@ -207,7 +198,7 @@ print_row(const struct row *row)
 	snprintf(line, sizeof(line), "%s: %s,%s %s%s%s%s%s, for %s [%s]", row->name,
 	    row_state_word(row->state), place, whom, *row->why != '\0' ? " (" : "", row->why,
 	    *row->why != '\0' ? ")" : "", process, age, row->waiter);
-	print_line(line);
+	print_clean("%s", line);
 }
 
 static void
@@ -218,12 +209,12 @@ print_gone(struct row_lines *lines, const char *waiter)
 
 	if (found == NULL) {
 		snprintf(line, sizeof(line), "gone: [%s]", waiter);
-		print_line(line);
+		print_clean("%s", line);
 		return;
 	}
 	known = *found;
 	snprintf(line, sizeof(line), "%s: gone, %s [%s]", known->name, known->whom, waiter);
-	print_line(line);
+	print_clean("%s", line);
 	tdelete(waiter, &lines->known, compare);
 	free(known);
 	lines->count--;

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -177,13 +176,12 @@ tree_names(char *ret, size_t size)
 	size_t len = 0, i;
 
 	*ret = '\0';
-	setlocale(LC_CTYPE, "C.UTF-8");
 	for (i = 0; i < pids.count && len + NAMED_SIZE < size; i++) {
 		char comm[NAME_SIZE], name[NAME_SIZE];
 
 		read_name(pids.at[i], comm);
 		/* Its text is that process's own. */
-		text_fit(name, sizeof(name), comm, TEXT_WHOLE);
+		text_clean(name, sizeof(name), comm);
 		len += (size_t)snprintf(
 		    ret + len, size - len, "%s%s (%d)", i > 0 ? ", " : "", name, (int)pids.at[i]);
 	}

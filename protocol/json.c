@@ -191,6 +191,39 @@ json_copy(const struct cJSON *value)
 	return cJSON_Duplicate(value, true);
 }
 
+/* The length of the control character at text; 0: it is none. cJSON escapes those below U+0020. */
+static size_t
+control_length(const char *text)
+{
+	unsigned char first = (unsigned char)text[0], second = (unsigned char)text[1];
+
+	if ((first != '\0' && first < ' ') || first == 0x7f)
+		return 1;
+	return first == 0xc2 && second >= 0x80 && second <= 0x9f ? 2 : 0;
+}
+
+void
+json_clean(char *text)
+{
+	char *to = text;
+
+	for (size_t len; *text != '\0'; text += len > 0 ? len : 1) {
+		len = control_length(text);
+		*to++ = len > 0 ? '?' : *text;
+	}
+	*to = '\0';
+}
+
+struct cJSON *
+json_copy_clean(const struct cJSON *value)
+{
+	struct cJSON *copy = json_copy(value);
+
+	if (cJSON_IsString(copy))
+		json_clean(copy->valuestring);
+	return copy;
+}
+
 struct cJSON *
 json_new_object(void)
 {
@@ -354,8 +387,35 @@ json_append_string(struct cJSON *array, const char *value)
 	json_append(array, new_string(value));
 }
 
+/* With an escape for each control character that cJSON leaves as it is. Takes ownership of text. */
+static char *
+escape_controls(char *text, size_t controls)
+{
+	char *escaped = malloc(strlen(text) + controls * sizeof("\\u0080"));
+	char *to = escaped;
+
+	for (const char *from = text; escaped != NULL && *from != '\0';) {
+		size_t len = control_length(from);
+
+		if (len > 0)
+			to += sprintf(to, "\\u%04x", (unsigned char)from[len - 1]);
+		else
+			*to++ = *from;
+		from += len > 0 ? len : 1;
+	}
+	free(text);
+	if (escaped != NULL)
+		*to = '\0';
+	return escaped;
+}
+
 char *
 json_print(const struct cJSON *value)
 {
-	return cJSON_PrintBuffered(value, PRINTED_MOSTLY, false);
+	char *text = cJSON_PrintBuffered(value, PRINTED_MOSTLY, false);
+	size_t controls = 0;
+
+	for (const char *at = text; at != NULL && *at != '\0'; at++)
+		controls += control_length(at) > 0;
+	return controls == 0 ? text : escape_controls(text, controls);
 }

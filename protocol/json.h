@@ -50,6 +50,13 @@ const struct cJSON *json_first(const struct cJSON *value);
 const struct cJSON *json_next(const struct cJSON *value);
 const char *json_name(const struct cJSON *member); /* borrowed */
 struct cJSON *json_copy(const struct cJSON *value);
+/*
+ * Replaces each control character of a text by "?", in place: below U+0020, U+007F, and U+0080 to U+009F. A
+ * terminal or a log would act on them.
+ */
+void json_clean(char *text);
+/* A copy of a value. The control characters of a string are replaced. */
+struct cJSON *json_copy_clean(const struct cJSON *value);
 
 /* Making. Names of members are not copied: they must live as long as the object, as literals do. */
 struct cJSON *json_new_object(void);
@@ -70,7 +77,7 @@ void json_add_members(struct cJSON *object, struct cJSON *from);
 void json_append(struct cJSON *array, struct cJSON *value);
 void json_append_integer(struct cJSON *array, int64_t value);
 void json_append_string(struct cJSON *array, const char *value);
-/* One line without a line end; the caller frees it. NULL: out of memory, or the value has latched. */
+/* One line without a line end, and without control characters; the caller frees it. NULL: out of memory, or the value has latched. */
 char *json_print(const struct cJSON *value) __attribute__((warn_unused_result));
 
 #endif

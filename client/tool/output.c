@@ -12,16 +12,32 @@
 
 #include "client/exit_status.h"
 #include "client/tool/json_text.h"
+#include "client/tool/text.h"
 #include "daemon/base/notify.h"
+
+/* Bytes of a message. */
+#define LINE_SIZE 2048
+
+/* What others wrote is among the words: no control character reaches a terminal, a log or a mail. */
+static void
+write_line(char line[LINE_SIZE], const char *format, va_list args)
+{
+	char *text = NULL;
+
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	text_clean(line, LINE_SIZE, text != NULL ? text : "out of memory");
+	free(text);
+}
 
 void
 say(const char *format, ...)
 {
-	char line[1024];
+	char line[LINE_SIZE];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
+	write_line(line, format, args);
 	va_end(args);
 	fprintf(stderr, "lockbroker: %s\n", line);
 }
@@ -38,11 +54,11 @@ output_ready(int fd)
 void
 say_in_passing(const char *format, ...)
 {
-	char line[1024];
+	char line[LINE_SIZE];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
+	write_line(line, format, args);
 	va_end(args);
 	if (output_ready(STDERR_FILENO))
 		dprintf(STDERR_FILENO, "lockbroker: %s\n", line);
@@ -309,6 +325,18 @@ check_stdout(bool ok)
 }
 
 void
+print_clean(const char *format, ...)
+{
+	char line[LINE_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	write_line(line, format, args);
+	va_end(args);
+	check_stdout(printf("%s\n", line) >= 0);
+}
+
+void
 print_json(const char *json)
 {
 	check_stdout(printf("%s\n", json != NULL ? json : "null") >= 0);
@@ -318,7 +346,7 @@ static int
 print_member(const char *path, const char *value, void *arg)
 {
 	(void)arg;
-	check_stdout(printf("%s: %s\n", path, value) >= 0);
+	print_clean("%s: %s", path, value);
 	return 0;
 }
 

@@ -40,6 +40,8 @@ const char *broker_words(const char *state);
 void say_lost(const char *name, const struct lb_event *event);
 /* Notifies the service manager that the lock is held, and whether the broker is silent. */
 void say_holding(const char *name, bool silent);
+/* Prints a line on stdout. Control characters in it become question marks, as in say(). */
+void print_clean(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a result on stdout, as one line. */
 void print_json(const char *json);
 /* Prints "path: value" for each value of a result. */

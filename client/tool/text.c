@@ -1,5 +1,6 @@
 #include "client/tool/text.h"
 
+#include <locale.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -120,4 +121,11 @@ text_fit(char *ret, size_t size, const char *text, int columns)
 	taken = copy(ret, size - mark_len, text, columns - 1, &rest);
 	strcat(ret, mark());
 	return taken + 1;
+}
+
+void
+text_clean(char *ret, size_t size, const char *text)
+{
+	setlocale(LC_CTYPE, "C.UTF-8");
+	(void)text_fit(ret, size, text, TEXT_WHOLE);
 }

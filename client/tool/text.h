@@ -12,6 +12,8 @@
 
 #define TEXT_WHOLE INT_MAX
 
+/* The whole text, cut at a character if it does not fit into `size` bytes. In any locale. */
+void text_clean(char *ret, size_t size, const char *text);
 /* The width of the whole text in columns. */
 int text_columns(const char *text);
 /*

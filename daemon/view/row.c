@@ -216,7 +216,7 @@ row_copy(const struct cJSON *row)
 	struct cJSON *copy = json_new_object();
 
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-		json_add(copy, members[i], json_copy(json_get(row, members[i])));
+		json_add(copy, members[i], json_copy_clean(json_get(row, members[i])));
 	return copy;
 }
 

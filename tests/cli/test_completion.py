@@ -13,6 +13,7 @@ from pathlib import Path
 import tap
 from cli import Job, command
 from daemon import Daemon, clean_environment, program
+from rows import Semaphores, row
 from wait import wait_until
 
 FILES = Path(os.environ["top_srcdir"]) / "client/completion"
@@ -88,6 +89,25 @@ class Completion(unittest.TestCase):
         for job in waiting, holder:
             job.signal(signal.SIGTERM)
             job.wait()
+
+    def complete_hostile(self, name):
+        """A daemon whose names and waiters are commands for a shell."""
+        mark = self.share / "executed"
+        attack = f"x$(touch${{IFS}}{mark})"
+        fake = Semaphores(self)
+        for hostile in attack, f"x`touch {mark}`", f"x;touch {mark}", "x$HOME", "x*", "xs-good":
+            fake.add(hostile, 1, row("waiting", hostile))
+        shell = Shell(self, name, fake, self.share)
+        self.assertEqual(shell.line("lockbroker show x\t"), ["lockbroker", "show", "xs-good"])
+        self.assertEqual(shell.line("lockbroker grant x\t"), ["lockbroker", "grant", "xs-good"])
+        self.assertFalse(mark.exists())
+
+    def test_hostile_answers_in_bash(self):
+        self.complete_hostile("bash")
+
+    @unittest.skipIf(shutil.which("zsh") is None, "needs zsh")
+    def test_hostile_answers_in_zsh(self):
+        self.complete_hostile("zsh")
 
     def test_bash(self):
         self.complete("bash")

@@ -23,7 +23,7 @@ static struct {
     {TEXT("null"), NULL},
     {TEXT("[true,false,null]"), NULL},
     {TEXT("\"\""), NULL},
-    {TEXT("\"\x7f\""), NULL},
+    {TEXT("\"\x7f\""), "\"\\u007f\""},
     {TEXT("{\"a\":1,\"A\":2,\"\":3}"), NULL},
     {TEXT("{\"a\":{\"a\":{\"a\":1}},\"b\":[{\"a\":1},{\"a\":1}]}"), NULL},
     {TEXT("[0,1,-1,10,1.5,1e3,1E+3,1e-3,0.25]"), "[0,1,-1,10,1.5,1000,1000,0.001,0.25]"},
@@ -33,7 +33,8 @@ static struct {
     {TEXT("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\""), "\"\\\"\\\\/\\b\\f\\n\\r\\t\""},
     {TEXT("\"\\u0001\\u00e4\\uD83D\\ude00\\u0041\""), "\"\\u0001\xc3\xa4\xf0\x9f\x98\x80"
 						      "A\""},
-    {TEXT("\"\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\""), NULL},
+    {TEXT("\"a\xc2\x80\xc2\x9f\xc2\xa0\""), "\"a\\u0080\\u009f\xc2\xa0\""},
+    {TEXT("\"\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\""), NULL},
     {TEXT("\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""), NULL},
     {TEXT(DEEP_8 DEEP_8 SHUT_8 SHUT_8), NULL},
     {TEXT("0.1234567890123456789012345678901234567890123456789012345678901"),

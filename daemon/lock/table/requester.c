@@ -4,6 +4,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/lock/lock.h"
+#include "protocol/json.h"
 
 const char *
 lock_row_word(enum lock_row_state state)
@@ -23,6 +24,17 @@ lock_row_word(enum lock_row_state state)
 	return "unknown";
 }
 
+/* Words of a user come to the logs and terminals of others. */
+static char *
+words_new(const char *words)
+{
+	char *copy = mem_strdup(words);
+
+	if (copy != NULL)
+		json_clean(copy);
+	return copy;
+}
+
 struct requester *
 requester_new(uint64_t waiter, const struct lock_acquire *acquire)
 {
@@ -31,9 +43,9 @@ requester_new(uint64_t waiter, const struct lock_acquire *acquire)
 	requester->waiter = waiter;
 	requester->uid = acquire->uid;
 	requester->pid = acquire->pid;
-	requester->who = mem_strdup(acquire->who);
-	requester->why = mem_strdup(acquire->why);
-	requester->command = mem_strdup(acquire->command);
+	requester->who = words_new(acquire->who);
+	requester->why = words_new(acquire->why);
+	requester->command = words_new(acquire->command);
 	return requester;
 }
 
