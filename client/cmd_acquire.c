@@ -206,8 +206,8 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
 
 /* ---- --for-pid ---- */
 
-/* More bytes than the wire takes of a command. */
-#define WORDS_SIZE 256
+/* Bytes of a process's name (comm in proc(5)). */
+#define NAME_SIZE 32
 /* The only descriptor that the child keeps, besides the standard ones: where it says that the lock is held. */
 #define NEWS_FD 3
 
@@ -281,22 +281,6 @@ detach(pid_t pid)
 	       prctl(PR_SET_PDEATHSIG, 0) == 0 && prctl(PR_SET_NAME, PROCESS_HOLDER_NAME) == 0;
 }
 
-/* The command line of the process, as words for `show`. */
-static void
-words_of(pid_t pid, char words[WORDS_SIZE])
-{
-	ssize_t len = process_read(pid, "cmdline", words, WORDS_SIZE);
-
-	if (len < 0)
-		len = 0;
-	while (len > 0 && words[len - 1] == '\0')
-		len--;
-	words[len] = '\0';
-	for (char *byte = words; byte < words + len; byte++)
-		if (*byte < ' ' || *byte > '~')
-			*byte = *byte == '\0' ? ' ' : '?';
-}
-
 /* In the child, once the lock is held. */
 static int
 hold_in_background(
@@ -337,7 +321,7 @@ static int
 hold_as_child(const struct options *options, const char *name)
 {
 	struct holder holder = {.options = options, .name = name};
-	char words[WORDS_SIZE];
+	char command[NAME_SIZE] = "";
 	struct signals signals = {.fd = -1};
 	struct lb_lock *lock;
 	struct lb *lb;
@@ -348,11 +332,12 @@ hold_as_child(const struct options *options, const char *name)
 		return say_no_process(options->for_pid, errno);
 	/* The service manager waits for the process, not for its lock. */
 	unsetenv("NOTIFY_SOCKET");
-	words_of(options->for_pid, words);
+	(void)process_read(options->for_pid, "comm", command, sizeof(command));
+	command[strcspn(command, "\n")] = '\0';
 	lb = lb_new();
 	if (lb == NULL)
 		return say_failure(NULL, LB_NO_MEMORY, options, name);
-	status = waiting_acquire(lb, options, name, words, holder.process, &signals, &lock);
+	status = waiting_acquire(lb, options, name, command, holder.process, &signals, &lock);
 	if (lock != NULL)
 		status = hold_in_background(lb, lock, &holder, &signals);
 	lb_free(lb);

@@ -41,9 +41,6 @@
 #include "client/tool/waiting.h"
 #include "daemon/base/notify.h"
 
-/* Bytes of the command line that others can read; the wire takes 256. */
-#define WORDS_SIZE 256
-
 struct run {
 	struct guard_task task; /* lb is owned; the rest is borrowed */
 	struct private_daemon daemon;
@@ -198,23 +195,6 @@ set_environment(const struct run *run)
 	       setenv("LOCKBROKER_SOCKET", path, 1) == 0;
 }
 
-/* The command line as one text, cut to what the wire takes. */
-static void
-join_words(char *const argv[], char words[WORDS_SIZE])
-{
-	size_t len = 0;
-
-	for (size_t i = 0; argv[i] != NULL && len < WORDS_SIZE - 1; i++) {
-		const char *space = i > 0 ? " " : "";
-
-		len += (size_t)snprintf(words + len, WORDS_SIZE - len, "%s%s", space, argv[i]);
-	}
-	/* Plain ASCII: cut anywhere, it is whole, and no byte grows on its way. */
-	for (char *byte = words; *byte != '\0'; byte++)
-		if (*byte < ' ' || *byte > '~')
-			*byte = '?';
-}
-
 /* Waiting for what the outer run holds may take for ever. */
 static void
 warn_when_inside(const struct run *run)
@@ -255,13 +235,11 @@ prepare(struct run *run)
 static int
 run_locked(struct run *run)
 {
-	char words[WORDS_SIZE];
 	int status;
 
-	join_words(run->task.argv, words);
 	warn_when_inside(run);
-	status = waiting_acquire(run->task.lb, run->task.options, run->task.name, words, -1,
-	    &run->signals, &run->task.lock);
+	status = waiting_acquire(run->task.lb, run->task.options, run->task.name,
+	    basename(run->task.argv[0]), -1, &run->signals, &run->task.lock);
 	if (run->task.lock == NULL)
 		return status;
 	status = prepare(run);

@@ -29,7 +29,7 @@ struct options {
 	const char *broker_file,
 	    *broker_env; /* the source of a broker's URL for a daemon of its own */
 	bool json, verbose, help;
-	const char *who, *why;
+	const char *who, *why, *command_text;
 	const char *shell_command; /* -c */
 	int signal;                /* the first signal after a loss */
 	int64_t kill_after_ms;     /* -1: from the lease */

@@ -18,7 +18,7 @@
 /* Bytes of a message. */
 #define LINE_SIZE 2048
 
-/* What others wrote is among the words: no control character reaches a terminal, a log or a mail. */
+/* Others wrote some of the words. No control character reaches a terminal, a log or a mail. */
 static void
 write_line(char line[LINE_SIZE], const char *format, va_list args)
 {

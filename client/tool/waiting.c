@@ -467,7 +467,7 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	requester(who, sizeof(who));
 	waiting.ask.who = options->who != NULL ? options->who : who;
 	waiting.ask.why = options->why;
-	waiting.ask.command = command;
+	waiting.ask.command = options->command_text != NULL ? options->command_text : command;
 	waiting.began = watch_now();
 	if (waiting.ask.progress && waiting.telling != TELL_NOTHING)
 		waiting.stand.tell_at = silent_from(&waiting);

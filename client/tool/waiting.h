@@ -11,7 +11,8 @@
 
 /*
  * Sets *ret to the lock. On failure *ret is NULL, the reason was printed, and the exit status is
- * returned (0 if -E says so). `command` describes the holder to others; NULL: none. From the
+ * returned (0 if -E says so). `command` is the name of the
+ * holder's program, for others, unless --command-text has more; NULL: none. From the
  * connection on, the signals are handled as in signals.h; signals->fd -1: they are not yet.
  * process: a pidfd whose end ends the wait, too; -1: none.
  */
