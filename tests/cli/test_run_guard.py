@@ -131,7 +131,7 @@ class TheGuard(GuardCase):
         job.signal(signal.SIGSTOP)
         wait_until(lambda: state(job.pid) == "T", what="run is stopped")
         os.kill(guard, signal.SIGKILL)
-        wait_until(lambda: all(gone(pid) for pid in (guard, *self.pids(1))), 10, "both are gone")
+        wait_until(lambda: all(gone(pid) for pid in (guard, *self.pids(1))), what="both are gone")
         job.signal(signal.SIGCONT)
         job.wait(137)
 

@@ -229,7 +229,7 @@ class Interrupt(JobCase):
         self.begun()
         job.signal(signal.SIGUSR1)
         said = self.script + ".said"
-        wait_until(lambda: os.path.exists(said) and "usr 1" in open(said, encoding="ascii").read(), 15, "it has it")
+        wait_until(lambda: os.path.exists(said) and "usr 1" in open(said, encoding="ascii").read(), what="it has it")
         job.signal(signal.SIGUSR2)
         job.wait(5)
         with open(said, encoding="ascii") as file:
@@ -418,7 +418,7 @@ class Modes(JobCase):
                             "echo got $x", binary="/bin/dash", env={"PS1": "prompt> "})
         modes = termios.tcgetattr(terminal.fd)
         terminal.wait_text("prompt> ")
-        wait_until(lambda: terminal.foreground() != terminal.pid, 15, "bash has the foreground")
+        wait_until(lambda: terminal.foreground() != terminal.pid, what="bash has the foreground")
         self.daemon.expect(".*")
         self.daemon.kill()
         terminal.wait_text("status 79")

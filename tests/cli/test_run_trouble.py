@@ -42,7 +42,7 @@ class Answers(TroubleCase):
                      line({"id": 1, "result": {**GRANT, "name": "x" * 201}}),
                      b"[" * 100000 + b"\n",
                      line({"id": None, "error": error(-32700, "parse-error", "not JSON")})):
-            with self.subTest(what=what[:60]):
+            with self.subTest(what[:60]):
                 job = self.run_to_end(Fake(self, acquire=what), "db", "echo", "never", status=70)
                 self.assertEqual(job.out, "")
                 self.assertTrue(job.err)
@@ -161,7 +161,7 @@ class WhileWaiting(TroubleCase):
             self.assertIn("waiting", job.events.readline())
 
     def wait_err(self, job, text):
-        wait_until(lambda: text in job.err, 15, "it says a word")
+        wait_until(lambda: text in job.err, what="it says a word")
         self.assertEqual(job.err, text)
 
     def end(self, job, connection, err=""):
@@ -208,7 +208,7 @@ class WhileWaiting(TroubleCase):
     def test_trouble_that_comes_again_at_once_is_told_once(self):
         job = self.wait_with_events(self.DOWN)
         # Each attempt to connect may be told.
-        wait_until(lambda: self.tell(self.DOWN) or self.AWAY in job.err, 15, "it says a word")
+        wait_until(lambda: self.tell(self.DOWN) or self.AWAY in job.err, what="it says a word")
         self.tell_apart(job, self.UP, self.DOWN)
         self.wait_err(self.wait_for(self.DOWN), self.AWAY)
         self.end(job, 0, self.AWAY)
