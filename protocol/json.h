@@ -78,8 +78,8 @@ void json_append(struct cJSON *array, struct cJSON *value);
 void json_append_integer(struct cJSON *array, int64_t value);
 void json_append_string(struct cJSON *array, const char *value);
 /*
- * One line without a line end, and without control characters; the caller frees it. NULL: out of memory, or the value
- * has latched.
+ * One line without a line end, and without control characters; the caller frees it. NULL: out of
+ * memory, or the value has latched.
  */
 char *json_print(const struct cJSON *value) __attribute__((warn_unused_result));
 

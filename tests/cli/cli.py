@@ -200,8 +200,8 @@ class Terminal:
         """Bytes that it has shown."""
         self.text += data.decode("utf-8", "replace")
 
-    def wait_text(self, text, count=1):
-        wait_until(lambda: self.read().count(text) >= count, what=f"it shows {text!r}")
+    def wait_text(self, text, count=1, within=PATIENCE):
+        wait_until(lambda: self.read().count(text) >= count, within, f"it shows {text!r}")
 
     def type(self, text):
         os.write(self.fd, text.encode())

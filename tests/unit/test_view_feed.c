@@ -223,15 +223,16 @@ START_TEST(a_slow_reader_begins_anew_when_it_has_read)
 }
 END_TEST
 
-/* 3,000 rows of 1.9 kB: the watch gets a megabyte of them, and the number of the others. */
+/* 3,000 rows of 1.4 kB: the watch gets a megabyte of them, and the number of the others. */
 START_TEST(the_first_rows_have_a_limit)
 {
 	char words[257];
-	struct lock_acquire wanted = {.name = "db", .timeout = DURATION_FOREVER, .why = words};
+	struct lock_acquire wanted = {
+	    .name = "db", .timeout = DURATION_FOREVER, .why = words, .command = words};
 	const char *its;
 	int rows = 0, more = 0;
 
-	memset(words, 1, 256);
+	memset(words, '"', 256);
 	words[256] = '\0';
 	for (uint64_t i = 0; i < 3000; i++)
 		lock_acquire(rig->world->daemon[0].engine, 1 + i % 1000, 1 + i / 1000, &wanted);
@@ -266,14 +267,15 @@ START_TEST(changes_in_quick_succession_are_notified_once)
 }
 END_TEST
 
-/* Rows of 1.9 kB: about 550 are a megabyte. */
+/* Rows of 1.4 kB: about 750 are a megabyte. */
 static void
 acquire_many(uint64_t count)
 {
 	char words[257];
-	struct lock_acquire wanted = {.name = "db", .timeout = DURATION_FOREVER, .why = words};
+	struct lock_acquire wanted = {
+	    .name = "db", .timeout = DURATION_FOREVER, .why = words, .command = words};
 
-	memset(words, 1, 256);
+	memset(words, '"', 256);
 	words[256] = '\0';
 	for (uint64_t i = 0; i < count; i++)
 		lock_acquire(rig->world->daemon[0].engine, 1 + i % 1000, 1 + i / 1000, &wanted);

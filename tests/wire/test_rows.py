@@ -45,7 +45,7 @@ class Rows(View):
         peer, lock = self.hold(who="\u00e4 \"b\"", why="line\nbreak", command="\u0001")
         row, = self.show()["holders"]
         self.assertEqual(list(row), ROW)
-        self.assertEqual((row["who"], row["why"], row["command"]), ("\u00e4 \"b\"", "line\nbreak", "\u0001"))
+        self.assertEqual((row["who"], row["why"], row["command"]), ("\u00e4 \"b\"", "line?break", "?"))
         self.assertEqual((row["uid"], row["pid"], row["host"]), (os.getuid(), os.getpid(), "here"))
         self.assertEqual((row["lock"], row["slot"], row["state"]), (lock, 1, "busy"))
         peer.hang_up()
@@ -259,9 +259,9 @@ class Watched(View):
         watch, asked = self.watch()
         watch.notification("synced")
         noisy = Wire(self.daemon)
-        words = {word: "\u0001" * 256 for word in ("who", "why", "command")}
-        # Some 12 MB of rows that the client does not read: unsent rows do not fill the daemon.
-        for _ in range(1200):
+        words = {word: "\"" * 256 for word in ("who", "why", "command")}
+        # Some 10 MB of rows that the client does not read: unsent rows do not fill the daemon.
+        for _ in range(2400):
             self.assertEqual(noisy.error("acquire", name="none", timeout=0, **words).reason, "no-such-lock")
         self.hold(who="A")
         self.assertEqual(watch.notification("resync"), {"id": asked})
