@@ -65,9 +65,10 @@ extern "C" {
 #define LB_DEFAULT_SOCKET "/run/lockbroker/lockbroker.sock"
 /*
  * How long the library waits for the daemon's answer, in ms. GRACE: beyond the timeout of the request.
- * PATIENCE: for a request with timeout 0. It is longer than the daemon's request-timeout (default 10 s).
+ * PATIENCE: for a request with timeout 0. Both are longer than the daemon's request-timeout (default 10 s). If a
+ * claim is on its way at the timeout of an acquire, the daemon has that time to finish it.
  */
-#define LB_ANSWER_GRACE INT64_C(5000)
+#define LB_ANSWER_GRACE INT64_C(15000)
 #define LB_TRY_PATIENCE INT64_C(15000)
 
 /*

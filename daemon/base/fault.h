@@ -104,6 +104,7 @@
 	X(RECHECK_405_IGNORED, "a hold kept although B belongs to another connection")             \
 	X(NO_DEADLINE, "a request without a deadline")                                             \
 	X(WAIT_WITHOUT_END, "an acquire without its deadline")                                     \
+	X(DEADLINE_ENDS_A_TRY, "a wait that ends while its scan or claim is on its way")           \
 	X(RELEASE_BY_ANYBODY, "a lock released by a client that does not hold it")                 \
 	X(VERIFY_FOR_ANYBODY, "a lock verified for another user than its holder's")                \
 	X(DRAIN_LETS_WAIT, "a draining daemon whose new acquires wait")                            \

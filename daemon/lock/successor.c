@@ -517,6 +517,8 @@ restore_waiter(struct lock_engine *engine, const struct waiter_record *record)
 	    engine_waiter_find(engine, resumed.id) != NULL || record->peer == 0 ||
 	    !is_requester(&record->who) || !is_past(engine, record->started) ||
 	    record->timeout < 0 || record->deadline < 0 ||
+	    (record->deadline != INT64_MAX &&
+		record->deadline - record->started < record->timeout) ||
 	    (record->create != 0 && record->kind == LOCK_KIND_MUTEX))
 		return false;
 	FAULT(RESTORED_WAITER_FORGOTTEN, return true;);

@@ -87,6 +87,10 @@ void check_charged(struct sim *sim, const struct sim_daemon *daemon, const struc
  */
 void check_channels(struct sim *sim);
 int64_t check_channel_since(const struct sim *sim, const struct ask *ask);
+/* Whether the time of an acquire is over. That of a try always is. */
+bool check_is_over(const struct sim *sim, const struct ask *ask);
+/* A wait was answered `timeout`. */
+void check_timed_out(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask);
 /* Always: no slot stays free while there is a waiter for it, and a handed-off slot is granted. */
 void check_waits(struct sim *sim);
 /* For that time nothing happened. Checks the number of messages sent since `before`. */

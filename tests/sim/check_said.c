@@ -158,6 +158,12 @@ is_due(const struct sim *sim, const struct ask *ask)
 	       (sim->now > ask->due && sim->now == sim->daemons[ask->daemon].woke);
 }
 
+bool
+check_is_over(const struct sim *sim, const struct ask *ask)
+{
+	return ask->due != INT64_MAX && sim->now >= ask->due - sim->plan.settings.request_timeout;
+}
+
 static void
 check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer)
@@ -170,7 +176,9 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 		right = ask->timeout == 0 || (ask->create && sim->truth.refusals > 0);
 		break;
 	case REASON_TIMEOUT: /* a try: another administrator was at work for as long as it waits */
-		right = is_due(sim, ask) && (ask->timeout != 0 || ask->create);
+		right =
+		    ask->timeout == 0 ? is_due(sim, ask) && ask->create : check_is_over(sim, ask);
+		check_timed_out(sim, daemon, ask);
 		break;
 	case REASON_CANCELLED:
 		right = answer->denied
@@ -191,7 +199,7 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 		right = sim->truth.refusals + sim->truth.denials > 0;
 		break;
 	case REASON_BROKER_BLOCKED:
-		right = ask->timeout == 0 && check_was_alarm(sim, ask->since);
+		right = check_is_over(sim, ask) && check_was_alarm(sim, ask->since);
 		break;
 	case REASON_BROKER_UNAVAILABLE:
 	case REASON_CONTENDED:

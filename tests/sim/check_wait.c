@@ -275,8 +275,9 @@ is_excused(const struct sim *sim, const struct ask *ask, const struct ask *passe
 	if (work->unlocked >= passed->since ||
 	    (work->unlocked != 0 && passed->ready_at - work->unlocked_at <= answer_time(sim)))
 		return true;
-	return passed->timeout == 0 &&
-	       sim->now - passed->ready_at <= sim->plan.settings.hint_grace + 4 * answer_time(sim);
+	return check_is_over(sim, passed) &&
+	       (passed->timeout != 0 || sim->now - passed->ready_at <=
+					    sim->plan.settings.hint_grace + 4 * answer_time(sim));
 }
 
 /*
@@ -485,6 +486,48 @@ check_ask(struct sim *sim, const struct ask *ask)
 			of->slots[slot].seen[ask->daemon].held_at),
 		    patience(sim), queue_b(ask->name, slot));
 		check_promptly(sim, ask, slot);
+	}
+}
+
+/* Whether another client of the daemon waits for the name. */
+static bool
+is_in_company(const struct sim *sim, const struct ask *ask)
+{
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		const struct ask *other = &sim->book.asks[i];
+
+		if (other != ask && is_of_one_line(ask, other))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A wait is never worse than a try: a slot that was free all the time, as its daemon could see, is
+ * not called busy. A newcomer that finds others waiting here does not look by itself.
+ */
+void
+check_timed_out(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask)
+{
+	int first = ask->kind == LOCK_KIND_MUTEX ? 0 : 1;
+	int last = ask->kind == LOCK_KIND_SEMAPHORE ? truth_size(&sim->truth, ask->name) : first;
+	int64_t known = sim->plan.settings.hint_grace + RETURNED_REST + answer_time(sim);
+
+	if (is_few(sim) || sim_is_short(sim) || sim_has_few_flights(sim) || !is_fit(sim, daemon) ||
+	    !TAILQ_EMPTY(&daemon->claims) || is_in_company(sim, ask) || sim->alarm ||
+	    sim->truth.names[ask->name].changed >= ask->since ||
+	    (ask->kind == LOCK_KIND_MUTEX ? sim->plan.python : may_stand_behind(sim, ask)) ||
+	    (sim->plan.troubles & (WAITS_MAY_FAIL | ANSWERS_ARE_LATE | PROBES_MAY_HANG)) != 0)
+		return;
+	for (int slot = first; slot <= last; slot++) {
+		const struct truth_slot *of = &sim->truth.names[ask->name].slots[slot];
+		int64_t since = sim->waits.names[ask->name].slots[slot].free_since;
+
+		if (since != INT64_MAX && of->claimed_at < since &&
+		    since + known <= ask->ready_at && !truth_is_held(sim, ask->name, slot))
+			check_fail(sim, 16, "%s is free for %.1f ms, and request %d timed out",
+			    queue_b(ask->name, slot), (double)(sim->now - since) / 1e6,
+			    (int)ask->request);
 	}
 }
 

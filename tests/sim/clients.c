@@ -88,7 +88,6 @@ client_acquire(struct sim *sim, struct sim_daemon *daemon, int name, enum lock_k
 {
 	char who[24];
 	const struct sim_peer *peer = any_peer(sim, daemon);
-	int64_t patience = timeout == 0 ? sim->plan.settings.request_timeout : timeout;
 	struct lock_acquire acquire = {
 	    .name = queue_lock(name),
 	    .kind = kind,
@@ -118,7 +117,10 @@ client_acquire(struct sim *sim, struct sim_daemon *daemon, int name, enum lock_k
 		.create = acquire.create > 0,
 		.uid = peer->uid,
 		.exempt = acquire.exempt,
-		.due = patience == DURATION_FOREVER ? INT64_MAX : sim->now + patience,
+		/* A try that is on its way at the deadline has the request timeout, too. */
+		.due = timeout == DURATION_FOREVER
+			   ? INT64_MAX
+			   : sim->now + timeout + sim->plan.settings.request_timeout,
 	    });
 	NOTE(sim, .text = "{p} of {d} asks for {q}, {w}, timeout {t} (request {n})",
 	    .daemon = daemon->number, .peer = peer->id, .queue = queue_lock(name),

@@ -358,24 +358,6 @@ START_TEST(a_daemon_that_does_not_even_answer_a_ping_is_given_up)
 }
 END_TEST
 
-START_TEST(a_late_grant_is_given_back)
-{
-	struct lb_options options = LB_OPTIONS_INIT;
-	struct lb_lock *lock = NULL;
-
-	options.timeout_ms = 1;
-	ck_assert_int_eq(lb_acquire(lb, "db", &options, &lock), LB_DEADLINE);
-	/* Withdrawn already: the program need not call again. */
-	ck_assert_ptr_nonnull(strstr(heard(), "\"method\":\"cancel\",\"params\":{\"id\":1}}\n"));
-	say(GRANT("1", "a-9"));
-	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
-	ck_assert_ptr_nonnull(
-	    strstr(heard(), "\"method\":\"release\",\"params\":{\"lock\":\"a-9\"}}\n"));
-	ck_assert_ptr_null(lb_event_next(lb));
-	ck_assert_ptr_null(lock);
-}
-END_TEST
-
 START_TEST(the_last_words_before_a_close_are_heard)
 {
 	struct lb_lock *lock = NULL;
@@ -602,7 +584,6 @@ calls_suite(void)
 	tcase_add_test(tcase, a_late_answer_of_a_silent_daemon_is_ignored);
 	tcase_add_test(tcase, a_daemon_that_answers_pings_has_its_time);
 	tcase_add_test(tcase, a_daemon_that_does_not_even_answer_a_ping_is_given_up);
-	tcase_add_test(tcase, a_late_grant_is_given_back);
 	tcase_add_test(tcase, the_last_words_before_a_close_are_heard);
 	tcase_add_test(tcase, calls_go_on_after_a_signal);
 	tcase_add_loop_test(tcase, a_child_cannot_end_its_parents_hold, 0, 2);

@@ -262,6 +262,26 @@ START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
 }
 END_TEST
 
+/* The daemon is silent for longer than the library waits. */
+START_TEST(a_late_grant_is_given_back)
+{
+	struct lb_options options = LB_OPTIONS_INIT;
+	struct lb_lock *lock = NULL;
+
+	options.timeout_ms = 1;
+	reads_to_stop = 3; /* the deadline is known by then; a later stop would only take longer */
+	ck_assert_int_eq(lb_acquire(lb, "db", &options, &lock), LB_DEADLINE);
+	/* Withdrawn already: the program need not call again. */
+	ck_assert_ptr_nonnull(strstr(heard(), "\"method\":\"cancel\",\"params\":{\"id\":1}}\n"));
+	say(GRANT("1", "a-9"));
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_ptr_nonnull(
+	    strstr(heard(), "\"method\":\"release\",\"params\":{\"lock\":\"a-9\"}}\n"));
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_ptr_null(lock);
+}
+END_TEST
+
 /* A daemon that does not read gets no message: the library ends the connection instead. */
 START_TEST(an_acquire_that_cannot_be_withdrawn_ends_the_connection)
 {
@@ -573,6 +593,7 @@ lease_suite(void)
 	tcase_add_test(tcase, a_grant_that_was_slept_over_is_a_loss);
 	tcase_add_test(tcase, a_loss_behind_the_grant_is_a_loss);
 	tcase_add_test(tcase, a_grant_that_crosses_the_deadline_is_given_back);
+	tcase_add_test(tcase, a_late_grant_is_given_back);
 	tcase_add_test(tcase, an_acquire_that_cannot_be_withdrawn_ends_the_connection);
 	tcase_add_test(tcase, waiting_ends_with_the_lease);
 	tcase_add_test(tcase, verify_is_answered_at_the_end_of_the_lease);

@@ -343,6 +343,25 @@ START_TEST(a_try_of_an_await_stays_a_try)
 }
 END_TEST
 
+/* Another administrator is at work on the lock that it creates. */
+START_TEST(a_wait_that_is_over_and_still_tries_ends_when_it_would_have)
+{
+	struct lock_acquire wanted = {
+	    .name = "new", .kind = LOCK_KIND_SEMAPHORE, .timeout = SECOND, .create = 1};
+	int64_t began = world->now;
+	const struct said *answer;
+
+	memory_world_put(world->memory, "new", true);
+	lock_acquire(engine(0), 1, 1, &wanted);
+	world_pass(world, 4 * SECOND);
+	replace();
+	ck_assert(is_waiting(0, 1, 1));
+	answer = world_await(world, 0, 1, 1);
+	ck_assert_int_eq(answer->reason, REASON_TIMEOUT);
+	ck_assert_int_eq(answer->at - began, SECOND + world_settings.request_timeout);
+}
+END_TEST
+
 /* Also a wait that confirms is a try when it is saved. */
 START_TEST(a_deadline_of_a_try_that_passed_in_the_takeover_is_a_timeout)
 {
@@ -652,6 +671,7 @@ suite_lock_successor(void)
 	tcase_add_test(tests, a_deadline_does_not_begin_anew);
 	tcase_add_test(tests, an_await_and_a_wait_for_holders_go_on);
 	tcase_add_test(tests, a_deadline_that_passed_in_the_takeover_is_a_timeout);
+	tcase_add_test(tests, a_wait_that_is_over_and_still_tries_ends_when_it_would_have);
 	tcase_add_test(tests, holders_that_left_in_the_takeover_are_gone);
 	tcase_add_test(tests, a_try_of_an_await_stays_a_try);
 	tcase_add_test(tests, a_deadline_of_a_try_that_passed_in_the_takeover_is_a_timeout);

@@ -21,10 +21,10 @@ from .errors import BadAnswer, Closed, Error, Forked, Lost, NotHeld, Revoked
 # "Framing": the longest line to the daemon, and from it.
 LINE_MAX_OUT = 64 * 1024
 LINE_MAX_IN = 4 * 1024 * 1024
-# How long a client waits for an answer, in seconds, as in lockbroker.h. PATIENCE: if the request does not wait. It is
-# longer than the daemon's request-timeout (default 10 s). GRACE: beyond the timeout of a request that waits.
+# How long a client waits for an answer, in seconds, as in lockbroker.h. PATIENCE: if the request does not wait.
+# GRACE: beyond the timeout of a request that waits. Both are longer than the daemon's request-timeout (default 10 s).
 PATIENCE = 15.0
-GRACE = 5.0
+GRACE = 15.0
 # poll() and event loops do not count while the machine sleeps, so leases are compared with the clock at least so often.
 LOOK_AT_CLOCK = 60.0
 # JSON for U+0000, which the daemon refuses ("Framing").

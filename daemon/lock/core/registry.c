@@ -128,6 +128,12 @@ registry_waiter_set_state(
 		waiter->behind = 0;
 }
 
+bool
+registry_waiter_is_over(const struct lock_engine *engine, const struct waiter *waiter)
+{
+	return engine_now(engine) - waiter->started >= waiter->timeout;
+}
+
 void
 registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 {
@@ -254,7 +260,7 @@ registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
  * may succeed, until its deadline. A try has time for one attempt only.
  */
 static bool
-may_be_made_yet(const struct waiter *waiter, enum reason reason)
+may_be_made_yet(const struct lock_engine *engine, const struct waiter *waiter, enum reason reason)
 {
 	switch (reason) {
 	case REASON_NONE:
@@ -263,7 +269,7 @@ may_be_made_yet(const struct waiter *waiter, enum reason reason)
 		return true;
 	case REASON_BROKER_BLOCKED:
 	case REASON_BROKER_UNAVAILABLE:
-		return waiter->timeout != 0;
+		return !registry_waiter_is_over(engine, waiter);
 	default:
 		return false;
 	}
@@ -296,7 +302,7 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 		next = local_queue_next(&semaphore->local_queue, waiter, BEHIND);
 		if (waiter->behind != admin)
 			continue;
-		if (theirs && !may_be_made_yet(waiter, reason))
+		if (theirs && !may_be_made_yet(engine, waiter, reason))
 			registry_waiter_refuse(engine, waiter, reason, text);
 		else if (rest > 0)
 			registry_waiter_rest(engine, waiter, rest);

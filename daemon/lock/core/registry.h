@@ -25,6 +25,8 @@ void registry_waiter_set_state(
 void registry_waiter_rest(struct lock_engine *engine, struct waiter *waiter, int64_t wait);
 /* Ends a rest: the waiter is NEW. One that does not rest stays as it is. */
 void registry_waiter_wake(struct lock_engine *engine, struct waiter *waiter);
+/* Whether the time of the acquire is over. That of a try always is. */
+bool registry_waiter_is_over(const struct lock_engine *engine, const struct waiter *waiter);
 /* Frees the waiter without an answer: its client is gone. */
 void registry_waiter_free(struct lock_engine *engine, struct waiter *waiter);
 /* Frees the waiter and answers its acquire. No other function answers an acquire. */

@@ -50,11 +50,13 @@ rest(struct lock_engine *engine, struct waiter *waiter)
 static void
 lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
 {
+	bool over = registry_waiter_is_over(engine, waiter);
+
 	/*
 	 * A waiter with a consumer in the wait queue usually loses to the receiver of a hint. A
 	 * scan at once would take the next slot from the receiver of the next hint.
 	 */
-	if (waiter->member != NULL && outcome == CLAIM_LOST) {
+	if (waiter->member != NULL && outcome == CLAIM_LOST && !over) {
 		registry_waiter_set_state(engine, waiter, WAITER_WAITING);
 		return;
 	}
@@ -63,7 +65,7 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 		return;
 	}
 	/* A waiter without hints would never be as fast as others with hints. */
-	if (waiter->timeout != 0)
+	if (!over)
 		wait_queue_add(engine, waiter);
 	rest(engine, waiter);
 }
@@ -373,10 +375,16 @@ due(void *ctx, uint64_t id)
 		hint_freed(engine, hold);
 		registry_hold_end(engine, hold, true);
 	} else {
-		/* Whether this daemon has B is unknown. The waiter tries another slot. */
+		/*
+		 * Whether this daemon has B is unknown. The waiter tries another slot, unless its
+		 * time is over.
+		 */
 		hold->acquire = 0;
 		flight_end(engine, hold);
-		if (waiter != NULL)
+		if (waiter != NULL && registry_waiter_is_over(engine, waiter))
+			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE,
+			    "the broker did not answer in time");
+		else if (waiter != NULL)
 			go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
 	}
 }

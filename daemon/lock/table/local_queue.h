@@ -81,6 +81,7 @@ struct waiter {
 	struct requester *requester;  /* owned; NULL: it passed to a hold */
 	struct share *share;          /* borrowed; NULL: exempt from the limit of channels */
 	bool yielded;                 /* it has rested once for a withheld slot */
+	bool begun;            /* its wait has begun: a scan, or the waiters here, left no slot */
 	struct member *member; /* of wait_queue.c, from the beginning of its wait; else NULL */
 	unsigned races;        /* lost races */
 	unsigned skips;        /* claims that were not performed, because their channel died */

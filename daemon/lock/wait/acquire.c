@@ -23,60 +23,77 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 
 /* ---- the beginning, and the end by time ---- */
 
-/* Answers that take less are not late, however short the waiter's time is. */
-#define SILENCE_LEAST (100 * NSEC_PER_MSEC)
-
-/*
- * Whether a scan or a claim for the waiter has been unanswered for at least half of its time. It is
- * then unknown whether a slot is free. Once its wait has begun, all slots were busy.
- */
-static bool
-is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
+/* Why the semaphore that the waiter wants to create could not be created; NULL: not known. */
+static const char *
+why_not_created(const struct waiter *waiter)
 {
-	const struct scan *scan = &waiter->semaphore->scan;
-	const struct hold *hold = NULL;
-	int64_t since = engine_now(engine), least = waiter->timeout / 2;
-
-	if (least < SILENCE_LEAST)
-		least = SILENCE_LEAST;
-	if (waiter->timeout == 0)
-		return true;
-	if (waiter->member != NULL)
-		return false;
-	if (waiter->state == WAITER_CLAIMING)
-		hold = hold_find(&engine->holds, waiter->hold);
-	/* An unsent claim does not count as unanswered (flight.h). */
-	if (hold != NULL && hold->asked != 0)
-		since = hold->asked;
-	else if (scan->state == SCAN_PROBING)
-		since = scan->started;
-	return engine_now(engine) - since >= least;
+	return waiter->create != 0 && waiter->member == NULL ? waiter->semaphore->not_created
+							     : NULL;
 }
 
+/*
+ * Whether a scan, a claim or a create for the waiter is on its way, or comes next. The daemon then
+ * does not know whether a slot is free. Between two attempts to create the semaphore, nothing is on
+ * its way.
+ */
+static bool
+is_trying(const struct waiter *waiter)
+{
+	if (waiter->state == WAITER_RESTING && why_not_created(waiter) != NULL)
+		return false;
+	return waiter->state != WAITER_WAITING || !waiter->begun;
+}
+
+void
+acquire_time_out(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct lock_answer answer = engine_full(waiter->semaphore, REASON_TIMEOUT);
+	char text[LOCK_LACKING_MAX];
+
+	if (channels_is_starving(waiter) && channels_lacking(engine, waiter->share, text) != NULL)
+		answer.text = text;
+	else if (why_not_created(waiter) != NULL)
+		answer.text = why_not_created(waiter);
+	registry_waiter_end(engine, waiter, &answer);
+}
+
+static void
+finish_try(struct lock_engine *engine, struct waiter *waiter, int64_t deadline)
+{
+	timers_set(engine->timers, &waiter->deadline, deadline);
+	/* It has lost races only, and waits for a hint. */
+	if (waiter->state == WAITER_WAITING) {
+		registry_waiter_set_state(engine, waiter, WAITER_NEW);
+		engine_mark_dirty(engine, waiter->semaphore);
+	}
+}
+
+/*
+ * A waiter that is trying goes on as an acquire with timeout 0 does, and has the request timeout
+ * for it. A wait is therefore never worse than a try.
+ */
 static void
 deadline_passed(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct waiter *waiter = engine_waiter_find(engine, id);
-	char text[LOCK_LACKING_MAX];
+	int64_t now = engine_now(engine), left;
+	bool trying;
 
 	assert(waiter != NULL);
-	if (engine->link != BROKER_UP) {
+	trying = is_trying(waiter);
+	FAULT_IF(DEADLINE_ENDS_A_TRY, waiter->timeout != 0, trying = false);
+	left = engine->settings.request_timeout - (now - waiter->started - waiter->timeout);
+	if (engine->link != BROKER_UP)
 		refuse_for_link(engine, waiter);
-	} else if (is_unanswered(engine, waiter)) {
+	else if (trying && left > 0)
+		finish_try(engine, waiter, now + left);
+	/* The change that a waiter is behind may wait for holders, and not for the broker. */
+	else if (waiter->timeout == 0 || (trying && waiter->state != WAITER_BEHIND))
 		registry_waiter_refuse(
 		    engine, waiter, REASON_BROKER_UNAVAILABLE, "the broker did not answer in time");
-	} else {
-		struct lock_answer answer = engine_full(waiter->semaphore, REASON_TIMEOUT);
-
-		if (channels_is_starving(waiter) &&
-		    channels_lacking(engine, waiter->share, text) != NULL)
-			answer.text = text;
-		else if (waiter->create != 0 && waiter->member == NULL &&
-			 waiter->semaphore->not_created != NULL)
-			answer.text = waiter->semaphore->not_created;
-		registry_waiter_end(engine, waiter, &answer);
-	}
+	else
+		acquire_time_out(engine, waiter);
 }
 
 static void
@@ -248,7 +265,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 		begin_anew(engine, waiter);
 		if (engine->link == BROKER_LOGIN_REFUSED)
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_REFUSED, why);
-		else if (engine->link == BROKER_DOWN && waiter->timeout == 0)
+		else if (engine->link == BROKER_DOWN && registry_waiter_is_over(engine, waiter))
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE, why);
 	}
 	for (struct semaphore *s = engine->semaphores; s != NULL; s = s->by_key.next) {

@@ -17,6 +17,8 @@ struct acquire_resumed {
 };
 /* The acquire goes on, in the order of the numbers of waiters. The number must be free. */
 void acquire_resume(struct lock_engine *engine, const struct acquire_resumed *resumed);
+/* The time of the waiter is over, and no slot is free for it: the answer is `timeout`. */
+void acquire_time_out(struct lock_engine *engine, struct waiter *waiter);
 /* Ends all acquires with the same answer. */
 void acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer);
 /* The lock connection's state changed: acquires that cannot go on are refused, the others go on. */

@@ -11,6 +11,7 @@
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/grant.h"
+#include "daemon/lock/wait/acquire.h"
 #include "daemon/lock/wait/hint_receive.h"
 #include "daemon/lock/wait/scan.h"
 
@@ -75,6 +76,7 @@ begin_wait(struct lock_engine *engine, struct waiter *waiter)
 {
 	registry_waiter_set_state(engine, waiter, WAITER_WAITING);
 	wait_queue_add(engine, waiter);
+	waiter->begun = true;
 	waiter->races = 0;
 	progress_begin(engine, waiter);
 }
@@ -105,9 +107,10 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 	const struct semaphore *semaphore = waiter->semaphore;
 	char text[LOCK_LACKING_MAX];
 	struct lock_answer answer;
+	bool starving;
 
 	FAULT_IF(STARVED_IS_REFUSED, starves(engine, waiter, text), waiter->timeout = 0);
-	if (waiter->timeout != 0) {
+	if (!registry_waiter_is_over(engine, waiter)) {
 		begin_wait(engine, waiter);
 		return;
 	}
@@ -116,7 +119,12 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 		registry_waiter_rest(engine, waiter, engine->settings.hint_grace);
 		return;
 	}
-	if (starves(engine, waiter, text))
+	starving = starves(engine, waiter, text);
+	if (waiter->timeout != 0 && (starving || semaphore->complete || waiter->begun)) {
+		acquire_time_out(engine, waiter);
+		return;
+	}
+	if (starving)
 		answer = engine_refusal(REASON_TOO_MANY_LOCKS, text);
 	else if (semaphore->complete)
 		answer = engine_full(semaphore, REASON_WOULD_BLOCK);
@@ -373,8 +381,9 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 	     waiter = next) {
 		next = local_queue_next(&semaphore->local_queue, waiter, NEW);
 		/* A waiter for slot 1 alone says nothing about the other slots. */
-		if (waiter->timeout != 0 && (first->kind != LOCK_KIND_PERSISTENT_MUTEX ||
-						waiter->kind == LOCK_KIND_PERSISTENT_MUTEX))
+		if (!registry_waiter_is_over(engine, waiter) &&
+		    (first->kind != LOCK_KIND_PERSISTENT_MUTEX ||
+			waiter->kind == LOCK_KIND_PERSISTENT_MUTEX))
 			begin_wait(engine, waiter);
 	}
 }
