@@ -63,8 +63,9 @@ struct server {
 	struct event *wake;      /* ends the loop's wait */
 	struct event *signals[SUCCESSOR_SIGNALS];
 	struct timers *timers;
-	struct timer stop; /* while DRAINING, CLEARING */
-	int64_t unheld;    /* the same: since when no lock is held; 0: one was when they began */
+	struct timer stop;  /* while DRAINING, CLEARING */
+	struct timer grace; /* while the first connection to the broker is awaited */
+	int64_t unheld;     /* the same: since when no lock is held; 0: one was when they began */
 	struct timer watchdog;      /* while it is wanted */
 	struct memory_world *world; /* NULL on RabbitMQ */
 	struct broker *broker;
@@ -75,7 +76,7 @@ struct server {
 	struct listener *listener;
 	struct replacement *replacement;
 	struct dispatch_past past; /* a successor keeps it */
-	bool serves;               /* the grace for the first connection to the broker is over */
+	bool serves;               /* the grace is over */
 
 	enum broker_state broker_state; /* as said last */
 	bool was_up;                    /* the broker was connected */
@@ -181,6 +182,15 @@ server_clear(struct server *server)
 	timer_in(server, &server->stop, server->config->request_timeout);
 }
 
+/* The requests that waited for the first connection to the broker are handled. */
+static void
+server_end_grace(struct server *server)
+{
+	timers_cancel(server->timers, &server->grace);
+	dispatch_hold(server->dispatch, false);
+	lock_set_grace(server->engine, false);
+}
+
 static void
 server_drain(struct server *server, const char *signal_name)
 {
@@ -196,6 +206,7 @@ server_drain(struct server *server, const char *signal_name)
 	listener_close(server->listener);
 	dispatch_drain(server->dispatch, grace);
 	lock_drain(server->engine);
+	server_end_grace(server);
 	timer_in(server, &server->stop, grace);
 }
 
@@ -472,6 +483,14 @@ raise_descriptors(void)
 	return limit.rlim_cur;
 }
 
+/* server_serve() looks whether it is over. */
+static void
+grace_over(void *ctx, uint64_t id)
+{
+	(void)ctx;
+	(void)id;
+}
+
 static bool
 server_init_loop(struct server *server)
 {
@@ -491,6 +510,7 @@ server_init_loop(struct server *server)
 	server->timers = timers_new(&clock_boottime);
 	timer_init(&server->stop, stop_timer_fired, server, 0);
 	timer_init(&server->watchdog, watchdog_fired, server, 0);
+	timer_init(&server->grace, grace_over, server, 0);
 	return server->wake != NULL;
 }
 
@@ -545,18 +565,19 @@ server_wire(struct server *server)
 }
 
 /*
- * Clients are accepted, and the service manager is told, once the broker is connected, or when the
- * grace is over. Services that are ordered after the daemon can then acquire without a wait.
+ * Requests that need the broker are handled, and the service manager is told, once the broker is
+ * connected, or when the grace is over. Services that are ordered after the daemon can then acquire
+ * without a wait.
  */
 static void
 server_serve(struct server *server)
 {
 	if (server->serves || server->state != SERVER_RUNNING)
 		return;
-	if (listener_is_waiting(server->listener) && server->broker_state != BROKER_UP)
+	if (timer_is_set(&server->grace) && server->broker_state != BROKER_UP)
 		return;
 	server->serves = true;
-	listener_go_on(server->listener);
+	server_end_grace(server);
 	notify_ready();
 	if (notify_watchdog_interval() > 0)
 		watchdog_fired(server, 0);
@@ -649,7 +670,11 @@ server_start(struct server *server, struct state_reader *reader, const struct da
 		log_info("lockbrokerd %s serves; configuration %s does not exist", PACKAGE_VERSION,
 		    CONFIG_PATH);
 	server_tell_broker(server);
-	listener_wait(server->listener, reader != NULL ? 0 : server->started->connect_grace);
+	if (reader == NULL) {
+		dispatch_hold(server->dispatch, true);
+		lock_set_grace(server->engine, true);
+		timer_in(server, &server->grace, server->started->connect_grace);
+	}
 	return EX_OK;
 }
 
@@ -673,6 +698,7 @@ server_done(struct server *server)
 	if (server->timers != NULL) {
 		timers_cancel(server->timers, &server->stop);
 		timers_cancel(server->timers, &server->watchdog);
+		timers_cancel(server->timers, &server->grace);
 		timers_free(server->timers);
 	}
 	for (size_t i = 0; i < SUCCESSOR_SIGNALS; i++) {

@@ -277,6 +277,18 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 /* ---- the stop ---- */
 
 void
+lock_set_grace(struct lock_engine *engine, bool grace)
+{
+	struct broker_info info;
+
+	assert(!engine->telling);
+	engine->grace = grace;
+	broker_get_info(engine->broker, &info);
+	if (!grace && engine->link == BROKER_LOGIN_REFUSED)
+		acquire_link_changed(engine, info.why);
+}
+
+void
 lock_drain(struct lock_engine *engine)
 {
 	struct lock_answer answer = engine_refusal(REASON_DRAINING, NULL);

@@ -478,6 +478,11 @@ bool lock_restore_holds(struct lock_engine *engine, struct state_reader *reader)
 bool lock_restore_waits(struct lock_engine *engine, struct state_reader *reader)
     __attribute__((warn_unused_result));
 
+/*
+ * While the grace lasts, a login that the broker refuses does not refuse acquires that wait. A
+ * daemon that makes its first connection may try another host. The end of the grace refuses them.
+ */
+void lock_set_grace(struct lock_engine *engine, bool grace);
 /* Orderly stop: refuses new acquires and ends waiting ones with `draining`. Holds stay. */
 void lock_drain(struct lock_engine *engine);
 /* Ends all remaining holds: each holder is told `lost` (draining), then its slot is released. */

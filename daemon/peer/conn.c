@@ -194,7 +194,7 @@ conn_is_throttled(const struct conn *conn)
 {
 	size_t answering = requests_answering(conn->requests) + (conn->parked != NULL);
 
-	return conn->room->deaf || conn->room->paused || conn->is_halted ||
+	return conn->room->deaf || conn->room->paused || conn->is_halted || conn->is_held ||
 	       conn->is_behind_parked || answering >= conn->room->max_requests;
 }
 
@@ -211,6 +211,13 @@ void
 conn_resume(struct conn *conn)
 {
 	conn_end_halt(conn);
+	conn_make_due(conn);
+}
+
+void
+conn_let_go(struct conn *conn)
+{
+	conn->is_held = false;
 	conn_make_due(conn);
 }
 
@@ -428,12 +435,16 @@ refuse_long_line(struct conn *conn)
 	conn_send(conn, message_error_line(&nobody, &error, NULL));
 }
 
-/* False: it has to wait until the one that is parked has begun. */
+/* False: it has to wait until the one that is parked has begun, or until no line is held. */
 static bool
 conn_take(struct conn *conn, const char *line, size_t len)
 {
 	if (conn->room->handler.line(conn->room->handler.ctx, conn, line, len))
 		return true;
+	if (conn->room->holds) {
+		conn->is_held = true;
+		return false;
+	}
 	conn->is_behind_parked = conn->parked != NULL;
 	if (conn->is_behind_parked)
 		return false;
@@ -566,12 +577,13 @@ conn_push(struct conn *conn)
 
 /*
  * A peer that has hung up dies at once if it is not read for long. Otherwise its requests are read
- * first, until the end of its input. A pause is short: this is decided when it is over.
+ * first, until the end of its input. A pause is short, and so is the time for which a line is held:
+ * this is decided when it is over.
  */
 static void
 conn_see_shut(struct conn *conn)
 {
-	if (!conn->is_shut || (conn->state == CONN_OPEN && conn->room->paused))
+	if (!conn->is_shut || (conn->state == CONN_OPEN && (conn->room->paused || conn->is_held)))
 		return;
 	conn->is_shut = false;
 	if (conn->state != CONN_DEAD && (conn->state == CONN_ENDING || conn_is_throttled(conn)) &&

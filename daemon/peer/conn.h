@@ -44,8 +44,9 @@ enum conn_state {
 struct conn_handler {
 	/*
 	 * A whole line. Never called from inside conn_send() or conn_kill(), which the engine's
-	 * callbacks use. False: the line is a scan, and its user has no room for one more. The conn
-	 * keeps the line and offers it again when there is room.
+	 * callbacks use. False: the line is a scan, and its user has no room for one more; or the
+	 * room holds requests. The conn keeps the line and offers it again when there is room, or
+	 * when the room holds none any more.
 	 */
 	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
 	/* Once for each conn, before it is freed: the peer sends no more requests. */
@@ -66,6 +67,7 @@ struct conn_room {
 	size_t max_requests; /* limit of unanswered requests: then the peer is not read */
 	bool deaf;           /* the daemon stops: it reads no peer, and begins no parked scan */
 	bool paused;         /* the same for a while: a successor may take over */
+	bool holds;          /* the broker is not connected yet: a line that is not taken is held */
 	struct conn_handler handler;
 };
 
@@ -91,6 +93,7 @@ struct conn {
 	size_t parked_len; /* of `parked` */
 	bool is_behind_parked; /* another scan follows: not read until `parked` is taken */
 	bool is_halted;        /* not read because its user has no bytes left */
+	bool is_held;          /* not read because its next line is held */
 	bool told_gone, has_left;
 	bool is_due;
 	TAILQ_ENTRY(conn) due;       /* while is_due */
@@ -148,6 +151,8 @@ bool conn_is_owed(const struct conn *conn);
 void conn_kill(struct conn *conn, const char *why);
 /* Marks the conn as due: it has input or output, or a request left conn->requests. */
 void conn_make_due(struct conn *conn);
+/* The room holds no line any more: the conn may be read, and is due. */
+void conn_let_go(struct conn *conn);
 /* The user has bytes again: the conn may be read, and is due. */
 void conn_resume(struct conn *conn);
 /* The user has room for one more scan, and bytes: passes on the parked scan. */

@@ -84,6 +84,18 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_
 	       (kind != REQUEST_WATCHES || user_may(conn, ACCOUNT_WATCHES, "watches", ret_error));
 }
 
+/*
+ * Whether the request waits until the broker is connected for the first time. An acquire that waits
+ * for a limited time does not: it ends in time, whatever the broker does.
+ */
+static bool
+is_held(const struct dispatch *dispatch, const struct dispatch_row *row,
+    const struct method_params *params)
+{
+	return dispatch->holds && (row->lock_log != LOCK_LOG_ACQUIRE || params->timeout == 0 ||
+				      params->timeout == DURATION_FOREVER);
+}
+
 /* An acquire that the engine does not hear of. */
 static void
 count_refusal(
@@ -94,7 +106,7 @@ count_refusal(
 	view_acquired(dispatch->view, params->name, &answer);
 }
 
-/* False: it has to wait until one of its user's scans is over. */
+/* False: it has to wait until one of its user's scans is over, or for the broker. */
 static bool
 dispatch_request(
     struct dispatch *dispatch, struct conn *conn, const struct message_request *message)
@@ -122,6 +134,8 @@ dispatch_request(
 	} else if (method_params_parse(spec, message->params, &params, &error) &&
 		   name_allowed(dispatch, params.name, &error) &&
 		   request_allowed(dispatch, conn, row, &params, &error)) {
+		if (is_held(dispatch, row, &params))
+			return false;
 		kind = row->kind;
 		if (kind == REQUEST_QUICK && method_waits(spec, &params))
 			kind = REQUEST_WAITS;
@@ -458,6 +472,13 @@ dispatch_drain(struct dispatch *dispatch, int64_t grace)
 	dispatch->draining = true;
 	peers_each(dispatch->peers, send_draining, &grace);
 	view_drain(dispatch->view);
+}
+
+void
+dispatch_hold(struct dispatch *dispatch, bool holds)
+{
+	dispatch->holds = holds;
+	peers_hold(dispatch->peers, holds);
 }
 
 struct dispatch *

@@ -59,6 +59,11 @@ bool dispatch_restore(struct dispatch *dispatch, struct state_reader *reader)
     __attribute__((warn_unused_result));
 /* After the engine has its waiting requests again: clients that left meanwhile are gone. */
 void dispatch_restored(struct dispatch *dispatch);
+/*
+ * Until it is called with false, requests that need the broker wait with their peers. Acquires that
+ * wait for a limited time do not.
+ */
+void dispatch_hold(struct dispatch *dispatch, bool holds);
 /* Notifies every peer that the daemon stops. grace: ns that it waits for holders. */
 void dispatch_drain(struct dispatch *dispatch, int64_t grace);
 

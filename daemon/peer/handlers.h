@@ -25,6 +25,7 @@ struct dispatch {
 	struct lock_log *lock_log; /* owned */
 	struct dispatch_past past;
 	bool draining;
+	bool holds;        /* the broker is not connected yet: see dispatch_hold() */
 	uint64_t *missing; /* owned; clients that left while a successor took over */
 	size_t missing_count;
 	bool peer_goes; /* while a peer ends: the holds that end are those of that peer */

@@ -330,27 +330,6 @@ listener_new(
 	return listener;
 }
 
-void
-listener_wait(struct listener *listener, int64_t wait)
-{
-	event_del(listener->event);
-	timers_set(
-	    listener->timers, &listener->resume, clock_now(timers_clock(listener->timers)) + wait);
-}
-
-bool
-listener_is_waiting(const struct listener *listener)
-{
-	return timer_is_set(&listener->resume);
-}
-
-void
-listener_go_on(struct listener *listener)
-{
-	timers_cancel(listener->timers, &listener->resume);
-	listener_resume(listener, 0);
-}
-
 /* A shortage of file descriptors or memory: the socket stays readable, so looking must stop. */
 static void
 listener_pause(struct listener *listener, int why)
@@ -358,7 +337,9 @@ listener_pause(struct listener *listener, int why)
 	if (!listener->complained)
 		log_warning("no client can be accepted now: %s", strerror(why));
 	listener->complained = true;
-	listener_wait(listener, PAUSE);
+	event_del(listener->event);
+	timers_set(
+	    listener->timers, &listener->resume, clock_now(timers_clock(listener->timers)) + PAUSE);
 }
 
 static void

@@ -53,11 +53,6 @@ int listener_save(const struct listener *listener, struct listener_file *ret_fil
  */
 bool listener_restore(struct listener *listener, int fd, const struct listener_file *file,
     char **ret_error) __attribute__((warn_unused_result));
-/* Accepts no peers for so long. New connections, and their requests, wait in the socket. */
-void listener_wait(struct listener *listener, int64_t wait);
-bool listener_is_waiting(const struct listener *listener);
-/* Ends that wait. */
-void listener_go_on(struct listener *listener);
 /* Accepts no more peers. Removes the file if it was created here. */
 void listener_close(struct listener *listener);
 /*

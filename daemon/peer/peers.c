@@ -329,6 +329,21 @@ peers_pause(struct peers *peers, bool pauses)
 		peers_each(peers, make_due, NULL);
 }
 
+static void
+let_go(void *ctx, struct conn *conn)
+{
+	(void)ctx;
+	conn_let_go(conn);
+}
+
+void
+peers_hold(struct peers *peers, bool holds)
+{
+	peers->room.holds = holds;
+	if (!holds)
+		peers_each(peers, let_go, NULL);
+}
+
 void
 peers_stop_reading(struct peers *peers)
 {

@@ -62,6 +62,11 @@ void peers_set_last(struct peers *peers, uint64_t last);
 struct conn *peers_resume(struct peers *peers, const struct conn_saved *saved);
 /* Reads no peer, and takes no line, until it is called with false. */
 void peers_pause(struct peers *peers, bool pauses);
+/*
+ * Until it is called with false, a line that the handler does not take is held. Its peer is not
+ * read meanwhile.
+ */
+void peers_hold(struct peers *peers, bool holds);
 /* Stops reading all peers, and takes no more lines. Open requests are still answered. */
 void peers_stop_reading(struct peers *peers);
 /* Writes output as far as the sockets take it. */

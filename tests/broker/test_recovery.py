@@ -72,6 +72,23 @@ class First(unittest.TestCase):
         for which in "locks", "auxiliary":
             self.assertIn(f'"connection_name","lockbrokerd {os.uname().nodename} ({which})"', listed)
 
+    def test_a_request_of_a_client_that_left_before_it(self):
+        rabbit = self.enterContext(Rabbit())
+        proxy = Proxy(self, rabbit.port)
+        proxy.cut()
+        daemon = Daemon(self, "--connect-grace", "30", start=False,
+                        broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+        daemon.launch()
+        daemon.wait_log("listening at")
+        peer = Wire(daemon)
+        peer.request("create", name="early", slots=1)
+        peer.request("acquire", name="early", timeout=0)
+        peer.hang_up()
+        proxy.mend()
+        daemon.wait_log("done create of early: client 1,", 20)
+        # It does not keep the lock.
+        self.assertEqual(Wire(daemon).call("acquire", name="early", timeout=20, within=30)["slot"], 1)
+
 
 class Hosts(unittest.TestCase):
     deadline = 300

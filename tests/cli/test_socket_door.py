@@ -15,7 +15,7 @@ import unittest
 import tap
 from daemon import Daemon, program
 from wait import wait_until
-from wire import Wire
+from wire import Wire, WireError
 
 UNUSABLE = 69  # EX_UNAVAILABLE
 
@@ -212,6 +212,34 @@ class Activation(unittest.TestCase):
         self.assertEqual(peer.error("acquire", name="db", timeout=0).reason, "broker-unavailable")
         self.assertGreaterEqual(time.monotonic() - began, grace)
         daemon.wait_notice("READY=1")
+
+    def silent_host(self):
+        """A broker that accepts connections and says nothing. Returns host:port."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        return "127.0.0.1:%d" % listener.getsockname()[1]
+
+    def test_a_short_wait_ends_in_time_while_the_first_connection_is_made(self):
+        host = self.silent_host()
+        daemon = Daemon(self, "--connect-grace", "60", start=False, broker=f"amqp://{host}")
+        daemon.launch()
+        daemon.wait_log("listening at")
+        trier, pinger = Wire(daemon), Wire(daemon)
+        held = trier.request("acquire", name="db", timeout=0), pinger.request("ping")
+        for timeout in 0.000001, 0.2:
+            error = Wire(daemon).error("acquire", name="db", timeout=timeout)
+            self.assertEqual((error.reason, error.message), ("broker-unavailable", "not connected yet"))
+        done = subprocess.run([program("lockbroker"), "run", "--socket", daemon.socket, "--wait=0.2", "-E0", "db", "true"],
+                              capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertEqual([*trier.replies, *pinger.replies], [])
+        self.assertNotIn("READY=1", daemon.read_notices())
+        daemon.signal(signal.SIGTERM)
+        with self.assertRaises(WireError) as refused:
+            trier.answer(held[0])
+        self.assertEqual(refused.exception.reason, "draining")
+        self.assertEqual(pinger.answer(held[1]), {})
+        daemon.wait_exit()
 
     def test_a_stop_while_requests_wait_for_the_broker(self):
         daemon = Daemon(self, "--connect-grace", "60", start=False, broker="amqp://127.0.0.1:1",

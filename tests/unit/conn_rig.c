@@ -22,6 +22,8 @@ line_came(void *ctx, struct conn *conn, const char *line, size_t len)
 	bool scans = rig.scans && strncmp(line, "ping", len) != 0;
 
 	(void)ctx;
+	if (rig.holds && strncmp(line, "ping", len) != 0)
+		return false;
 	if (scans && !account_has_room(conn->account, ACCOUNT_SCANS))
 		return false;
 	rig.last_peer = conn->id;

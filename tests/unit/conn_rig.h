@@ -20,6 +20,7 @@ struct conn_rig {
 	char last_line[64];
 	bool keeps, keeps_waiting; /* each line becomes a request that stays unanswered */
 	bool scans;                /* each line but "ping" becomes a scan that stays unanswered */
+	bool holds;                /* each line but "ping" is not taken */
 	bool kills;                /* each line ends its client */
 	int64_t slow;              /* ns that the handler needs for a line */
 	char logged[512];

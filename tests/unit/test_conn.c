@@ -79,6 +79,35 @@ START_TEST(too_many_requests_being_answered_stop_the_reading)
 }
 END_TEST
 
+/* Also of a client that hangs up meanwhile. */
+START_TEST(a_line_that_is_held_and_those_behind_it_come_later)
+{
+	bool hangs_up = _i == 1;
+	int fd = peer_new(), other = peer_new();
+
+	rig.holds = true;
+	peers_hold(rig.peers, true);
+	say(fd, "ping\nlist\nping\nlast\n");
+	say(other, "ping\n");
+	passes();
+	ck_assert_int_eq(rig.lines, 2);
+	ck_assert_str_eq(rig.last_line, "ping");
+	if (hangs_up)
+		close(fd);
+	passes();
+	ck_assert_int_eq(rig.gones, 0);
+	rig.holds = false;
+	peers_hold(rig.peers, false);
+	passes();
+	ck_assert_int_eq(rig.lines, 5);
+	ck_assert_str_eq(rig.last_line, "last");
+	ck_assert_int_eq(rig.gones, hangs_up);
+	if (!hangs_up)
+		close(fd);
+	close(other);
+}
+END_TEST
+
 START_TEST(waiting_requests_do_not_stop_the_reading)
 {
 	int fd = peer_new();
@@ -375,6 +404,7 @@ conn_suite(void)
 	tcase_add_test(tcase, a_visit_takes_a_limited_number_of_lines_of_a_client);
 	tcase_add_test(tcase, lines_come_in_pieces);
 	tcase_add_test(tcase, too_many_requests_being_answered_stop_the_reading);
+	tcase_add_loop_test(tcase, a_line_that_is_held_and_those_behind_it_come_later, 0, 2);
 	tcase_add_test(tcase, waiting_requests_do_not_stop_the_reading);
 	tcase_add_test(tcase, a_hang_up_is_seen_while_nothing_is_read);
 	tcase_add_test(tcase, a_hang_up_with_unread_bytes_is_seen_while_nothing_is_read);

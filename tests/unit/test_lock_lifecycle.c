@@ -342,6 +342,31 @@ START_TEST(a_broker_that_denies_is_quoted_at_once)
 }
 END_TEST
 
+/* In the grace of a daemon that has just started, the next host may accept it. */
+START_TEST(a_broker_that_denies_is_quoted_when_the_grace_is_over)
+{
+	bool accepts = _i == 1;
+
+	world_make(world, "big", 1);
+	lock_set_grace(engine(0), true);
+	world_acquire(world, 0, 1, 1, "big", 30 * SECOND);
+	memory_broker_deny(world->daemon[0].broker, BROKER_LOCKS, "ACCESS_REFUSED - go away");
+	world_acquire(world, 0, 2, 1, "big", SECOND / 2);
+	world_acquire(world, 0, 3, 1, "big", TRY);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_BROKER_REFUSED);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_BROKER_REFUSED);
+	ck_assert_str_eq(now(0, 2, 1)->text, "ACCESS_REFUSED - go away");
+	ck_assert(is_waiting(0, 1, 1));
+	if (accepts) {
+		memory_broker_restore(world->daemon[0].broker, BROKER_LOCKS);
+		ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	}
+	lock_set_grace(engine(0), false);
+	ck_assert_int_eq(now(0, 1, 1)->reason, accepts ? REASON_NONE : REASON_BROKER_REFUSED);
+}
+END_TEST
+
 START_TEST(without_probes_slots_are_claimed_unseen)
 {
 	world_make(world, "big", 3);
@@ -414,6 +439,7 @@ suite_lock_lifecycle(void)
 	tcase_add_test(tc, a_b_that_does_not_answer_is_dropped_later);
 	tcase_add_test(tc, our_own_old_b_is_waited_for);
 	tcase_add_test(tc, a_broker_that_denies_is_quoted_at_once);
+	tcase_add_loop_test(tc, a_broker_that_denies_is_quoted_when_the_grace_is_over, 0, 2);
 	tcase_add_test(tc, without_probes_slots_are_claimed_unseen);
 	tcase_add_test(tc, drain_refuses_and_holds_stay_until_abandoned);
 	suite_add_tcase(suite, tc);

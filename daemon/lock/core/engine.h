@@ -79,6 +79,7 @@ struct lock_engine {
 	uint64_t last_id;       /* holds, waiters, ops, probes: all from one series */
 	enum broker_state link; /* of the lock connection, by the last event */
 	bool draining;
+	bool grace;   /* see lock_set_grace() */
 	bool frozen;  /* see lock_freeze() */
 	bool telling; /* during an event of the caller, which must not call the engine */
 	struct lease lease;

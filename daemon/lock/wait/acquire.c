@@ -21,6 +21,13 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 	registry_waiter_refuse(engine, waiter, answer.reason, answer.text);
 }
 
+/* In the grace for the first connection, another try or another host may be accepted. */
+static bool
+is_login_refused(const struct lock_engine *engine)
+{
+	return engine->link == BROKER_LOGIN_REFUSED && !engine->grace;
+}
+
 /* ---- the beginning, and the end by time ---- */
 
 /* Why the semaphore that the waiter wants to create could not be created; NULL: not known. */
@@ -199,7 +206,7 @@ lock_acquire(
 	waiter_join(engine, waiter, patience == DURATION_FOREVER ? INT64_MAX : now + patience);
 	if (engine->link == BROKER_UP)
 		engine_mark_dirty(engine, waiter->semaphore);
-	else if (engine->link == BROKER_LOGIN_REFUSED || acquire->timeout == 0)
+	else if (is_login_refused(engine) || acquire->timeout == 0)
 		refuse_for_link(engine, waiter);
 	else
 		engine_tell_broker(engine, peer);
@@ -263,7 +270,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 
 	HASH_ITER (by_id, engine->waiters, waiter, next) {
 		begin_anew(engine, waiter);
-		if (engine->link == BROKER_LOGIN_REFUSED)
+		if (is_login_refused(engine))
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_REFUSED, why);
 		else if (engine->link == BROKER_DOWN && registry_waiter_is_over(engine, waiter))
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE, why);
