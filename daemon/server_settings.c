@@ -93,6 +93,7 @@ settings_broker(const struct config *config, struct event_base *base, struct tim
 	    .heartbeat = config->heartbeat,
 	    .margin = config->margin,
 	    .connect_timeout = config->connect_timeout,
+	    .first_timeout = config->connect_grace / 3,
 	    .probe_timeout = config->probe_timeout,
 	    .auxiliary_idle = config->auxiliary_idle,
 	    .name = name,

@@ -72,6 +72,7 @@ struct amqp_link_config {
 	struct timers *timers; /* borrowed for the life of the link, as all here */
 	const struct amqp_settings *settings;
 	const struct amqp_host *host;
+	int64_t until;     /* clock time: no address is tried after it; 0: there is no limit */
 	const char *name;  /* in the log: "lock connection" */
 	bool queues_alone; /* it declares, deletes and consumes from queues, and never publishes */
 	struct amqp_counts *counts;

@@ -28,6 +28,11 @@ struct amqp_settings {
 	int heartbeat;           /* seconds, as wanted; the server may lower it */
 	int64_t margin;          /* of a lease, as wanted (margin.h); 0: a fifth of the heartbeat */
 	int64_t connect_timeout; /* TCP, TLS and AMQP handshake together */
+	/*
+	 * The same in the first round through the hosts, for all addresses of a host together. It
+	 * does not apply to the last host. 0: as connect_timeout.
+	 */
+	int64_t first_timeout;
 	int64_t probe_timeout;
 	/*
 	 * The pause between tries to connect has full jitter: first at most backoff_first, then

@@ -45,7 +45,8 @@ struct tcp_link {
 	bool was_up;
 	char *tried;           /* owned; failures of earlier addresses; NULL = none */
 	struct timer beat;     /* each half heartbeat, from connection.tune on */
-	struct timer deadline; /* of the whole handshake */
+	int64_t patience;      /* ns for the whole handshake with the present address */
+	struct timer deadline; /* at the end of that time */
 };
 
 static struct tcp_link *
@@ -303,7 +304,7 @@ on_deadline(void *ctx, uint64_t id)
 
 	(void)id;
 	amqp_link_fail(&link->base, "no connection within %.3g s (%s)",
-	    (double)link->base.config.settings->connect_timeout / (double)NSEC_PER_SEC,
+	    (double)link->patience / (double)NSEC_PER_SEC,
 	    state == AMQP_LINK_STREAM ? amqp_stream_state_name(amqp_stream_state(link->stream))
 				      : amqp_link_state_word(state));
 }
@@ -324,11 +325,13 @@ begin(struct tcp_link *link, struct addrinfo *addresses)
 	const struct amqp_link_config *config = &link->base.config;
 	const struct amqp_stream_events events = stream_events_of(link);
 
+	link->patience = config->settings->connect_timeout;
+	if (config->until != 0 && link->patience > config->until - now(link))
+		link->patience = config->until - now(link);
 	link->decoder = amqp_decoder_new();
 	link->stream = amqp_stream_new(link->dial->base, config->host->host, config->host->port,
-	    addresses, config->host->tls ? link->dial->tls : NULL,
-	    config->settings->connect_timeout, &events);
-	timers_set(config->timers, &link->deadline, now(link) + config->settings->connect_timeout);
+	    addresses, config->host->tls ? link->dial->tls : NULL, link->patience, &events);
+	timers_set(config->timers, &link->deadline, now(link) + link->patience);
 }
 
 static void
@@ -374,12 +377,14 @@ static bool
 tcp_try_again(struct amqp_link *link)
 {
 	struct tcp_link *tcp = tcp_of(link);
-	struct addrinfo *rest;
+	struct addrinfo *rest = NULL;
 
 	if (tcp->was_up)
 		return false;
 	add_tried(tcp);
-	rest = link->dropped || link->refused ? NULL : amqp_stream_take_rest(tcp->stream);
+	if (!link->dropped && !link->refused &&
+	    (link->config.until == 0 || now(tcp) < link->config.until))
+		rest = amqp_stream_take_rest(tcp->stream);
 	if (rest == NULL) {
 		free(link->why);
 		link->why = tcp->tried;

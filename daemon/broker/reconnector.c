@@ -27,7 +27,8 @@ struct amqp_reconnector {
 	size_t host;
 	bool keep;
 	struct backoff backoff;
-	bool died; /* the last link that was up ended unexpectedly */
+	bool first; /* lock connection: it was not up yet, and is in its first round of the hosts */
+	bool died;  /* the last link that was up ended unexpectedly */
 	uint64_t reconnects;
 	int64_t up_since;
 	int64_t not_before; /* clock time of the next try */
@@ -139,6 +140,7 @@ tell_up(struct amqp_reconnector *reconnector)
 {
 	bool news = reconnector_set_state(reconnector, BROKER_UP, mem_strdup(""));
 
+	reconnector->first = false;
 	reconnector->up_since = now(reconnector);
 	reconnector->reconnects += reconnector->died;
 	reconnector->died = false;
@@ -175,18 +177,22 @@ on_blocked(void *ctx, bool blocked, const char *why)
 
 /*
  * Decides time and host of the next try. After a link that was up for long, the backoff starts
- * again.
+ * again. In the first round, the next host is tried at once.
  */
 static void
 plan_next(struct amqp_reconnector *reconnector, bool was_up)
 {
+	int64_t pause = 0;
+
 	if (was_up && now(reconnector) - reconnector->up_since >= STEADY)
 		backoff_reset(&reconnector->backoff);
 	if (!was_up && reconnector->keep)
 		reconnector->host =
 		    (reconnector->host + 1) % reconnector->config.settings->host_count;
-	reconnector->not_before =
-	    now(reconnector) + backoff_next(&reconnector->backoff, reconnector->config.jitter);
+	reconnector->first = reconnector->first && reconnector->host > 0;
+	if (!reconnector->first)
+		pause = backoff_next(&reconnector->backoff, reconnector->config.jitter);
+	reconnector->not_before = now(reconnector) + pause;
 	if (reconnector->keep)
 		timers_set(
 		    reconnector->config.timers, &reconnector->retry, reconnector->not_before);
@@ -221,6 +227,18 @@ on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *w
 	tell(reconnector, news);
 }
 
+/* In the first round, one silent host must not take the time of the others. */
+static int64_t
+try_until(const struct amqp_reconnector *reconnector)
+{
+	const struct amqp_settings *settings = reconnector->config.settings;
+
+	if (!reconnector->first || reconnector->host + 1 == settings->host_count ||
+	    settings->first_timeout == 0)
+		return 0;
+	return now(reconnector) + settings->first_timeout;
+}
+
 /* saved: of an earlier program; NULL: a new link. */
 static void
 reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_link_saved *saved)
@@ -229,6 +247,7 @@ reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_li
 	    .timers = reconnector->config.timers,
 	    .settings = reconnector->config.settings,
 	    .host = current_host(reconnector),
+	    .until = try_until(reconnector),
 	    .name = reconnector_name(reconnector),
 	    .queues_alone = reconnector->config.which == BROKER_LOCKS,
 	    .counts = &reconnector->counts,
@@ -267,7 +286,12 @@ on_retry(void *ctx, uint64_t id)
 void
 amqp_reconnector_start(struct amqp_reconnector *reconnector)
 {
-	reconnector->keep = true;
+	reconnector->keep = reconnector->first = true;
+	if (current_host(reconnector)->port != 0) {
+		free(reconnector->why);
+		reconnector->why =
+		    mem_printf("%s: not connected yet", amqp_reconnector_host_text(reconnector));
+	}
 	reconnector_connect(reconnector);
 }
 

@@ -67,7 +67,8 @@ const struct config_key config_keys[] = {
 	{"connect-grace", KEY_DURATION, AT(connect_grace), "3", "SECONDS", 0, 60 * SECOND, NULL, false,
 	    "How long a daemon that has just started waits for its first connection to the broker. "
 	    "Until then clients can connect, and their requests wait. An acquire with a time limit "
-	    "ends at its limit nevertheless. 0: no time."},
+	    "ends at its limit nevertheless. If several hosts are configured, each but the last has "
+	    "a third of this time at first. 0: no time."},
 	{"request-timeout", KEY_DURATION, AT(request_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, true,
 	    "The time limit for a request that does not wait for a slot. Then it is answered "

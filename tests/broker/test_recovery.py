@@ -2,6 +2,7 @@
 the loss. Waiting requests go on. If several hosts are configured, the daemon connects to the next one."""
 
 import os
+import socket
 import unittest
 
 import tap
@@ -89,6 +90,20 @@ class First(unittest.TestCase):
         # It does not keep the lock.
         self.assertEqual(Wire(daemon).call("acquire", name="early", timeout=20, within=30)["slot"], 1)
 
+    def test_a_silent_host_leaves_time_for_the_next(self):
+        rabbit = self.enterContext(Rabbit())
+        silent = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(silent.close)
+        host = f"127.0.0.1:{silent.getsockname()[1]}"
+        daemon = Daemon(self, "--connect-grace", "15", "--connect-timeout", "60", start=False,
+                        broker=[f"amqp://guest:guest@{host}", rabbit.url], expect=[f"connection down: {host}: "])
+        daemon.launch()
+        daemon.wait_log("listening at")
+        peer = Wire(daemon)
+        self.assertEqual(peer.call("acquire", name="early", kind="mutex", timeout=0, within=60)["name"], "early")
+        daemon.wait_log(f"lock connection down: {host}: no connection within 5 s")
+        self.assertEqual(peer.call("info")["broker"]["host"], f"127.0.0.1:{rabbit.port}")
+
 
 class Hosts(unittest.TestCase):
     deadline = 300
@@ -107,7 +122,9 @@ class Hosts(unittest.TestCase):
     def daemon(self, *urls):
         # The broker does not say in time whether the queue of a dead node is there. Until the probe gives up, it is
         # unknown whether the slot is free, and the end of a wait is no timeout.
-        daemon = Daemon(self, "--rescan-interval", "0.3", "--probe-timeout", "1", broker=urls, expect=TROUBLE)
+        # A busy first host has a third of the grace.
+        daemon = Daemon(self, "--rescan-interval", "0.3", "--probe-timeout", "1", "--connect-grace", "30", broker=urls,
+                        expect=TROUBLE)
         daemon.wait_broker()
         return daemon
 

@@ -228,10 +228,11 @@ class Activation(unittest.TestCase):
         held = trier.request("acquire", name="db", timeout=0), pinger.request("ping")
         for timeout in 0.000001, 0.2:
             error = Wire(daemon).error("acquire", name="db", timeout=timeout)
-            self.assertEqual((error.reason, error.message), ("broker-unavailable", "not connected yet"))
+            self.assertEqual((error.reason, error.message), ("broker-unavailable", f"{host}: not connected yet"))
         done = subprocess.run([program("lockbroker"), "run", "--socket", daemon.socket, "--wait=0.2", "-E0", "db", "true"],
                               capture_output=True, text=True, timeout=20, check=False)
         self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn(host, done.stderr)
         self.assertEqual([*trier.replies, *pinger.replies], [])
         self.assertNotIn("READY=1", daemon.read_notices())
         daemon.signal(signal.SIGTERM)
@@ -240,6 +241,14 @@ class Activation(unittest.TestCase):
         self.assertEqual(refused.exception.reason, "draining")
         self.assertEqual(pinger.answer(held[1]), {})
         daemon.wait_exit()
+
+    def test_the_host_that_is_silent_is_named(self):
+        host = self.silent_host()
+        daemon = Daemon(self, "--connect-grace", "0", "--connect-timeout", "0.2", broker=f"amqp://{host}",
+                        expect=[f"lock connection down: {host}: no connection within 0.2 s"])
+        daemon.wait_log(f"lock connection down: {host}: no connection within 0.2 s .waiting for connection.start")
+        self.assertRegex(Wire(daemon).call("info")["broker"]["why"], f"^{host}: ")
+        self.assertRegex(Wire(daemon).error("acquire", name="db", timeout=0).message, f"^{host}: ")
 
     def test_a_stop_while_requests_wait_for_the_broker(self):
         daemon = Daemon(self, "--connect-grace", "60", start=False, broker="amqp://127.0.0.1:1",
