@@ -165,10 +165,10 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 		    outcome == CLAIM_NO_SLOT ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
 	} else {
 		/*
-		 * A hint of the slot came meanwhile. A slot that is dropped gets a hint when it is
-		 * free.
+		 * A hint of the slot came meanwhile, or led to this claim, which must be repeated
+		 * the other way. A slot that is dropped gets a hint when it is free.
 		 */
-		if (hold->hinted) {
+		if (hold->hinted || (hold->by_hint && outcome == CLAIM_OTHERWISE)) {
 			semaphore = registry_semaphore(engine, hold->name, mutex);
 			semaphore_hinted(semaphore, mutex ? 1 : slot);
 			engine_mark_dirty(engine, semaphore);
