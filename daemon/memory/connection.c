@@ -690,24 +690,9 @@ client_free(void *ctx)
 }
 
 struct broker *
-memory_broker_new_at(struct memory_world *world, struct timers *timers, int heartbeat,
-    unsigned channels_max, uint64_t seed)
+memory_broker_new_as(struct memory_world *world, struct timers *timers,
+    const struct amqp_settings *settings, unsigned channels_max, uint64_t seed)
 {
-	const struct amqp_host host = {
-	    .host = "memory", .vhost = "/", .user = MEMORY_USER, .password = ""};
-	const struct amqp_settings settings = {
-	    .hosts = &host,
-	    .host_count = 1,
-	    .heartbeat = heartbeat,
-	    .connect_timeout = MEMORY_PROBE_TIMEOUT,
-	    .probe_timeout = MEMORY_PROBE_TIMEOUT,
-	    .backoff_first = 1,
-	    .backoff_most = 1,
-	    .auxiliary_idle = INT64_MAX / 4,
-	    .in_process = true,
-	    .name = "memory",
-	    .replays = true,
-	};
 	struct memory_client *client = mem_alloc(sizeof(*client));
 	const struct amqp_dialer dialer = {
 	    .connect = link_connect, .resume = link_resume, .free = client_free, .ctx = client};
@@ -719,15 +704,8 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 		client->sides[i].why = mem_strdup("");
 	}
 	TAILQ_INSERT_TAIL(&world->clients, client, entry);
-	client->broker = broker_new(timers, seed, &settings, &dialer);
+	client->broker = broker_new(timers, seed, settings, &dialer);
 	return client->broker;
-}
-
-struct broker *
-memory_broker_new(struct memory_world *world, int heartbeat, unsigned channels_max)
-{
-	return memory_broker_new_at(
-	    world, world->timers, heartbeat, channels_max, ++world->last_seed);
 }
 
 static struct memory_client *

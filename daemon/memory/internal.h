@@ -318,6 +318,9 @@ void memory_channel_confirm(struct memory_channel *channel);
 /* The server closes the channel by itself. Methods behind an unanswered one are read again. */
 void memory_channel_close(struct memory_channel *channel, int code, const char *text);
 
+/* The server ends a connection with connection.close. It frees the exclusive queues first. */
+void memory_connection_close(struct memory_connection *connection, int code, const char *text);
+
 /* ---- connections, both their ends (connection.c) ---- */
 
 /* That connection of a daemon; NULL: its link is not up. */

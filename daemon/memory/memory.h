@@ -120,6 +120,11 @@ struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsi
 struct broker *memory_broker_new_at(struct memory_world *world, struct timers *timers,
     int heartbeat, unsigned channels_max, uint64_t seed);
 
+/* The same with settings of the test's own. The hosts only matter for their names. */
+struct amqp_settings;
+struct broker *memory_broker_new_as(struct memory_world *world, struct timers *timers,
+    const struct amqp_settings *settings, unsigned channels_max, uint64_t seed);
+
 /* Sets the maximum number of channels for the next link of that connection. */
 void memory_broker_set_channels_max(
     struct broker *broker, enum broker_link link, unsigned channels_max);
@@ -283,6 +288,8 @@ void memory_broker_close_channel(
  * daemons notice when they are cut.
  */
 void memory_world_restart(struct memory_world *world);
+/* Ends the connections of all daemons, with connection.close in these words. */
+void memory_world_close_connections(struct memory_world *world, const char *words);
 /* Closes the channels of the watches, which are then placed again. */
 void memory_broker_close_watches(struct broker *broker);
 /*

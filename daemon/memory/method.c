@@ -736,17 +736,22 @@ perform(struct memory_channel *channel, const struct amqp_frame *frame,
 	}
 }
 
+void
+memory_connection_close(struct memory_connection *connection, int code, const char *text)
+{
+	amqp_connection_close_t close = {
+	    .reply_code = (uint16_t)code, .reply_text = amqp_cstring_bytes(text)};
+
+	memory_connection_release(connection);
+	memory_channel_send(connection->control, false, AMQP_CONNECTION_CLOSE_METHOD, &close);
+}
+
 /* Ends the connection: no client may send this method now. */
 static void
 kill_connection(
     const struct memory_channel *channel, amqp_method_number_t method, int code, const char *text)
 {
-	amqp_connection_close_t close = {
-	    .reply_code = (uint16_t)code, .reply_text = amqp_cstring_bytes(text)};
-
-	memory_connection_release(channel->connection);
-	memory_channel_send(
-	    channel->connection->control, false, AMQP_CONNECTION_CLOSE_METHOD, &close);
+	memory_connection_close(channel->connection, code, text);
 	tell_performed(channel, (struct memory_performed){.method = method, .code = code});
 }
 

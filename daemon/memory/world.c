@@ -58,6 +58,38 @@ memory_world_free(struct memory_world *world)
 	free(world);
 }
 
+/* ---- brokers of daemons ---- */
+
+struct broker *
+memory_broker_new_at(struct memory_world *world, struct timers *timers, int heartbeat,
+    unsigned channels_max, uint64_t seed)
+{
+	const struct amqp_host host = {
+	    .host = "memory", .vhost = "/", .user = MEMORY_USER, .password = ""};
+	const struct amqp_settings settings = {
+	    .hosts = &host,
+	    .host_count = 1,
+	    .heartbeat = heartbeat,
+	    .connect_timeout = MEMORY_PROBE_TIMEOUT,
+	    .probe_timeout = MEMORY_PROBE_TIMEOUT,
+	    .backoff_first = 1,
+	    .backoff_most = 1,
+	    .auxiliary_idle = INT64_MAX / 4,
+	    .in_process = true,
+	    .name = "memory",
+	    .replays = true,
+	};
+
+	return memory_broker_new_as(world, timers, &settings, channels_max, seed);
+}
+
+struct broker *
+memory_broker_new(struct memory_world *world, int heartbeat, unsigned channels_max)
+{
+	return memory_broker_new_at(
+	    world, world->timers, heartbeat, channels_max, ++world->last_seed);
+}
+
 /* ---- changes to queues from outside ---- */
 
 /*
@@ -408,6 +440,18 @@ memory_world_restart(struct memory_world *world)
 			memory_message_free(message);
 		}
 	}
+}
+
+void
+memory_world_close_connections(struct memory_world *world, const char *words)
+{
+	char *text = mem_printf("CONNECTION_FORCED - %s", words);
+	struct memory_connection *connection;
+
+	TAILQ_FOREACH (connection, &world->connections, entry)
+		if (connection->state == MEMORY_CONNECTION_UP && connection->link != NULL)
+			memory_connection_close(connection, AMQP_CONNECTION_FORCED, text);
+	free(text);
 }
 
 void

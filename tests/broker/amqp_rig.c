@@ -10,7 +10,7 @@
 #include <amqp.h>
 #include <event2/event.h>
 
-#define BROKERS 8
+#define BROKERS 12
 
 struct event_base *rig_base;
 struct timers *rig_timers;
@@ -33,7 +33,7 @@ rig_setup(void)
 {
 	signal(SIGPIPE, SIG_IGN);
 	rig_base = event_base_new();
-	rig_timers = timers_new(&clock_boottime);
+	rig_timers = timers_new(rig_ground->clock);
 	memset(brokers, 0, sizeof(brokers));
 	memset(rig_answers, 0, sizeof(rig_answers));
 	broker_count = 0;
@@ -41,6 +41,8 @@ rig_setup(void)
 	in_call = false;
 	rig_reaction = NULL;
 	rig_own_broker = NULL;
+	if (rig_ground->begin != NULL)
+		rig_ground->begin();
 }
 
 void
@@ -55,6 +57,8 @@ rig_teardown(void)
 		ck_assert_uint_le(rig_answers[i].times, 1);
 		name_list_done(&rig_answers[i].names);
 	}
+	if (rig_ground->end != NULL)
+		rig_ground->end();
 	timers_free(rig_timers);
 	event_base_free(rig_base);
 }
@@ -62,7 +66,7 @@ rig_teardown(void)
 int64_t
 rig_now(void)
 {
-	return clock_now(&clock_boottime);
+	return clock_now(rig_ground->clock);
 }
 
 static void
@@ -73,18 +77,23 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	(void)ctx;
 }
 
+static void
+wait_for_events(int64_t ns)
+{
+	struct timeval tv = {0};
+
+	if (ns > 0)
+		tv.tv_usec = (suseconds_t)(ns / 1000 + 1);
+	event_base_once(rig_base, -1, EV_TIMEOUT, on_tick, NULL, &tv);
+	event_base_loop(rig_base, EVLOOP_ONCE);
+}
+
 void
 rig_pass(void)
 {
 	int64_t wait = timers_next(rig_timers) - rig_now();
-	struct timeval tv = {0};
 
-	if (wait > 20 * NSEC_PER_MSEC)
-		wait = 20 * NSEC_PER_MSEC;
-	if (wait > 0)
-		tv.tv_usec = (suseconds_t)(wait / 1000 + 1);
-	event_base_once(rig_base, -1, EV_TIMEOUT, on_tick, NULL, &tv);
-	event_base_loop(rig_base, EVLOOP_ONCE);
+	rig_ground->wait(wait > 20 * NSEC_PER_MSEC ? 20 * NSEC_PER_MSEC : wait);
 	timers_run(rig_timers);
 	for (size_t i = 0; i < broker_count; i++)
 		broker_flush(brokers[i].broker);
@@ -242,8 +251,8 @@ on_counted(void *ctx, uint64_t id, int consumers)
 
 /* ---- brokers ---- */
 
-struct amqp_host
-rig_host(void)
+static struct amqp_host
+given_host(void)
 {
 	struct amqp_connection_info info;
 	const char *given = getenv("LOCKBROKER_AMQP_URL");
@@ -261,6 +270,30 @@ rig_host(void)
 	};
 }
 
+static struct broker *
+broker_over_tcp(uint64_t seed, const struct amqp_settings *settings)
+{
+	struct amqp_dialer dialer;
+	char *error = NULL;
+
+	ck_assert_msg(amqp_tcp_dialer(rig_base, settings, &dialer, &error), "%s", error);
+	return broker_new(rig_timers, seed, settings, &dialer);
+}
+
+const struct rig_ground rig_ground_real = {
+    .clock = &clock_boottime,
+    .wait = wait_for_events,
+    .host = given_host,
+    .broker_new = broker_over_tcp,
+};
+const struct rig_ground *rig_ground = &rig_ground_real;
+
+struct amqp_host
+rig_host(void)
+{
+	return rig_ground->host();
+}
+
 struct amqp_settings
 rig_settings(const struct amqp_host *hosts, size_t count)
 {
@@ -276,7 +309,7 @@ rig_settings(const struct amqp_host *hosts, size_t count)
 }
 
 struct rig_broker *
-rig_open(const struct amqp_settings *settings)
+rig_new(const struct amqp_settings *settings)
 {
 	struct rig_broker *rig = &brokers[broker_count++];
 	const struct broker_events events = {
@@ -289,14 +322,19 @@ rig_open(const struct amqp_settings *settings)
 	    .replied = on_message,
 	    .ctx = rig,
 	};
-	struct amqp_dialer dialer;
-	char *error = NULL;
 
 	ck_assert_uint_le(broker_count, BROKERS);
-	in_call = true;
-	ck_assert_msg(amqp_tcp_dialer(rig_base, settings, &dialer, &error), "%s", error);
-	rig->broker = broker_new(rig_timers, broker_count, settings, &dialer);
+	rig->broker = rig_ground->broker_new(broker_count, settings);
 	broker_set_events(rig->broker, &events);
+	return rig;
+}
+
+struct rig_broker *
+rig_open(const struct amqp_settings *settings)
+{
+	struct rig_broker *rig = rig_new(settings);
+
+	in_call = true;
 	broker_start(rig->broker);
 	in_call = false;
 	return rig;

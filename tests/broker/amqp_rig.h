@@ -1,7 +1,8 @@
 /*
  * The common part of the tests of the AMQP side. It has an event loop with its timers, as in the
- * server. Its brokers use one RabbitMQ, or a server of the test's own. It records every answer
- * under the number of its request. It checks that no call leads to a callback before it returns.
+ * server. Its brokers use one RabbitMQ, the server in memory, or a server of the test's own. It
+ * records every answer under the number of its request. It checks that no call leads to a callback
+ * before it returns.
  */
 #ifndef TESTS_BROKER_AMQP_RIG_H
 #define TESTS_BROKER_AMQP_RIG_H
@@ -74,6 +75,22 @@ struct rig_broker {
 	bool answers; /* answers each question with "here" */
 };
 
+/* What the rig stands on: its time, and the server of its brokers. */
+struct rig_ground {
+	const struct clock *clock;
+	/* Lets so many ns pass at most, fewer if something happens. The caller runs the timers. */
+	void (*wait)(int64_t ns);
+	struct amqp_host (*host)(void);
+	struct broker *(*broker_new)(uint64_t seed, const struct amqp_settings *settings);
+	/* While there are timers, and before and after all brokers. NULL: nothing is done. */
+	void (*begin)(void);
+	void (*end)(void);
+};
+/* The real time, and servers over TCP. The host is the RabbitMQ of $LOCKBROKER_AMQP_URL. */
+extern const struct rig_ground rig_ground_real;
+/* The real one, unless main() sets another. */
+extern const struct rig_ground *rig_ground;
+
 extern struct event_base *rig_base;
 extern struct timers *rig_timers;
 extern struct rig_answer rig_answers[RIG_ANSWERS];
@@ -84,11 +101,13 @@ extern void (*rig_reaction)(unsigned number);
 void rig_setup(void);
 void rig_teardown(void);
 
-/* The RabbitMQ of $LOCKBROKER_AMQP_URL. The strings live until the test ends. */
+/* The host of the ground. The strings live until the test ends. */
 struct amqp_host rig_host(void);
 struct amqp_settings rig_settings(const struct amqp_host *hosts, size_t count);
 /* A started broker. The teardown frees it. */
 struct rig_broker *rig_open(const struct amqp_settings *settings);
+/* The same without a start: it only lends its dialer. */
+struct rig_broker *rig_new(const struct amqp_settings *settings);
 /* rig_open() with rig_host(); the lock connection is up. */
 struct rig_broker *rig_open_up(void);
 struct broker_info rig_info(const struct rig_broker *rig);

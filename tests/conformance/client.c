@@ -1,0 +1,456 @@
+#include "tests/conformance/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/amqp/link.h"
+#include "daemon/base/mem.h"
+#include "tests/conformance/server.h"
+
+#define CHANNELS 3
+/* The tag of the one consumer of a channel. */
+#define TAG "h"
+
+struct connection {
+	struct rig_broker *lender; /* it is never started, and lends its dialer */
+	struct amqp_host host;
+	struct amqp_settings settings;
+	struct amqp_counts counts;
+	struct amqp_link *link; /* NULL: it ended */
+	bool up;
+	char why[300];
+	struct client *channels[CHANNELS]; /* owned */
+	unsigned channel_count;
+};
+
+struct client {
+	struct connection *connection; /* borrowed */
+	uint16_t number;
+	bool open, confirms, returned;
+	bool answered;
+	char answer[400];
+	char body[64]; /* the beginning of the message that arrives */
+	uint64_t to_come;
+	bool got; /* the message answers a get */
+	unsigned cancels, deliveries;
+};
+
+static struct connection *connections[8];
+static size_t connection_count;
+
+/* ---- frames that arrive ---- */
+
+static void
+answer(struct client *client, const char *words)
+{
+	snprintf(client->answer, sizeof(client->answer), "%s", words);
+	client->answered = true;
+}
+
+static void
+on_close(struct client *client, const amqp_channel_close_t *close)
+{
+	char words[300];
+
+	snprintf(words, sizeof(words), "%d %.*s", close->reply_code, (int)close->reply_text.len,
+	    (const char *)close->reply_text.bytes);
+	answer(client, words);
+	client->open = client->confirms = false;
+	amqp_link_send(client->connection->link, client->number, AMQP_CHANNEL_CLOSE_OK_METHOD,
+	    &(amqp_channel_close_ok_t){0});
+}
+
+static void
+on_method(struct client *client, const struct amqp_frame *frame)
+{
+	const amqp_queue_declare_ok_t *ok = frame->fields;
+	char words[64];
+
+	switch (frame->method) {
+	case AMQP_QUEUE_DECLARE_OK_METHOD:
+		snprintf(words, sizeof(words), "ok %d %d", (int)ok->message_count,
+		    (int)ok->consumer_count);
+		answer(client, words);
+		break;
+	case AMQP_BASIC_CONSUME_OK_METHOD:
+	case AMQP_BASIC_CANCEL_OK_METHOD:
+	case AMQP_QUEUE_DELETE_OK_METHOD:
+	case AMQP_CONFIRM_SELECT_OK_METHOD:
+	case AMQP_BASIC_QOS_OK_METHOD:
+	case AMQP_CHANNEL_CLOSE_OK_METHOD:
+		answer(client, "ok");
+		break;
+	case AMQP_BASIC_GET_EMPTY_METHOD:
+		answer(client, "empty");
+		break;
+	case AMQP_BASIC_ACK_METHOD:
+		answer(client, client->returned ? "returned" : "ok");
+		break;
+	case AMQP_BASIC_NACK_METHOD:
+		answer(client, "nack");
+		break;
+	case AMQP_BASIC_CANCEL_METHOD:
+		client->cancels++;
+		break;
+	case AMQP_BASIC_GET_OK_METHOD:
+	case AMQP_BASIC_DELIVER_METHOD:
+		client->got = frame->method == AMQP_BASIC_GET_OK_METHOD;
+		client->deliveries += frame->method == AMQP_BASIC_DELIVER_METHOD;
+		break;
+	case AMQP_BASIC_RETURN_METHOD:
+		client->returned = true;
+		client->got = false;
+		break;
+	case AMQP_CHANNEL_CLOSE_METHOD:
+		on_close(client, frame->fields);
+		break;
+	}
+}
+
+static void
+on_content(struct client *client, const struct amqp_frame *frame)
+{
+	size_t used = strlen(client->body);
+
+	if (frame->type == AMQP_FRAME_HEADER) {
+		client->body[0] = '\0';
+		client->to_come = frame->body_size;
+	} else {
+		snprintf(client->body + used, sizeof(client->body) - used, "%.*s",
+		    (int)frame->body.len, (const char *)frame->body.bytes);
+		client->to_come -= frame->body.len;
+	}
+	if (client->to_come == 0 && client->got) {
+		char words[sizeof(client->body) + 8];
+
+		snprintf(words, sizeof(words), "got %s", client->body);
+		answer(client, words);
+		client->got = false;
+	}
+}
+
+static void
+on_frame(void *ctx, const struct amqp_frame *frame)
+{
+	struct connection *connection = ctx;
+	struct client *client = connection->channels[frame->channel - 1];
+
+	ck_assert_uint_le(frame->channel, connection->channel_count);
+	if (frame->type == AMQP_FRAME_METHOD)
+		on_method(client, frame);
+	else
+		on_content(client, frame);
+}
+
+static char *
+on_vet(void *ctx, const struct amqp_server *told)
+{
+	(void)ctx;
+	(void)told;
+	return NULL;
+}
+
+static void
+on_up(void *ctx)
+{
+	((struct connection *)ctx)->up = true;
+}
+
+static void
+on_blocked(void *ctx, bool blocked, const char *why)
+{
+	(void)ctx;
+	(void)blocked;
+	(void)why;
+}
+
+static void
+on_dead(void *ctx, struct amqp_link *link, bool was_refused, int code, const char *why)
+{
+	struct connection *connection = ctx;
+
+	(void)was_refused;
+	(void)code;
+	snprintf(connection->why, sizeof(connection->why), "dead %s", why);
+	connection->link = NULL;
+	amqp_link_free(link);
+	for (unsigned i = 0; i < connection->channel_count; i++)
+		answer(connection->channels[i], connection->why);
+}
+
+/* ---- its life ---- */
+
+static struct client *
+channel_new(struct connection *connection)
+{
+	struct client *client = mem_alloc(sizeof(*client));
+
+	ck_assert_uint_lt(connection->channel_count, CHANNELS);
+	client->connection = connection;
+	connection->channels[connection->channel_count++] = client;
+	client->number = (uint16_t)connection->channel_count;
+	return client;
+}
+
+struct client *
+client_new(void)
+{
+	static const struct amqp_link_events events = {
+	    .vet = on_vet,
+	    .up = on_up,
+	    .frame = on_frame,
+	    .blocked = on_blocked,
+	    .dead = on_dead,
+	};
+	struct connection *connection = mem_alloc(sizeof(*connection));
+	struct amqp_link_events own = events;
+	struct amqp_link_config config;
+	const struct amqp_dialer *dialer;
+
+	connection->host = rig_host();
+	connection->settings = rig_settings(&connection->host, 1);
+	connection->lender = rig_new(&connection->settings);
+	config = (struct amqp_link_config){
+	    .timers = rig_timers,
+	    .settings = &connection->settings,
+	    .host = &connection->host,
+	    .name = "client",
+	    .counts = &connection->counts,
+	};
+	own.ctx = connection;
+	dialer = broker_dialer(connection->lender->broker);
+	connection->link = dialer->connect(dialer->ctx, &config, &own);
+	ck_assert_uint_lt(connection_count, sizeof(connections) / sizeof(*connections));
+	connections[connection_count++] = connection;
+	rig_wait(connection->up);
+	return channel_new(connection);
+}
+
+struct client *
+client_twin(const struct client *client)
+{
+	return channel_new(client->connection);
+}
+
+static void
+connection_end(struct connection *connection)
+{
+	amqp_link_free(connection->link);
+	for (unsigned i = 0; i < connection->channel_count; i++)
+		free(connection->channels[i]);
+	free(connection);
+}
+
+void
+client_end(struct client *client)
+{
+	for (size_t i = 0; i < connection_count; i++) {
+		if (connections[i] != client->connection)
+			continue;
+		connection_end(connections[i]);
+		connections[i] = connections[--connection_count];
+		return;
+	}
+}
+
+void
+client_end_all(void)
+{
+	while (connection_count > 0)
+		connection_end(connections[--connection_count]);
+}
+
+/* ---- requests ---- */
+
+static void
+prepare(struct client *client)
+{
+	amqp_channel_open_t open = {.out_of_band = amqp_empty_bytes};
+
+	client->answered = client->returned = false;
+	if (!client->open && client->connection->link != NULL)
+		amqp_link_send(
+		    client->connection->link, client->number, AMQP_CHANNEL_OPEN_METHOD, &open);
+	client->open = true;
+}
+
+static const char *
+wait_for_answer(struct client *client)
+{
+	if (client->connection->link == NULL)
+		return client->connection->why;
+	rig_wait(client->answered);
+	return client->answer;
+}
+
+static const char *
+ask(struct client *client, amqp_method_number_t method, void *fields)
+{
+	prepare(client);
+	if (client->connection->link != NULL)
+		amqp_link_send(client->connection->link, client->number, method, fields);
+	return wait_for_answer(client);
+}
+
+void
+client_close(struct client *client)
+{
+	amqp_channel_close_t close = {.reply_code = AMQP_REPLY_SUCCESS};
+
+	(void)ask(client, AMQP_CHANNEL_CLOSE_METHOD, &close);
+	client->open = client->confirms = false;
+}
+
+static int
+arguments_of(enum client_queue how, amqp_table_entry_t entries[4])
+{
+	int count = 0;
+
+	switch (how) {
+	case CLIENT_PASSIVE:
+	case CLIENT_EXCLUSIVE:
+	case CLIENT_TRANSIENT:
+	case CLIENT_PLAIN:
+		return 0;
+	case CLIENT_BRIEF:
+		entries[count++] = amqp_entry_number("x-expires", 500);
+		return count;
+	case CLIENT_DIRECTORY:
+		entries[count++] = amqp_entry_text("x-queue-type", "classic");
+		return count;
+	case CLIENT_SLOT:
+		entries[count++] = amqp_entry_number("x-max-length", 0);
+		return count;
+	case CLIENT_WAIT_QUEUE:
+		entries[count++] = amqp_entry_number("x-max-length", 64);
+		entries[count++] = amqp_entry_text("x-queue-type", "classic");
+		return count;
+	case CLIENT_HOLDER:
+	case CLIENT_MUTEX:
+		entries[count++] = amqp_entry_number("x-max-length", 0);
+		entries[count++] = amqp_entry_text("x-queue-type", "classic");
+		entries[count++] = amqp_entry_text("x-overflow", "reject-publish");
+		if (how == CLIENT_MUTEX)
+			entries[count++] = amqp_entry_number("x-expires", 60 * 1000);
+		return count;
+	}
+	return count;
+}
+
+const char *
+client_declare(struct client *client, const char *queue, enum client_queue how)
+{
+	amqp_table_entry_t entries[4];
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .passive = how == CLIENT_PASSIVE,
+	    .exclusive = how == CLIENT_EXCLUSIVE,
+	    .durable = how >= CLIENT_PLAIN,
+	    .auto_delete = how == CLIENT_WAIT_QUEUE,
+	    .arguments = {.num_entries = arguments_of(how, entries), .entries = entries},
+	};
+
+	return ask(client, AMQP_QUEUE_DECLARE_METHOD, &declare);
+}
+
+const char *
+client_consume(struct client *client, const char *queue, unsigned how, int priority)
+{
+	amqp_table_entry_t entry = amqp_entry_number("x-priority", priority);
+	amqp_basic_qos_t qos = {.prefetch_count = 1};
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .consumer_tag = amqp_cstring_bytes(TAG),
+	    .no_ack = (how & CLIENT_UNREAD) == 0,
+	    .exclusive = (how & CLIENT_ALONE) != 0,
+	    .arguments = {.num_entries = priority != 0, .entries = &entry},
+	};
+
+	if (how & CLIENT_UNREAD)
+		(void)ask(client, AMQP_BASIC_QOS_METHOD, &qos);
+	return ask(client, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+const char *
+client_cancel(struct client *client)
+{
+	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(TAG)};
+
+	return ask(client, AMQP_BASIC_CANCEL_METHOD, &cancel);
+}
+
+const char *
+client_delete(struct client *client, const char *queue, unsigned conditions)
+{
+	amqp_queue_delete_t delete = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .if_unused = (conditions & CLIENT_IF_UNUSED) != 0,
+	    .if_empty = (conditions & CLIENT_IF_EMPTY) != 0,
+	};
+
+	return ask(client, AMQP_QUEUE_DELETE_METHOD, &delete);
+}
+
+const char *
+client_get(struct client *client, const char *queue)
+{
+	amqp_basic_get_t get = {.queue = amqp_cstring_bytes(queue)};
+
+	return ask(client, AMQP_BASIC_GET_METHOD, &get);
+}
+
+static amqp_bytes_t
+property(amqp_basic_properties_t *properties, amqp_flags_t flag, const char *value)
+{
+	if (value == NULL)
+		return amqp_empty_bytes;
+	properties->_flags |= flag;
+	return amqp_cstring_bytes(value);
+}
+
+const char *
+client_send(struct client *client, const struct client_message *message)
+{
+	amqp_basic_publish_t publish = {
+	    .exchange = amqp_cstring_bytes(message->exchange != NULL ? message->exchange : ""),
+	    .routing_key = amqp_cstring_bytes(message->queue != NULL ? message->queue : ""),
+	    .mandatory = 1,
+	};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG, .delivery_mode = AMQP_DELIVERY_PERSISTENT};
+	amqp_confirm_select_t select = {0};
+
+	properties.correlation_id =
+	    property(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, message->number);
+	properties.reply_to = property(&properties, AMQP_BASIC_REPLY_TO_FLAG, message->reply_to);
+	properties.user_id = property(&properties, AMQP_BASIC_USER_ID_FLAG, message->user);
+	if (!client->confirms)
+		(void)ask(client, AMQP_CONFIRM_SELECT_METHOD, &select);
+	client->confirms = true;
+	prepare(client);
+	if (client->connection->link != NULL)
+		amqp_link_publish(client->connection->link, client->number, &publish, &properties,
+		    (amqp_bytes_t){.len = message->len, .bytes = (void *)message->body});
+	return wait_for_answer(client);
+}
+
+const char *
+client_publish(struct client *client, const char *queue, const char *text)
+{
+	const struct client_message message = {.queue = queue, .body = text, .len = strlen(text)};
+
+	return client_send(client, &message);
+}
+
+unsigned
+client_cancels(const struct client *client)
+{
+	return client->cancels;
+}
+
+unsigned
+client_deliveries(const struct client *client)
+{
+	return client->deliveries;
+}

@@ -1,0 +1,45 @@
+/*
+ * The broker layer relies on this behaviour of a server. The suite runs over the server in memory.
+ * With the argument "rabbitmq" it runs over a RabbitMQ (test_over_rabbitmq.py).
+ */
+#include <string.h>
+
+#include "tests/conformance/client.h"
+#include "tests/conformance/server.h"
+
+const struct server *server = &server_memory;
+
+void
+server_setup(void)
+{
+	rig_setup();
+}
+
+void
+server_teardown(void)
+{
+	client_end_all();
+	rig_teardown();
+}
+
+TCase *
+server_tcase(Suite *suite, const char *name)
+{
+	TCase *tcase = tcase_create(name);
+
+	tcase_add_checked_fixture(tcase, server_setup, server_teardown);
+	tcase_set_timeout(tcase, 120);
+	suite_add_tcase(suite, tcase);
+	return tcase;
+}
+
+int
+main(int argc, char **argv)
+{
+	static Suite *(*const makers[])(void) = {claims_suite, holders_suite, probes_suite};
+
+	if (argc > 1 && strcmp(argv[1], "rabbitmq") == 0)
+		server = &server_rabbitmq;
+	rig_ground = server->ground;
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
