@@ -667,13 +667,24 @@ take_body(struct memory_coming *coming, amqp_bytes_t body)
 static void
 take_content(struct memory_channel *channel, const struct amqp_frame *frame)
 {
+	const char *user;
+
 	assert(channel->coming != NULL && channel->coming->to_come > 0);
 	if (frame->type == AMQP_FRAME_HEADER)
 		take_header(channel, frame);
 	else
 		take_body(channel->coming, frame->body);
-	if (channel->coming->to_come == 0)
+	if (channel->coming->to_come > 0)
+		return;
+	user = channel->coming->message.user_id;
+	if (user == NULL || strcmp(user, MEMORY_USER) == 0)
 		publish(channel);
+	else
+		send_close(channel, true, AMQP_BASIC_PUBLISH_METHOD,
+		    fail(AMQP_PRECONDITION_FAILED,
+			"PRECONDITION_FAILED - user_id property set to '%s' but authenticated "
+			"user was '%s'",
+			user, MEMORY_USER));
 }
 
 /* ---- all ---- */

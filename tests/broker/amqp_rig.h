@@ -75,7 +75,7 @@ struct rig_broker {
 	bool answers; /* answers each question with "here" */
 };
 
-/* What the rig stands on: its time, and the server of its brokers. */
+/* The ground of the rig: its time, and the server of its brokers. */
 struct rig_ground {
 	const struct clock *clock;
 	/* Lets so many ns pass at most, fewer if something happens. The caller runs the timers. */

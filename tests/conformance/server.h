@@ -36,5 +36,10 @@ TCase *server_tcase(Suite *suite, const char *name);
 Suite *claims_suite(void);
 Suite *holders_suite(void);
 Suite *probes_suite(void);
+Suite *watches_suite(void);
+Suite *wait_queues_suite(void);
+Suite *directory_suite(void);
+Suite *mailbox_suite(void);
+Suite *ends_suite(void);
 
 #endif
