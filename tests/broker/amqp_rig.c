@@ -179,7 +179,6 @@ on_cancelled(void *ctx, uint64_t channel)
 	ck_assert(!in_call);
 	rig->cancelled++;
 	rig->cancelled_channel = channel;
-	rig->cancelled_at = rig_now();
 }
 
 static void
@@ -192,7 +191,6 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 	ck_assert_uint_lt(rig->news_count++, RIG_NEWS);
 	snprintf(told->queue, sizeof(told->queue), "%s", queue);
 	told->news = news;
-	told->at = rig_now();
 }
 
 static void
@@ -207,7 +205,6 @@ on_wait_queue(void *ctx, const struct broker_wait_queue_event *event)
 	told->priority = event->priority;
 	told->slot = event->slot;
 	told->news = event->news;
-	told->at = rig_now();
 }
 
 uint64_t

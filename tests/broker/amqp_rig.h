@@ -33,7 +33,6 @@ struct rig_answer {
 struct rig_news {
 	char queue[64];
 	enum broker_news news;
-	int64_t at;
 };
 
 /* News of a wait queue. */
@@ -41,7 +40,6 @@ struct rig_wait_queue_news {
 	char queue[64];
 	int priority, slot;
 	enum broker_wait_queue_news news;
-	int64_t at;
 };
 
 #define RIG_MESSAGES 1024
@@ -65,7 +63,6 @@ struct rig_broker {
 	int closed_code;
 	unsigned cancelled; /* number of events */
 	uint64_t cancelled_channel;
-	int64_t cancelled_at;
 	struct rig_news news[RIG_NEWS];
 	unsigned news_count;
 	struct rig_wait_queue_news lines[RIG_NEWS];
@@ -186,16 +183,12 @@ uint64_t rig_sum(const char *text, size_t len);
 void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The suites. */
-Suite *channels_suite(void);
-Suite *probes_suite(void);
-Suite *holders_suite(void);
+Suite *versions_suite(void);
+Suite *costs_suite(void);
 Suite *links_suite(void);
 Suite *denied_suite(void);
 Suite *tls_suite(void);
 Suite *watches_suite(void);
-Suite *wait_queues_suite(void);
-Suite *mailbox_suite(void);
-Suite *directory_suite(void);
 Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);
 Suite *scripted_holders_suite(void);

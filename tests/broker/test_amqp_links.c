@@ -25,30 +25,6 @@ dead_port(void)
 	return ntohs(address.sin_port);
 }
 
-START_TEST(test_closed_by_an_administrator)
-{
-	struct rig_broker *one = rig_open_up();
-	uint64_t channel = rig_take(one, BROKER_LOCKS), side = rig_take(one, BROKER_AUXILIARY);
-	unsigned late;
-
-	rig_want(one, rig_claim, channel, "admin-1-B", BROKER_OK);
-	rig_want(one, rig_claim, side, "admin", BROKER_OK);
-	rig_rabbit("ctl close_all_connections 'maintenance work'");
-	rig_wait(one->events[BROKER_LOCKS] >= 2 && one->events[BROKER_AUXILIARY] >= 2);
-	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_AUXILIARY], "CONNECTION_FORCED"));
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_AUXILIARY], "maintenance work"));
-	ck_assert_uint_eq(one->channels_closed, 0);
-	late = rig_ask(one, broker_check, channel, "admin-1-B");
-	ck_assert_int_eq(rig_answer(late)->reply.answer, BROKER_UNKNOWN);
-	rig_put(one, channel);
-	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
-	/* Nothing of the old link is left. */
-	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "admin-1-B", BROKER_ABSENT);
-	rig_want(one, rig_claim, rig_take(one, BROKER_AUXILIARY), "admin", BROKER_OK);
-}
-END_TEST
-
 /*
  * Requests that are on their way end unknown, in the order of their sending, the state set before.
  */
@@ -166,7 +142,8 @@ START_TEST(test_limit_of_channels)
 	unsigned had = 0;
 	uint64_t channel;
 
-	rig_rabbit("ctl set_user_limits guest '{\"max-channels\": 5}'");
+	rig_rabbit("ctl eval 'ok = rabbit_auth_backend_internal:set_user_limits(<<\"guest\">>,"
+		   " <<\"{\\\"max-channels\\\": 5}\">>, <<\"test\">>).'");
 	one = rig_open_up();
 	for (;;) {
 		enum broker_answer answer;
@@ -179,7 +156,8 @@ START_TEST(test_limit_of_channels)
 		ck_assert_int_eq(answer, BROKER_OK);
 		ck_assert_uint_lt(++had, 1000);
 	}
-	rig_rabbit("ctl clear_user_limits guest all");
+	rig_rabbit("ctl eval 'ok = rabbit_auth_backend_internal:clear_user_limits(<<\"guest\">>,"
+		   " <<\"all\">>, <<\"test\">>).'");
 	ck_assert_uint_ge(had, 5);
 	rig_wait(one->events[BROKER_LOCKS] >= 2 && one->state[BROKER_LOCKS] == BROKER_UP);
 	ck_assert_uint_eq(rig_info(one).channels_max, had);
@@ -191,30 +169,6 @@ START_TEST(test_limit_of_channels)
 }
 END_TEST
 
-/* No callback comes any more, not even for pending requests, and the queues are free. */
-START_TEST(test_stop)
-{
-	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
-	uint64_t channel = rig_take(one, BROKER_LOCKS);
-	unsigned events = one->events[BROKER_LOCKS], claim;
-
-	rig_want(one, rig_claim, channel, "stop-1-B", BROKER_OK);
-	rig_want(one, rig_claim, rig_take(one, BROKER_AUXILIARY), "stop", BROKER_OK);
-	claim = rig_ask(one, rig_claim, channel, "stop-2-B");
-	broker_stop(one->broker);
-	for (int i = 0; i < 200; i++) {
-		const struct rig_answer *answer =
-		    rig_answer(rig_ask(two, broker_check, rig_take(two, BROKER_LOCKS), "stop-1-B"));
-
-		if (answer->reply.answer == BROKER_ABSENT)
-			break;
-		ck_assert_int_lt(i, 199);
-	}
-	ck_assert_uint_eq(one->events[BROKER_LOCKS], events);
-	ck_assert_uint_eq(rig_answers[claim].times, 0);
-}
-END_TEST
-
 Suite *
 links_suite(void)
 {
@@ -223,13 +177,11 @@ links_suite(void)
 
 	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
 	tcase_set_timeout(tcase, 90);
-	tcase_add_test(tcase, test_closed_by_an_administrator);
 	tcase_add_test(tcase, test_node_killed_in_flight);
 	tcase_add_test(tcase, test_frozen_node);
 	tcase_add_test(tcase, test_second_host);
 	tcase_add_test(tcase, test_names_of_hosts);
 	tcase_add_test(tcase, test_limit_of_channels);
-	tcase_add_test(tcase, test_stop);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

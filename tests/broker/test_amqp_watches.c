@@ -1,6 +1,6 @@
 /*
- * Watches over RabbitMQ: deletions are reported. Probes cost no more than a delivery now and then.
- * A watch that is refused or ends is placed again, but not at once.
+ * Watches over RabbitMQ, its consumer timeout and its permissions. A watch that is refused is placed
+ * again, but not at once.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,15 +20,6 @@ open_with(const struct amqp_settings *settings)
 	admin = rig_open_up();
 	admin_channel = rig_take(admin, BROKER_AUXILIARY);
 	rig_wait(watcher->state[BROKER_LOCKS] == BROKER_UP);
-}
-
-static void
-open_plain(void)
-{
-	const struct amqp_host host = rig_host();
-	const struct amqp_settings settings = rig_settings(&host, 1);
-
-	open_with(&settings);
 }
 
 static void
@@ -52,137 +43,6 @@ watched(const char *queue)
 	rig_watch(watcher, queue);
 	rig_wait(told(queue, BROKER_WATCHED) == before + 1);
 }
-
-START_TEST(test_deletion_is_heard)
-{
-	enum { TRIES = 9, SLOW = TRIES / 2 };
-	unsigned slow = 0;
-
-	open_plain();
-	for (unsigned i = 0; i < TRIES; i++) {
-		int64_t before;
-
-		watched("heard-1-A");
-		before = rig_now();
-		delete ("heard-1-A");
-		rig_wait(told("heard-1-A", BROKER_HINT) == i + 1);
-		slow += watcher->news[watcher->news_count - 1].at - before > 50 * NSEC_PER_MSEC;
-	}
-	ck_assert_msg(slow <= SLOW, "%u of %d took more than 50 ms", slow, TRIES);
-	ck_assert_uint_eq(told(NULL, BROKER_UNWATCHED), 0);
-	/* Nothing of it on the lock connection. */
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_LOCKS).sent_consumes, 0);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_LOCKS).received_methods,
-	    rig_counts(admin, BROKER_LOCKS).received_methods);
-}
-END_TEST
-
-START_TEST(test_five_hundred)
-{
-	enum { MANY = 500 };
-	static char names[MANY][32];
-
-	open_plain();
-	for (int i = 0; i < MANY; i++) {
-		snprintf(names[i], sizeof(names[i]), "many-%d-A", i);
-		make(names[i]);
-		rig_watch(watcher, names[i]);
-	}
-	rig_wait(told(NULL, BROKER_WATCHED) == MANY);
-	for (int i = 0; i < MANY; i += 10) {
-		delete (names[i]);
-		rig_wait(told(names[i], BROKER_HINT) == 1);
-	}
-	ck_assert_uint_eq(told(NULL, BROKER_HINT), MANY / 10);
-	for (int i = 1; i < MANY; i++)
-		rig_unwatch(watcher, names[i]);
-	for (int i = 1; i < MANY; i++)
-		delete (names[i]);
-	rig_pass_for(100 * NSEC_PER_MSEC);
-	ck_assert_uint_eq(told(NULL, BROKER_HINT), MANY / 10);
-	ck_assert_uint_eq(told(NULL, BROKER_WATCHED), MANY);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
-}
-END_TEST
-
-/* Deleted and made again at once: the watch may miss it, but never misses the next deletion. */
-START_TEST(test_deleted_and_made_again)
-{
-	enum { ROUNDS = 20 };
-	unsigned heard = 0;
-
-	open_plain();
-	for (unsigned i = 0; i < ROUNDS; i++) {
-		unsigned hints = told("again-1-A", BROKER_HINT), gone, back;
-
-		watched("again-1-A");
-		gone = rig_ask(admin, broker_delete_slot, admin_channel, "again-1-A");
-		back = rig_ask(admin, broker_declare_slot, admin_channel, "again-1-A");
-		ck_assert_int_eq(rig_answer(gone)->reply.answer, BROKER_OK);
-		ck_assert_int_eq(rig_answer(back)->reply.answer, BROKER_OK);
-		for (int64_t end = rig_now() + NSEC_PER_SEC;
-		     told("again-1-A", BROKER_HINT) == hints && rig_now() < end;)
-			rig_pass();
-		heard += told("again-1-A", BROKER_HINT) - hints;
-		rig_unwatch(watcher, "again-1-A");
-	}
-	ck_assert_uint_gt(heard, ROUNDS / 2);
-	watched("again-1-A");
-	heard = told("again-1-A", BROKER_HINT);
-	delete ("again-1-A");
-	rig_wait(told("again-1-A", BROKER_HINT) == heard + 1);
-}
-END_TEST
-
-/* A 404 closes the channel on which others are: they are placed anew. */
-START_TEST(test_absent)
-{
-	open_plain();
-	watched("absent-1-A");
-	watched("absent-2-A");
-	rig_watch(watcher, "absent-none");
-	rig_wait(told("absent-none", BROKER_HINT) == 1);
-	rig_wait(told(NULL, BROKER_WATCHED) == 4);
-	ck_assert_uint_eq(told("absent-1-A", BROKER_UNWATCHED), 1);
-	ck_assert_uint_eq(told("absent-2-A", BROKER_UNWATCHED), 1);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
-	/* It is no event of a channel of the engine. */
-	ck_assert_uint_eq(watcher->channels_closed, 0);
-	delete ("absent-2-A");
-	delete ("absent-1-A");
-	rig_wait(told(NULL, BROKER_HINT) == 3);
-	ck_assert_uint_eq(told("absent-none", BROKER_HINT), 1);
-}
-END_TEST
-
-START_TEST(test_unwatched_at_any_time)
-{
-	open_plain();
-	make("un-1-A");
-	/*
-	 * While the auxiliary connection is made; while its consume is on its way; while it is
-	 * there.
-	 */
-	rig_watch(watcher, "un-1-A");
-	rig_unwatch(watcher, "un-1-A");
-	rig_watch(watcher, "un-1-A");
-	rig_watch(watcher, "un-1-A");
-	rig_wait(told("un-1-A", BROKER_WATCHED) == 1);
-	for (int i = 0; i < 100; i++) {
-		rig_unwatch(watcher, "un-1-A");
-		rig_watch(watcher, "un-1-A");
-	}
-	rig_wait(told("un-1-A", BROKER_WATCHED) == 2);
-	rig_unwatch(watcher, "un-1-A");
-	rig_watch(watcher, "un-1-A");
-	rig_unwatch(watcher, "un-1-A");
-	rig_unwatch(watcher, "un-1-A");
-	delete ("un-1-A");
-	rig_pass_for(200 * NSEC_PER_MSEC);
-	ck_assert_uint_eq(watcher->news_count, 2);
-	ck_assert_uint_eq(watcher->events[BROKER_AUXILIARY], 1);
-}
-END_TEST
 
 /* Probes of others to a watched queue, during more than consumer_timeout. */
 START_TEST(test_probes_are_few_deliveries)
@@ -271,50 +131,6 @@ START_TEST(test_consumer_timeout)
 }
 END_TEST
 
-START_TEST(test_auxiliary_connection_dies)
-{
-	unsigned events;
-
-	open_plain();
-	watched("side-1-A");
-	watched("side-2-A");
-	events = watcher->events[BROKER_LOCKS];
-	broker_reset(watcher->broker, BROKER_AUXILIARY, "a test");
-	rig_wait(told(NULL, BROKER_UNWATCHED) == 2);
-	/* Whether it goes before or after its watch is there again. */
-	delete ("side-1-A");
-	rig_wait(told("side-1-A", BROKER_HINT) == 1 && told("side-2-A", BROKER_WATCHED) == 2);
-	ck_assert_int_eq(watcher->state[BROKER_AUXILIARY], BROKER_UP);
-	ck_assert_uint_eq(watcher->events[BROKER_LOCKS], events);
-	/* With the lock connection, and both by the broker's own doing. */
-	rig_rabbit("ctl close_all_connections 'a test'");
-	rig_wait(told("side-2-A", BROKER_UNWATCHED) == 2);
-	rig_wait_for(30, told("side-2-A", BROKER_WATCHED) >= 3);
-	ck_assert_uint_eq(told("side-1-A", BROKER_HINT), 1);
-	admin_channel = rig_take(admin, BROKER_AUXILIARY);
-	delete ("side-2-A");
-	rig_wait(told("side-2-A", BROKER_HINT) == 1);
-}
-END_TEST
-
-/* A watch keeps the auxiliary connection from resting. */
-START_TEST(test_auxiliary_connection_is_kept)
-{
-	const struct amqp_host host = rig_host();
-	struct amqp_settings settings = rig_settings(&host, 1);
-
-	settings.auxiliary_idle = 100 * NSEC_PER_MSEC;
-	open_with(&settings);
-	watched("kept-1-A");
-	rig_pass_for(400 * NSEC_PER_MSEC);
-	ck_assert_int_eq(watcher->state[BROKER_AUXILIARY], BROKER_UP);
-	rig_unwatch(watcher, "kept-1-A");
-	rig_wait(watcher->state[BROKER_AUXILIARY] == BROKER_DOWN);
-	delete ("kept-1-A");
-	ck_assert_uint_eq(watcher->news_count, 1);
-}
-END_TEST
-
 static unsigned warnings;
 
 static void
@@ -365,19 +181,6 @@ START_TEST(test_no_permission_to_read)
 }
 END_TEST
 
-START_TEST(test_unwatched_after_the_stop)
-{
-	open_plain();
-	watched("stop-1-A");
-	broker_stop(watcher->broker);
-	rig_unwatch(watcher, "stop-1-A");
-	rig_watch(watcher, "stop-1-A");
-	delete ("stop-1-A");
-	rig_pass_for(100 * NSEC_PER_MSEC);
-	ck_assert_uint_eq(watcher->news_count, 1);
-}
-END_TEST
-
 Suite *
 watches_suite(void)
 {
@@ -386,17 +189,9 @@ watches_suite(void)
 
 	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
 	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, test_deletion_is_heard);
-	tcase_add_test(tcase, test_five_hundred);
-	tcase_add_test(tcase, test_deleted_and_made_again);
-	tcase_add_test(tcase, test_absent);
-	tcase_add_test(tcase, test_unwatched_at_any_time);
 	tcase_add_test(tcase, test_probes_are_few_deliveries);
 	tcase_add_test(tcase, test_consumer_timeout);
-	tcase_add_test(tcase, test_auxiliary_connection_dies);
-	tcase_add_test(tcase, test_auxiliary_connection_is_kept);
 	tcase_add_test(tcase, test_no_permission_to_read);
-	tcase_add_test(tcase, test_unwatched_after_the_stop);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -76,65 +76,6 @@ START_TEST(test_heartbeats_are_sent)
 }
 END_TEST
 
-/*
- * The lock connection has no channel more than the broker allows; one that is put back is there
- * again.
- */
-START_TEST(test_no_channel_left)
-{
-	struct rig_broker *one = open_tuned(3, 0);
-	uint64_t channels[3];
-
-	for (int i = 0; i < 3; i++)
-		ck_assert_uint_ne(channels[i] = rig_take(one, BROKER_LOCKS), 0);
-	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
-	ck_assert_uint_eq(rig_info(one).channels_max, 3);
-	rig_put(one, channels[1]);
-	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
-}
-END_TEST
-
-/* On the auxiliary connection a request without a free channel waits for one. */
-START_TEST(test_auxiliary_channel_waits)
-{
-	struct rig_broker *one = open_tuned(1, 0);
-	uint64_t first = rig_take(one, BROKER_AUXILIARY), second = rig_take(one, BROKER_AUXILIARY);
-	unsigned asked = rig_ask(one, broker_check, first, "a");
-	unsigned waits = rig_ask(one, broker_check, second, "b");
-
-	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(
-	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'a'", AMQP_QUEUE_DECLARE_METHOD);
-	evil_say();
-	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_ABSENT);
-	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
-	ck_assert_uint_eq(rig_answers[waits].times, 0);
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
-	evil_say();
-	ck_assert_int_eq(rig_answer(waits)->reply.answer, BROKER_OK);
-}
-END_TEST
-
-/* A channel closed for a reason of the broker's own: the next request was not performed. */
-START_TEST(test_close_without_cause)
-{
-	struct rig_broker *one = evil_open_up();
-	uint64_t channel = rig_take(one, BROKER_LOCKS);
-	unsigned claim = rig_ask(one, rig_claim, channel, "cause-1-B");
-
-	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - timeout", 0);
-	evil_say();
-	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_SKIPPED);
-	ck_assert_uint_eq(one->channels_closed, 1);
-	ck_assert_int_eq(one->closed_code, 406);
-	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
-}
-END_TEST
-
 /* A broker that blames no method for what can have no other cause. */
 START_TEST(test_refused_without_blame)
 {
@@ -150,48 +91,6 @@ START_TEST(test_refused_without_blame)
 	put_channel_close(evil.bytes, 1, refusals[_i].code, "no", 0);
 	evil_say();
 	ck_assert_int_eq(rig_answer(check)->reply.answer, refusals[_i].answer);
-}
-END_TEST
-
-/*
- * 65 channels are put back. One is too many for the pool and is closed. Its number is not used
- * before close-ok, even if the broker's own close crosses it.
- */
-START_TEST(test_number_waits_for_close_ok)
-{
-	enum { CHANNELS = 65 };
-	struct rig_broker *one = open_tuned(CHANNELS, 0);
-	uint64_t channels[CHANNELS];
-	unsigned asked[CHANNELS];
-	uint16_t closed;
-
-	for (uint16_t i = 0; i < CHANNELS; i++) {
-		channels[i] = rig_take(one, BROKER_LOCKS);
-		asked[i] = rig_ask(one, rig_claim, channels[i], "pool-B");
-		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_CHANNEL_OPEN_OK_METHOD);
-		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_QUEUE_DECLARE_OK_METHOD);
-	}
-	rig_wait(evil_saw(CHANNELS, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	evil_say();
-	for (int i = 0; i < CHANNELS; i++) {
-		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
-		rig_put(one, channels[i]);
-	}
-	closed = CHANNELS; /* the last that was put back */
-	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_METHOD) == 1);
-	for (int i = 0; i < CHANNELS - 1; i++)
-		ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
-	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
-	put_channel_close(evil.bytes, closed, 406, "PRECONDITION_FAILED - timeout", 0);
-	evil_say();
-	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
-	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
-	put_bare(evil.bytes, closed, AMQP_CHANNEL_CLOSE_OK_METHOD);
-	evil_say();
-	rig_wait(rig_info(one).channels == CHANNELS - 1);
-	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
-	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
-	ck_assert_uint_eq(one->channels_closed, 0);
 }
 END_TEST
 
@@ -214,109 +113,6 @@ START_TEST(test_idle_channel_closed)
 	ck_assert_uint_eq(one->channels_closed, 0);
 	(void)rig_ask(one, rig_claim, rig_take(one, BROKER_LOCKS), "idle-B");
 	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 2);
-}
-END_TEST
-
-/* ---- from inside an answer ---- */
-
-static struct rig_broker *reacting;
-static uint64_t reacting_channel;
-static unsigned asked_inside;
-
-/* A claim refused, a check behind it; whatever the first answer does about it. */
-static unsigned
-refused_claim(void (*reaction)(unsigned))
-{
-	unsigned claim;
-
-	reacting = evil_open_up();
-	reacting_channel = rig_take(reacting, BROKER_LOCKS);
-	claim = rig_ask(reacting, rig_claim, reacting_channel, "react-B");
-	(void)rig_ask(reacting, broker_check, reacting_channel, "react-A");
-	rig_reaction = reaction;
-	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(evil.bytes, 1, 405, "RESOURCE_LOCKED", AMQP_QUEUE_DECLARE_METHOD);
-	evil_say();
-	rig_wait(rig_answers[claim].times == 1);
-	return claim;
-}
-
-static void
-react_put(unsigned number)
-{
-	(void)number;
-	broker_channel_put(reacting->broker, reacting_channel);
-}
-
-START_TEST(test_put_back_by_the_answer)
-{
-	unsigned claim = refused_claim(react_put);
-
-	ck_assert_int_eq(rig_answers[claim].reply.answer, BROKER_LOCKED);
-	ck_assert_int_eq(rig_answer(claim + 1)->reply.answer, BROKER_SKIPPED);
-	for (int i = 0; i < 3; i++)
-		rig_pass();
-	ck_assert_uint_eq(reacting->channels_closed, 0);
-}
-END_TEST
-
-static void
-react_ask(unsigned number)
-{
-	if (number == 0)
-		asked_inside = rig_ask(reacting, rig_claim, reacting_channel, "react-again-B");
-}
-
-/* Behind what was asked before it, and not from inside the asking. */
-START_TEST(test_asked_by_the_answer)
-{
-	unsigned claim = refused_claim(react_ask);
-
-	ck_assert_int_eq(rig_answer(asked_inside)->reply.answer, BROKER_SKIPPED);
-	ck_assert_uint_lt(rig_answer(claim + 1)->order, rig_answer(asked_inside)->order);
-	ck_assert_uint_eq(reacting->channels_closed, 1);
-}
-END_TEST
-
-static void
-react_stop(unsigned number)
-{
-	(void)number;
-	broker_stop(reacting->broker);
-}
-
-START_TEST(test_stopped_by_the_answer)
-{
-	unsigned claim = refused_claim(react_stop);
-
-	for (int i = 0; i < 5; i++)
-		rig_pass();
-	ck_assert_uint_eq(rig_answers[claim + 1].times, 0);
-	ck_assert_uint_eq(reacting->channels_closed, 0);
-	ck_assert_uint_eq(reacting->events[BROKER_LOCKS], 1);
-}
-END_TEST
-
-/* The same, when it is the link's death that answers. */
-START_TEST(test_stopped_by_the_death)
-{
-	unsigned claim;
-
-	reacting = evil_open_up();
-	reacting_channel = rig_take(reacting, BROKER_LOCKS);
-	claim = rig_ask(reacting, rig_claim, reacting_channel, "react-B");
-	(void)rig_ask(reacting, broker_check, reacting_channel, "react-A");
-	rig_reaction = react_stop;
-	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
-	evil_hang_up();
-	rig_wait(rig_answers[claim].times == 1);
-	for (int i = 0; i < 20; i++)
-		rig_pass();
-	ck_assert_int_eq(rig_info(reacting).locks, BROKER_DOWN);
-	ck_assert_uint_eq(rig_answers[claim + 1].times, 0);
-	ck_assert_uint_eq(reacting->events[BROKER_LOCKS], 1);
-	ck_assert_uint_eq(evil.accepted, 1);
 }
 END_TEST
 
@@ -351,33 +147,6 @@ probing(size_t count)
 	put_bare(evil.bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
 	return one;
 }
-
-/* Acks for many, nacks, returns in between; confirms out of order. */
-START_TEST(test_confirms)
-{
-	struct rig_broker *one = probing(5);
-	const enum broker_answer *answers;
-
-	put_return(evil.bytes, 1, "a", "2");
-	put_confirm(false, 5, false);
-	put_return(evil.bytes, 1, "a", "4");
-	put_confirm(true, 3, true);
-	evil_say();
-	for (int i = 0; i < 3; i++)
-		rig_pass();
-	ck_assert_uint_eq(rig_probes_answered(), 0);
-	put_confirm(true, 4, false);
-	evil_say();
-	rig_wait(rig_probes_answered() == 1);
-	answers = rig_probe_answers();
-	ck_assert_int_eq(answers[0], BROKER_OK);
-	ck_assert_int_eq(answers[1], BROKER_ABSENT);
-	ck_assert_int_eq(answers[2], BROKER_OK);
-	ck_assert_int_eq(answers[3], BROKER_ABSENT);
-	ck_assert_int_eq(answers[4], BROKER_UNKNOWN);
-	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
-}
-END_TEST
 
 /* The outcome of its requests is unknown. The broker refuses probes only if it blames a publish. */
 START_TEST(test_probes_on_a_channel_that_is_closed)
@@ -551,17 +320,8 @@ scripted_suite(void)
 	tcase_add_loop_test(tcase, test_heartbeat_is_negotiated, 0, 3);
 	tcase_add_loop_test(tcase, test_heartbeat_without_a_lease_is_refused, 0, 4);
 	tcase_add_test(tcase, test_heartbeats_are_sent);
-	tcase_add_test(tcase, test_no_channel_left);
-	tcase_add_test(tcase, test_auxiliary_channel_waits);
-	tcase_add_test(tcase, test_close_without_cause);
 	tcase_add_loop_test(tcase, test_refused_without_blame, 0, 2);
-	tcase_add_test(tcase, test_number_waits_for_close_ok);
 	tcase_add_test(tcase, test_idle_channel_closed);
-	tcase_add_test(tcase, test_put_back_by_the_answer);
-	tcase_add_test(tcase, test_asked_by_the_answer);
-	tcase_add_test(tcase, test_stopped_by_the_answer);
-	tcase_add_test(tcase, test_stopped_by_the_death);
-	tcase_add_test(tcase, test_confirms);
 	tcase_add_test(tcase, test_probes_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_silence_then_late_confirms);
 	tcase_add_test(tcase, test_silent_channel_is_replaced);

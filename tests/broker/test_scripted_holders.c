@@ -55,17 +55,6 @@ want_flight(enum broker_answer claimed, enum broker_answer checked)
 	ck_assert_uint_lt(rig_answers[claim].order, rig_answers[check].order);
 }
 
-/* A held slot: B is claimed and A is there. */
-static void
-hold(void)
-{
-	send_flight(rig_consume);
-	put_consume_ok(evil.bytes, 1, TAG);
-	put_declare_ok(1, 0);
-	evil_say();
-	want_flight(BROKER_OK, BROKER_OK);
-}
-
 /* Nothing may happen now. */
 static void
 some_passes(void)
@@ -119,24 +108,6 @@ START_TEST(test_refused_check_overtakes_claim)
 }
 END_TEST
 
-START_TEST(test_mutex_is_two_methods)
-{
-	send_flight(rig_consume_mutex);
-	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
-	put_declare_ok(1, 0);
-	evil_say();
-	some_passes();
-	ck_assert_uint_eq(rig_answers[claim].times, 0);
-	put_declare_ok(1, 0);
-	evil_say();
-	some_passes();
-	ck_assert_uint_eq(rig_answers[check].times, 0);
-	put_consume_ok(evil.bytes, 1, TAG);
-	evil_say();
-	want_flight(BROKER_OK, BROKER_OK);
-}
-END_TEST
-
 START_TEST(test_mutex_refused)
 {
 	static const struct {
@@ -164,66 +135,6 @@ START_TEST(test_mutex_refused)
 	put_channel_close(evil.bytes, 1, refusals[_i].code, refusals[_i].text, refusals[_i].blamed);
 	evil_say();
 	want_flight(refusals[_i].claimed, refusals[_i].checked);
-}
-END_TEST
-
-/* ---- the meaning of refusals ---- */
-
-static const struct refusal {
-	int code;
-	const char *text;
-	enum broker_answer answer;
-} refusals[] = {
-    {404, "NOT_FOUND - no queue 'b' in vhost '/'", BROKER_ABSENT},
-    {404, DOWN_WORDS, BROKER_UNREACHABLE},
-    {404, TIMEOUT_WORDS, BROKER_UNREACHABLE},
-    {404, "NOT_FOUND - words of a later version", BROKER_UNREACHABLE},
-    {405, "RESOURCE_LOCKED - cannot obtain exclusive access", BROKER_LOCKED},
-    {403, "ACCESS_REFUSED - queue 'b' in vhost '/' in exclusive use", BROKER_LOCKED},
-    {403, "ACCESS_REFUSED - read access to queue 'b' refused for user 'u'", BROKER_REFUSED},
-    {406, "PRECONDITION_FAILED - words", BROKER_REFUSED},
-};
-enum { REFUSALS = sizeof(refusals) / sizeof(*refusals) };
-
-static const struct {
-	rig_operation *operation;
-	amqp_method_number_t method;
-} operations[] = {
-    {rig_consume, AMQP_BASIC_CONSUME_METHOD},
-    {broker_check, AMQP_QUEUE_DECLARE_METHOD},
-    {rig_check_consumer, AMQP_QUEUE_DECLARE_METHOD},
-    {rig_claim, AMQP_QUEUE_DECLARE_METHOD},
-    {rig_drop, AMQP_QUEUE_DELETE_METHOD},
-    {broker_declare_slot, AMQP_QUEUE_DECLARE_METHOD},
-    {broker_declare_holder, AMQP_QUEUE_DECLARE_METHOD},
-    {broker_delete_slot, AMQP_QUEUE_DELETE_METHOD},
-};
-enum { OPERATIONS = sizeof(operations) / sizeof(*operations) };
-
-START_TEST(test_refusals)
-{
-	const struct refusal *refusal = &refusals[_i];
-
-	one = evil_open_up();
-	for (unsigned i = 0; i < OPERATIONS; i++) {
-		unsigned seen = evil_saw(1, operations[i].method), asked;
-		enum broker_answer answer = refusal->answer;
-
-		/* A queue whose drop has a condition, or whose node is another one, is not ours. */
-		if (operations[i].operation == rig_drop &&
-		    (strcmp(refusal->text, DOWN_WORDS) == 0 || refusal->code == 406))
-			answer = BROKER_LOCKED;
-
-		asked = rig_ask(one, operations[i].operation, rig_take(one, BROKER_AUXILIARY), "b");
-		rig_wait(evil_saw(1, operations[i].method) > seen);
-		put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-		put_channel_close(
-		    evil.bytes, 1, refusal->code, refusal->text, operations[i].method);
-		evil_say();
-		ck_assert_int_eq(rig_answer(asked)->reply.answer, answer);
-		ck_assert_int_eq(rig_answer(asked)->reply.code, refusal->code);
-		ck_assert_str_eq(rig_answer(asked)->text, refusal->text);
-	}
 }
 END_TEST
 
@@ -279,34 +190,6 @@ START_TEST(test_cancel_between_the_answers)
 	ck_assert_uint_eq(cancelled_before[check], 1);
 	ck_assert_uint_eq(one->cancelled_channel, channel);
 	want_alive();
-}
-END_TEST
-
-/* One event, and none after the answer. The channel is used again, and cancels come too late. */
-START_TEST(test_cancels_cross)
-{
-	unsigned drop;
-
-	hold();
-	drop = rig_ask(one, rig_cancel, channel, "b");
-	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
-	put_cancel(evil.bytes, 1, TAG);
-	evil_say();
-	rig_wait(one->cancelled == 1);
-	ck_assert_uint_eq(rig_answers[drop].times, 0);
-	put_cancel(evil.bytes, 1, TAG);
-	put_cancel_ok(1);
-	put_cancel(evil.bytes, 1, TAG);
-	evil_say();
-	ck_assert_int_eq(rig_answer(drop)->reply.answer, BROKER_OK);
-	rig_put(one, channel);
-	put_cancel(evil.bytes, 1, TAG);
-	put_message();
-	evil_say();
-	rig_wait(rig_counts(one, BROKER_LOCKS).deliveries == 1);
-	want_alive();
-	ck_assert_uint_eq(rig_info(one).channels, 1);
-	ck_assert_uint_eq(one->cancelled, 1);
 }
 END_TEST
 
@@ -524,39 +407,6 @@ delete_holder(void)
 	return asked;
 }
 
-START_TEST(test_delete_unreachable)
-{
-	unsigned asked = delete_holder();
-
-	put_channel_close(
-	    evil.bytes, 1, 404, _i == 0 ? DOWN_WORDS : TIMEOUT_WORDS, AMQP_QUEUE_DECLARE_METHOD);
-	evil_say();
-	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_UNREACHABLE);
-}
-END_TEST
-
-static const struct {
-	const char *words;
-	enum broker_answer answer;
-} undeleted[] = {
-    {"PRECONDITION_FAILED - queue 'b' in vhost '/' in use", BROKER_LOCKED},
-    /* Its process is down; or it has messages. */
-    {"PRECONDITION_FAILED - queue 'b' in vhost '/' not empty", BROKER_UNREACHABLE},
-    {"PRECONDITION_FAILED - queue 'a long name that leaves no room for", BROKER_LOCKED},
-};
-#define UNDELETED (int)(sizeof(undeleted) / sizeof(undeleted[0]))
-
-START_TEST(test_not_deleted)
-{
-	unsigned asked = delete_holder();
-
-	put_declare_ok(1, 1);
-	put_channel_close(evil.bytes, 1, 406, undeleted[_i].words, AMQP_QUEUE_DELETE_METHOD);
-	evil_say();
-	ck_assert_int_eq(rig_answer(asked)->reply.answer, undeleted[_i].answer);
-}
-END_TEST
-
 /* In the middle the link dies, or the channel without a cause. */
 START_TEST(test_delete_unknown)
 {
@@ -587,12 +437,9 @@ scripted_holders_suite(void)
 	tcase_add_test(tcase, test_check_overtakes_claim);
 	tcase_add_test(tcase, test_check_overtakes_refused_claim);
 	tcase_add_test(tcase, test_refused_check_overtakes_claim);
-	tcase_add_test(tcase, test_mutex_is_two_methods);
 	tcase_add_loop_test(tcase, test_mutex_refused, 0, 6);
-	tcase_add_loop_test(tcase, test_refusals, 0, REFUSALS);
 	tcase_add_test(tcase, test_drop_behind_a_failed_check);
 	tcase_add_test(tcase, test_cancel_between_the_answers);
-	tcase_add_test(tcase, test_cancels_cross);
 	tcase_add_test(tcase, test_cancel_of_nothing);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(*lies)));
 	tcase_add_test(tcase, test_messages_are_discarded);
@@ -600,8 +447,6 @@ scripted_holders_suite(void)
 	tcase_add_test(tcase, test_passive_declare_refused);
 	tcase_add_test(tcase, test_passive_declare_unanswered);
 	tcase_add_test(tcase, test_link_ends_before_the_passive_declare_is_answered);
-	tcase_add_loop_test(tcase, test_delete_unreachable, 0, 2);
-	tcase_add_loop_test(tcase, test_not_deleted, 0, UNDELETED);
 	tcase_add_loop_test(tcase, test_delete_unknown, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -39,14 +39,6 @@ asked(unsigned times)
 	asked_on(1, times);
 }
 
-/* The same on a channel that is open already. */
-static void
-asked_too(unsigned times)
-{
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == times);
-	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
-}
-
 static void
 joined(void)
 {
@@ -75,45 +67,6 @@ START_TEST(test_the_wait_queue_is_deleted_between_declare_and_consume)
 }
 END_TEST
 
-START_TEST(test_refused)
-{
-	int64_t until;
-
-	rig_join(one, "w", 5, 1);
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(evil.bytes, 1, 403, "ACCESS_REFUSED", AMQP_QUEUE_DECLARE_METHOD);
-	evil_say();
-	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
-	for (until = rig_now() + 300 * NSEC_PER_MSEC; rig_now() < until;)
-		rig_pass();
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CONSUME_METHOD), 1);
-	ck_assert_uint_eq(one->line_count, 0);
-}
-END_TEST
-
-/* Credit wanted while a consumer is being placed is asked for when that is there. */
-START_TEST(test_one_consumer_is_placed_at_a_time)
-{
-	joined();
-	rig_join(one, "w", 5, 2);
-	rig_join(one, "w", 5, 3);
-	rig_join(one, "w", 5, 4);
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 0);
-	put_bare(evil.bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
-	put_consume_ok(evil.bytes, 1, "l2");
-	evil_say();
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 3);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 1);
-	put_consume_ok(evil.bytes, 1, "l3");
-	evil_say();
-	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 2);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CONSUME_METHOD), 3);
-	ck_assert_uint_eq(one->line_count, 1);
-}
-END_TEST
-
 START_TEST(test_cancelled_with_a_hint_on_its_way)
 {
 	joined();
@@ -129,130 +82,6 @@ START_TEST(test_cancelled_with_a_hint_on_its_way)
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
 	ck_assert_uint_eq(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD), 2);
 	ck_assert_uint_eq(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD), 0);
-}
-END_TEST
-
-/*
- * Of another priority, or of another wait queue; the credit is said when it is another than the
- * last.
- */
-START_TEST(test_consumers_share_a_channel)
-{
-	joined();
-	rig_join(one, "w", 6, 1);
-	asked_too(2);
-	put_consume_ok(evil.bytes, 1, "l2");
-	evil_say();
-	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 2);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_QOS_METHOD), 1);
-	rig_join(one, "v", 5, 2);
-	asked_too(3);
-	put_consume_ok(evil.bytes, 1, "l3");
-	put_deliver(evil.bytes, 1, "l3", 1);
-	put_header(evil.bytes, 1, 0, "4");
-	put_deliver(evil.bytes, 1, "l2", 2);
-	put_header(evil.bytes, 1, 0, "3");
-	evil_say();
-	rig_wait(one->line_count == 5);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_QOS_METHOD), 2);
-	ck_assert_str_eq(one->lines[3].queue, "v");
-	ck_assert_int_eq(one->lines[3].slot, 4);
-	ck_assert_str_eq(one->lines[4].queue, "w");
-	ck_assert_int_eq(one->lines[4].priority, 6);
-	ck_assert_int_eq(one->lines[4].slot, 3);
-	rig_leave_wait_queue(one, "w", 6);
-	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
-	ck_assert_uint_eq(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD), 0);
-	ck_assert_uint_eq(evil_saw(2, AMQP_CHANNEL_OPEN_METHOD), 0);
-}
-END_TEST
-
-/* A cancel before consume-ok would cost the link (consumers.c). */
-START_TEST(test_consumer_that_leaves_while_joining_is_cancelled_later)
-{
-	rig_join(one, "w", 5, 1);
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
-	rig_leave_wait_queue(one, "w", 5);
-	/*
-	 * The same member anew is another consumer, on another channel until the first is answered.
-	 */
-	rig_join(one, "w", 5, 1);
-	asked_on(2, 1);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 0);
-	asked(1);
-	put_consume_ok(evil.bytes, 1, "l1");
-	put_deliver(evil.bytes, 1, "l1", 1);
-	put_header(evil.bytes, 1, 0, "4");
-	evil_say();
-	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
-	/* Its deliveries go to others. */
-	rig_wait(evil_saw(1, AMQP_BASIC_REJECT_METHOD) == 1);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 0);
-	ck_assert_uint_eq(one->line_count, 0);
-	put_consume_ok(evil.bytes, 2, "l2");
-	evil_say();
-	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 1);
-}
-END_TEST
-
-/* They join anew. */
-START_TEST(test_a_refusal_puts_out_all_on_the_channel_once)
-{
-	joined();
-	rig_join(one, "v", 5, 1);
-	asked_too(2);
-	put_channel_close(
-	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'v'", AMQP_BASIC_CONSUME_METHOD);
-	evil_say();
-	rig_wait(told(BROKER_WAIT_QUEUE_LEFT) == 1);
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 3 &&
-		 evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 1);
-	/* Whichever channel w is on: l3 and l4 are w's and v's, in some order. */
-	for (uint16_t channel = 1; channel <= 2; channel++) {
-		put_bare(evil.bytes, channel, AMQP_CHANNEL_OPEN_OK_METHOD);
-		put_bare(evil.bytes, channel, AMQP_QUEUE_DECLARE_OK_METHOD);
-		put_bare(evil.bytes, channel, AMQP_BASIC_QOS_OK_METHOD);
-		put_consume_ok(evil.bytes, channel, channel == 1 ? "l3" : "l4");
-	}
-	evil_say();
-	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 2);
-	rig_wait(rig_wait_queue_told(one, "v", BROKER_WAIT_QUEUE_JOINED) == 1);
-}
-END_TEST
-
-/* A hundred of one wait queue do not come before the one of another. */
-START_TEST(test_wait_queues_take_turns)
-{
-	for (int priority = 0; priority < 20; priority++)
-		rig_join(one, "many", priority, 1);
-	rig_join(one, "w", 0, 1);
-	/* Four are being placed, and one of them is w. */
-	rig_wait(evil_saw(4, AMQP_BASIC_CONSUME_METHOD) == 1);
-	asked_on(2, 1);
-	put_consume_ok(evil.bytes, 2, "l2");
-	evil_say();
-	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 1);
-	ck_assert_uint_eq(evil_saw(5, AMQP_CHANNEL_OPEN_METHOD), 0);
-}
-END_TEST
-
-START_TEST(test_a_hint_comes_back)
-{
-	rig_wake(one, "w", 7);
-	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_return(evil.bytes, 1, "w", "7");
-	evil_say();
-	rig_wait(told(BROKER_WAIT_QUEUE_NOBODY) == 1);
-	ck_assert_int_eq(one->lines[0].slot, 7);
-	/* Refused: not tried again for a while. */
-	put_channel_close(evil.bytes, 1, 403, "ACCESS_REFUSED", AMQP_BASIC_PUBLISH_METHOD);
-	evil_say();
-	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
-	rig_wake(one, "w", 8);
-	for (int i = 0; i < 10; i++)
-		rig_pass();
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD), 1);
 }
 END_TEST
 
@@ -390,14 +219,7 @@ scripted_wait_queues_suite(void)
 	tcase_add_checked_fixture(tcase, setup, evil_teardown);
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, test_the_wait_queue_is_deleted_between_declare_and_consume);
-	tcase_add_test(tcase, test_refused);
-	tcase_add_test(tcase, test_one_consumer_is_placed_at_a_time);
 	tcase_add_test(tcase, test_cancelled_with_a_hint_on_its_way);
-	tcase_add_test(tcase, test_consumers_share_a_channel);
-	tcase_add_test(tcase, test_consumer_that_leaves_while_joining_is_cancelled_later);
-	tcase_add_test(tcase, test_a_refusal_puts_out_all_on_the_channel_once);
-	tcase_add_test(tcase, test_wait_queues_take_turns);
-	tcase_add_test(tcase, test_a_hint_comes_back);
 	tcase_add_test(tcase, test_hints_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_an_inbox_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_the_user_has_another_name);

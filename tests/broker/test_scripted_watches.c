@@ -93,37 +93,6 @@ START_TEST(test_too_many_deliveries)
 }
 END_TEST
 
-/* RabbitMQ's channel crashes when a cancel overtakes consume-ok, so ours waits for it. */
-START_TEST(test_cancel_waits_for_consume_ok)
-{
-	asked();
-	rig_unwatch(one, "a");
-	rig_watch(one, "a");
-	rig_wait(evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 1);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 0);
-	put_consume_ok(evil.bytes, 1, "w1");
-	/* One that crosses ours is of no watch. */
-	put_cancel(evil.bytes, 1, "w1");
-	put_cancel(evil.bytes, 1, "w99999999999999999999");
-	put_cancel(evil.bytes, 1, "");
-	put_bare(evil.bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(evil.bytes, 2, AMQP_BASIC_QOS_OK_METHOD);
-	put_consume_ok(evil.bytes, 2, "w2");
-	evil_say();
-	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
-	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 1);
-	ck_assert_uint_eq(one->news_count, 1);
-	/*
-	 * Nothing is on the first channel, and it is kept for the next watch; the other goes then.
-	 */
-	rig_watch(one, "b");
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
-	rig_unwatch(one, "a");
-	rig_wait(evil_saw(2, AMQP_CHANNEL_CLOSE_METHOD) == 1);
-	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
-}
-END_TEST
-
 /* A consume that blocks (a quorum queue without majority) costs the link: no haste to try again. */
 START_TEST(test_internal_error)
 {
@@ -141,22 +110,6 @@ START_TEST(test_internal_error)
 		rig_pass();
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CONSUME_METHOD), 1);
 	ck_assert_uint_eq(one->news_count, 0);
-}
-END_TEST
-
-/* Any other death: at once. */
-START_TEST(test_hang_up)
-{
-	placed();
-	evil_hang_up();
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
-	ck_assert_uint_eq(rig_told(one, "a", BROKER_UNWATCHED), 1);
-	ck_assert_uint_eq(one->news_count, 2);
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(evil.bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
-	put_consume_ok(evil.bytes, 1, "w2");
-	evil_say();
-	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 2);
 }
 END_TEST
 
@@ -209,9 +162,7 @@ scripted_watches_suite(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, test_deliveries);
 	tcase_add_test(tcase, test_too_many_deliveries);
-	tcase_add_test(tcase, test_cancel_waits_for_consume_ok);
 	tcase_add_test(tcase, test_internal_error);
-	tcase_add_test(tcase, test_hang_up);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
 	suite_add_tcase(suite, tcase);
 	return suite;

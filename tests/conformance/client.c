@@ -28,6 +28,7 @@ struct client {
 	struct connection *connection; /* borrowed */
 	uint16_t number;
 	bool open, confirms, returned;
+	uint64_t published, confirmed; /* since confirm.select */
 	bool answered;
 	char answer[400];
 	char body[64]; /* the beginning of the message that arrives */
@@ -85,6 +86,7 @@ on_method(struct client *client, const struct amqp_frame *frame)
 		answer(client, "empty");
 		break;
 	case AMQP_BASIC_ACK_METHOD:
+		client->confirmed = ((const amqp_basic_ack_t *)frame->fields)->delivery_tag;
 		answer(client, client->returned ? "returned" : "ok");
 		break;
 	case AMQP_BASIC_NACK_METHOD:
@@ -314,13 +316,18 @@ arguments_of(enum client_queue how, amqp_table_entry_t entries[4])
 	case CLIENT_PLAIN:
 		return 0;
 	case CLIENT_BRIEF:
-		entries[count++] = amqp_entry_number("x-expires", 500);
+		entries[count++] =
+		    amqp_entry_number("x-expires", (int)(CLIENT_BRIEF_TIME / NSEC_PER_MSEC));
 		return count;
 	case CLIENT_DIRECTORY:
 		entries[count++] = amqp_entry_text("x-queue-type", "classic");
 		return count;
 	case CLIENT_SLOT:
 		entries[count++] = amqp_entry_number("x-max-length", 0);
+		return count;
+	case CLIENT_QUORUM:
+		entries[count++] = amqp_entry_number("x-max-length", 0);
+		entries[count++] = amqp_entry_text("x-queue-type", "quorum");
 		return count;
 	case CLIENT_WAIT_QUEUE:
 		entries[count++] = amqp_entry_number("x-max-length", 64);
@@ -409,8 +416,8 @@ property(amqp_basic_properties_t *properties, amqp_flags_t flag, const char *val
 	return amqp_cstring_bytes(value);
 }
 
-const char *
-client_send(struct client *client, const struct client_message *message)
+static void
+put(struct client *client, const struct client_message *message)
 {
 	amqp_basic_publish_t publish = {
 	    .exchange = amqp_cstring_bytes(message->exchange != NULL ? message->exchange : ""),
@@ -425,14 +432,33 @@ client_send(struct client *client, const struct client_message *message)
 	    property(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, message->number);
 	properties.reply_to = property(&properties, AMQP_BASIC_REPLY_TO_FLAG, message->reply_to);
 	properties.user_id = property(&properties, AMQP_BASIC_USER_ID_FLAG, message->user);
-	if (!client->confirms)
+	if (!client->confirms) {
 		(void)ask(client, AMQP_CONFIRM_SELECT_METHOD, &select);
+		client->published = client->confirmed = 0;
+	}
 	client->confirms = true;
 	prepare(client);
+	client->published++;
 	if (client->connection->link != NULL)
 		amqp_link_publish(client->connection->link, client->number, &publish, &properties,
 		    (amqp_bytes_t){.len = message->len, .bytes = (void *)message->body});
+}
+
+const char *
+client_send(struct client *client, const struct client_message *message)
+{
+	put(client, message);
 	return wait_for_answer(client);
+}
+
+void
+client_put(struct client *client, const char *queue, const char *text)
+{
+	const struct client_message message = {.queue = queue, .body = text, .len = strlen(text)};
+
+	put(client, &message);
+	if (client->published % 500 == 0)
+		rig_wait(client->confirmed == client->published);
 }
 
 const char *

@@ -30,6 +30,7 @@ void client_close(struct client *client);
 void client_end(struct client *client);
 void client_end_all(void);
 
+#define CLIENT_BRIEF_TIME (3 * NSEC_PER_SEC)
 enum client_queue {
 	CLIENT_PASSIVE,
 	CLIENT_EXCLUSIVE,
@@ -39,8 +40,9 @@ enum client_queue {
 	CLIENT_DIRECTORY,  /* as daemons declare it */
 	CLIENT_HOLDER,     /* the B of a slot, as daemons declare it */
 	CLIENT_MUTEX,      /* the B of a mutex, as daemons declare it */
-	CLIENT_BRIEF,      /* expires half a second after its last use */
+	CLIENT_BRIEF,      /* expires CLIENT_BRIEF_TIME after its last use */
 	CLIENT_WAIT_QUEUE, /* as daemons declare it */
+	CLIENT_QUORUM      /* only a RabbitMQ has it */
 };
 const char *client_declare(struct client *client, const char *queue, enum client_queue how);
 
@@ -62,6 +64,8 @@ struct client_message {
 	size_t len;
 };
 const char *client_send(struct client *client, const struct client_message *message);
+/* Publishes a text, and waits for some hundred messages at a time. All must be taken. */
+void client_put(struct client *client, const char *queue, const char *text);
 /* client_send() of a text. */
 const char *client_publish(struct client *client, const char *queue, const char *text);
 

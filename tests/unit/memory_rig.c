@@ -433,14 +433,6 @@ raw_open(struct raw *raw, uint16_t channel)
 }
 
 void
-raw_close(struct raw *raw, uint16_t channel)
-{
-	amqp_channel_close_t close = {.reply_code = AMQP_REPLY_SUCCESS};
-
-	amqp_link_send(raw->link, channel, AMQP_CHANNEL_CLOSE_METHOD, &close);
-}
-
-void
 raw_declare(struct raw *raw, uint16_t channel, const char *queue, enum raw_declare how)
 {
 	amqp_table_entry_t entries[] = {

@@ -124,7 +124,6 @@ const struct broker *owner_of(const char *queue);
 struct raw;
 struct raw *raw_new(unsigned node);
 void raw_open(struct raw *raw, uint16_t channel);
-void raw_close(struct raw *raw, uint16_t channel);
 enum raw_declare {
 	RAW_PASSIVE,
 	RAW_EXCLUSIVE,

@@ -1,6 +1,6 @@
 /*
- * The AMQP code over the server in memory: whose queues are whose, channels, the order and time of
- * answers, probes.
+ * The AMQP code over the server in memory: few channels, the time of answers, silence, and probes that
+ * are not confirmed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,160 +13,7 @@
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* ---- ownership ---- */
-
-START_TEST(exclusive_queues_belong_to_the_link)
-{
-	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
-	uint64_t rival = take(two, BROKER_LOCKS), side = take(one, BROKER_AUXILIARY);
-
-	claim(one, channel, "q", 1);
-	run();
-	ck_saw("auxiliary:up 1=ok");
-	ck_assert_ptr_eq(owner_of("q"), one);
-	/*
-	 * Again, on another channel of the same link: still ours, so the link alone does not
-	 * arbitrate.
-	 */
-	claim(one, other, "q", 2);
-	check(one, other, "q", 3);
-	claim(two, rival, "q", 101);
-	/* The auxiliary connection is another connection. */
-	check(one, side, "q", 4);
-	run();
-	ck_saw("2=ok 3=ok 101=locked! closed:405 4=locked! closed:405");
-	ck_assert_ptr_eq(owner_of("q"), one);
-}
-END_TEST
-
-START_TEST(putting_a_channel_back_frees_nothing)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	claim(one, channel, "q", 1);
-	run();
-	broker_channel_put(one, channel);
-	broker_channel_put(one, channel); /* gone: fine */
-	run();
-	ck_assert_ptr_eq(owner_of("q"), one);
-	channel = take(one, BROKER_LOCKS);
-	drop(one, channel, "q", 2);
-	run();
-	ck_assert(!exists("q"));
-	drop(one, channel, "q", 3);
-	run();
-	ck_saw("1=ok 2=ok 3=ok");
-}
-END_TEST
-
-START_TEST(drop_of_anothers_queue_is_locked)
-{
-	uint64_t channel = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
-
-	claim(one, channel, "q", 1);
-	run();
-	drop(two, rival, "q", 101);
-	run();
-	ck_saw("1=ok 101=locked! closed:405");
-	ck_assert_uint_eq(rig.closed_channel, rival);
-	ck_assert_ptr_eq(owner_of("q"), one);
-}
-END_TEST
-
-START_TEST(foreign_clients_have_queues_too)
-{
-	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
-
-	ck_assert(memory_world_put(world, "plain", false));
-	ck_assert(memory_world_put(world, "taken", true));
-	ck_assert(!memory_world_put(world, "plain", true));
-	ck_assert_ptr_null(owner_of("plain"));
-	ck_assert_ptr_nonnull(owner_of("taken"));
-	ck_assert(owner_of("taken") != one && owner_of("taken") != two);
-	check(one, channel, "plain", 1);
-	claim(one, channel, "taken", 2);
-	/* A queue that is not exclusive cannot be declared so. */
-	claim(one, other, "plain", 3);
-	run();
-	ck_saw("1=ok 2=locked! closed:405 3=locked! closed:405");
-	ck_assert(memory_world_remove(world, "taken"));
-	ck_assert(!memory_world_remove(world, "taken"));
-	channel = take(one, BROKER_LOCKS);
-	claim(one, channel, "taken", 4);
-	claim(one, channel, "amq.mine", 5);
-	run();
-	ck_saw("4=ok 5=refused! closed:403");
-}
-END_TEST
-
 /* ---- channels ---- */
-
-START_TEST(a_failing_request_closes_its_channel_and_skips_what_follows)
-{
-	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
-
-	check(one, channel, "none", 1);
-	claim(one, channel, "q", 2);
-	claim(one, channel, "r", 3);
-	claim(one, other, "s", 4);
-	run();
-	ck_saw("1=absent! 2=skipped! 3=skipped! closed:404 4=ok");
-	ck_assert_uint_eq(rig.closed_channel, channel);
-	ck_assert(!exists("q"));
-	ck_assert(!exists("r"));
-	/* The channel is gone; its link is not. */
-	claim(one, channel, "q", 5);
-	run();
-	ck_saw("5=skipped!");
-	ck_assert(!exists("q"));
-}
-END_TEST
-
-static uint64_t reaction_channel;
-
-static void
-put_channel_back(void)
-{
-	broker_channel_put(one, reaction_channel);
-}
-
-START_TEST(no_event_for_a_channel_that_was_put_back)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	check(one, channel, "none", 1);
-	claim(one, channel, "q", 2);
-	reaction_channel = channel;
-	rig.reaction = put_channel_back;
-	rig.react_to = 1;
-	run();
-	run();
-	ck_saw("1=absent! 2=skipped!");
-}
-END_TEST
-
-static void
-ask_again(void)
-{
-	broker_claim(one, reaction_channel, BROKER_BY_QUEUE, "q", done(9));
-	reaction_channel = broker_channel_take(one, BROKER_LOCKS);
-	ck_assert_uint_ne(reaction_channel, 0);
-	broker_claim(one, reaction_channel, BROKER_BY_QUEUE, "q", done(10));
-}
-
-START_TEST(an_answer_can_ask_again)
-{
-	take(one, BROKER_LOCKS);
-	take(one, BROKER_LOCKS);
-	reaction_channel = take(one, BROKER_LOCKS);
-	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
-	check(one, reaction_channel, "none", 1);
-	rig.reaction = ask_again;
-	rig.react_to = 1;
-	run();
-	ck_saw("1=absent! closed:404 9=skipped! 10=ok");
-}
-END_TEST
 
 START_TEST(the_lock_connection_has_channels_max)
 {
@@ -278,20 +125,6 @@ START_TEST(the_broker_closes_a_channel)
 }
 END_TEST
 
-START_TEST(a_slot_declared_otherwise_is_used_at_the_price_of_the_channel)
-{
-	uint64_t channel = take(one, BROKER_AUXILIARY);
-
-	ck_assert(memory_world_put_otherwise(world, "a"));
-	ck_assert(!memory_world_put_otherwise(world, "a"));
-	declare_slot(one, channel, "a", 1);
-	declare_slot(one, channel, "b", 2);
-	pass(0);
-	ck_saw("auxiliary:up 1=ok! 2=skipped! closed:406");
-	ck_assert(!exists("b"));
-}
-END_TEST
-
 /* ---- time ---- */
 
 START_TEST(performed_half_way_answered_at_the_end)
@@ -329,20 +162,6 @@ START_TEST(order_is_kept_on_a_channel_and_not_across)
 	ck_saw("1=ok 2=ok");
 	/* The drop was performed behind the claim, though it was the quicker one. */
 	ck_assert(!exists("q"));
-}
-END_TEST
-
-START_TEST(a_claim_may_succeed_after_the_asker_gave_up)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	rig.delays[0] = 60 * NSEC_PER_SEC;
-	claim(one, channel, "q", 1);
-	pass(59 * NSEC_PER_SEC);
-	ck_saw("");
-	ck_assert_ptr_eq(owner_of("q"), one);
-	pass(1 * NSEC_PER_SEC);
-	ck_saw("1=ok");
 }
 END_TEST
 
@@ -452,24 +271,6 @@ END_TEST
 
 /* ---- probes ---- */
 
-/* By a confirm each, or by one for all. */
-START_TEST(a_probe_tells_which_queues_exist)
-{
-	static const char *const queues[] = {"a", "b", "c", "d"};
-	uint64_t channel = take(two, BROKER_LOCKS);
-
-	rig.holds_acks = _i == 1;
-	memory_world_put(world, "a", false);
-	memory_world_put(world, "d", true);
-	claim(two, channel, "b", 101);
-	run();
-	probe(one, queues, 4, 1);
-	pass(0);
-	/* Exclusive queues of other connections are seen, too. */
-	ck_saw("101=ok auxiliary:up p1=ok,ok,absent,ok");
-}
-END_TEST
-
 /* Also if the server hides no queues, so that no question is asked twice. */
 START_TEST(a_probe_is_counted_as_one_round_trip)
 {
@@ -533,64 +334,6 @@ START_TEST(a_silent_probe_is_unknown_at_its_deadline)
 	ck_saw("p4=absent,absent");
 	pass(1);
 	ck_saw("p1=unknown,unknown p2=unknown,unknown");
-}
-END_TEST
-
-START_TEST(an_alarm_holds_probes_back)
-{
-	static const char *const queues[] = {"a"};
-	uint64_t channel = take(one, BROKER_LOCKS);
-	struct broker_info info;
-
-	memory_world_block(world, true);
-	probe(one, queues, 1, 1);
-	claim(one, channel, "q", 2);
-	pass(2 * NSEC_PER_SEC);
-	/*
-	 * The first publish is confirmed. The lock connection never publishes: nothing holds it
-	 * back.
-	 */
-	ck_saw("auxiliary:up 2=ok p1=absent");
-	broker_get_info(one, &info);
-	ck_assert(info.auxiliary_blocked);
-	probe(one, queues, 1, 3);
-	pass(3 * NSEC_PER_SEC);
-	ck_saw("p3=unknown");
-	memory_world_block(world, false);
-	pass(0);
-	probe(one, queues, 1, 4);
-	pass(0);
-	ck_saw("p4=absent");
-	broker_get_info(one, &info);
-	ck_assert(!info.auxiliary_blocked);
-}
-END_TEST
-
-static void
-probe_again(void)
-{
-	static const char *const queues[] = {"a"};
-
-	probe(one, queues, 1, 3);
-}
-
-START_TEST(a_probe_during_an_alarm_is_not_published_after_a_confirm)
-{
-	static const char *const queues[] = {"a"};
-	struct amqp_counts before, after;
-
-	probe(one, queues, 1, 1);
-	pass(0);
-	ck_saw("auxiliary:up p1=absent");
-	rig.reaction = probe_again;
-	rig.react_to = 2;
-	memory_world_block(world, true);
-	probe(one, queues, 1, 2);
-	broker_get_counts(one, BROKER_AUXILIARY, &before);
-	pass(0);
-	ck_saw("p2=absent p3=unknown");
-	broker_get_counts(one, BROKER_AUXILIARY, &after);
-	ck_assert_uint_eq(after.sent_publishes, before.sent_publishes);
 }
 END_TEST
 
@@ -675,36 +418,23 @@ Suite *
 suite_memory_broker(void)
 {
 	Suite *suite = suite_create("memory broker");
-	TCase *tcase = rig_tcase(suite, "ownership");
+	TCase *tcase = rig_tcase(suite, "channels");
 
-	tcase_add_test(tcase, exclusive_queues_belong_to_the_link);
-	tcase_add_test(tcase, putting_a_channel_back_frees_nothing);
-	tcase_add_test(tcase, drop_of_anothers_queue_is_locked);
-	tcase_add_test(tcase, foreign_clients_have_queues_too);
-	tcase = rig_tcase(suite, "channels");
-	tcase_add_test(tcase, a_failing_request_closes_its_channel_and_skips_what_follows);
-	tcase_add_test(tcase, no_event_for_a_channel_that_was_put_back);
-	tcase_add_test(tcase, an_answer_can_ask_again);
 	tcase_add_test(tcase, the_lock_connection_has_channels_max);
 	tcase_add_test(tcase, idle_channels_are_used_for_probes);
 	tcase_add_test(tcase, idle_channels_do_not_keep_waiters_from_hints);
 	tcase_add_test(tcase, a_channel_that_waits_gets_the_number_of_one_that_is_put_back);
 	tcase_add_test(tcase, the_broker_closes_a_channel);
-	tcase_add_test(tcase, a_slot_declared_otherwise_is_used_at_the_price_of_the_channel);
 	tcase = rig_tcase(suite, "time");
 	tcase_add_test(tcase, performed_half_way_answered_at_the_end);
 	tcase_add_test(tcase, order_is_kept_on_a_channel_and_not_across);
-	tcase_add_test(tcase, a_claim_may_succeed_after_the_asker_gave_up);
 	tcase_add_test(tcase, silence_performs_and_holds_its_channel);
 	tcase_add_test(tcase, requests_skipped_after_a_failure_are_answered);
 	tcase = rig_tcase(suite, "probes");
-	tcase_add_loop_test(tcase, a_probe_tells_which_queues_exist, 0, 2);
 	tcase_add_loop_test(tcase, a_probe_is_counted_as_one_round_trip, 0, 2);
 	tcase_add_test(tcase, a_probe_does_not_send_everything_at_once);
 	tcase_add_test(tcase, a_nack_is_unknown);
 	tcase_add_loop_test(tcase, a_silent_probe_is_unknown_at_its_deadline, 0, 2);
-	tcase_add_test(tcase, an_alarm_holds_probes_back);
-	tcase_add_test(tcase, a_probe_during_an_alarm_is_not_published_after_a_confirm);
 	tcase_add_test(tcase, nothing_lasts_in_memory_before_the_link_is_up_either);
 	tcase_add_test(tcase, info_has_the_states_and_the_server);
 	tcase_add_test(tcase, info_remembers_the_server);

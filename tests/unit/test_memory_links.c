@@ -1,6 +1,6 @@
 /*
- * The AMQP code over the server in memory: links that come up, die, are noticed late and come back;
- * the auxiliary connection.
+ * The AMQP code over the server in memory: links whose death the server notices late, or that do not
+ * come up, and troubles at random. tests/conformance/ has the rest.
  */
 #include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
@@ -27,68 +27,6 @@ START_TEST(a_channel_with_much_to_do_does_not_hold_up_another)
 	ck_assert_uint_lt(before, 70 * strlen("a1:empty "));
 	ck_assert_uint_gt(strlen(rig.seen + before), 230 * strlen("a1:empty "));
 	rig.seen[0] = '\0';
-}
-END_TEST
-
-START_TEST(a_cut_answers_unknown_in_order_then_tells)
-{
-	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
-	struct broker_info info;
-
-	rig.delays[0] = 50 * MSEC;
-	rig.delays[1] = 10 * MSEC;
-	rig.delays[2] = 10 * MSEC;
-	claim(one, channel, "q", 1);
-	claim(one, other, "r", 2);
-	check(one, channel, "q", 3);
-	pass(1 * MSEC);
-	memory_broker_cut(one, BROKER_LOCKS, 0, 100 * MSEC, "reset");
-	ck_saw("1=unknown! 2=unknown! 3=unknown! locks:down:reset");
-	broker_get_info(one, &info);
-	ck_assert_int_eq(info.locks, BROKER_DOWN);
-	ck_assert_str_eq(info.why, "reset");
-	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
-	/* Channels of a link that died. */
-	claim(one, channel, "q", 4);
-	broker_channel_put(one, other);
-	pass(99 * MSEC);
-	ck_saw("4=unknown!");
-	pass(1 * MSEC);
-	ck_saw("locks:up");
-	claim(one, channel, "q", 5);
-	pass(0);
-	ck_saw("5=unknown!");
-	/* Noticed at once: a request that was not performed never is. */
-	ck_assert(!exists("q"));
-	ck_assert(!exists("r"));
-}
-END_TEST
-
-static void
-look_at_state(void)
-{
-	struct broker_info info;
-
-	broker_get_info(one, &info);
-	ck_assert_int_eq(info.locks, BROKER_DOWN);
-	ck_assert_uint_eq(info.channels, 0);
-	/* The broker deletes before any client can learn of it. */
-	ck_assert(!exists("held"));
-}
-
-START_TEST(a_cut_sets_the_state_first)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	claim(one, channel, "held", 1);
-	run();
-	rig.delays[1] = 10 * MSEC;
-	check(one, channel, "held", 2);
-	rig.reaction = look_at_state;
-	rig.react_to = 2;
-	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
-	ck_assert_uint_eq(rig.react_to, 0);
-	ck_saw("1=ok 2=unknown! locks:down:reset");
 }
 END_TEST
 
@@ -191,147 +129,6 @@ START_TEST(out_of_reach_from_the_start)
 	memory_broker_restore(one, BROKER_LOCKS);
 	run();
 	ck_saw("locks:up");
-}
-END_TEST
-
-static void
-stop_one(void)
-{
-	broker_stop(one);
-}
-
-START_TEST(no_answer_comes_after_stop)
-{
-	uint64_t channel = take(one, BROKER_LOCKS), side = take(one, BROKER_AUXILIARY);
-	static const char *const queues[] = {"q"};
-
-	claim(one, channel, "q", 1);
-	run();
-	ck_saw("auxiliary:up 1=ok");
-	rig.delays[1] = 10 * MSEC;
-	claim(one, channel, "r", 2);
-	check(one, side, "q", 3);
-	probe(one, queues, 1, 4);
-	claim(one, take(one, BROKER_LOCKS), "s", 5);
-	broker_stop(one);
-	ck_assert(!exists("q"));
-	claim(one, channel, "t", 6);
-	pass(10 * NSEC_PER_SEC);
-	ck_saw("");
-}
-END_TEST
-
-START_TEST(stop_from_inside_an_answer)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	check(one, channel, "none", 1);
-	claim(one, channel, "q", 2);
-	rig.reaction = stop_one;
-	rig.react_to = 1;
-	run();
-	ck_saw("1=absent!");
-	channel = take(two, BROKER_LOCKS);
-	check(two, channel, "none", 101);
-	check(two, channel, "none", 102);
-	run();
-	ck_saw("101=absent! 102=skipped! closed:404");
-}
-END_TEST
-
-START_TEST(stop_from_inside_an_answer_of_a_dying_link)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	rig.delays[0] = rig.delays[1] = 10 * MSEC;
-	check(one, channel, "none", 1);
-	claim(one, channel, "q", 2);
-	rig.reaction = stop_one;
-	rig.react_to = 1;
-	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, 0, "reset");
-	pass(NSEC_PER_SEC);
-	ck_saw("1=unknown!");
-}
-END_TEST
-
-static void
-cut_one(void)
-{
-	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
-}
-
-START_TEST(cut_from_inside_an_answer)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	check(one, channel, "none", 1);
-	claim(one, channel, "q", 2);
-	rig.reaction = cut_one;
-	rig.react_to = 1;
-	run();
-	ck_saw("1=absent! 2=skipped! closed:404 locks:down:reset");
-}
-END_TEST
-
-/* ---- the auxiliary connection ---- */
-
-START_TEST(the_auxiliary_connection_comes_up_when_it_is_needed)
-{
-	struct broker_info info;
-	uint64_t channel;
-
-	pass(NSEC_PER_SEC);
-	broker_get_info(one, &info);
-	ck_assert_int_eq(info.auxiliary, BROKER_DOWN);
-	channel = take(one, BROKER_AUXILIARY);
-	rig.in_call = true;
-	declare_slot(one, channel, "a", 1);
-	declare_slot(one, channel, "a", 2);
-	delete_slot(one, channel, "a", 3);
-	delete_slot(one, channel, "a", 4);
-	declare_slot(one, channel, "b", 5);
-	rig.in_call = false;
-	pass(0);
-	ck_saw("auxiliary:up 1=ok 2=ok 3=ok 4=ok 5=ok");
-	ck_assert(!exists("a"));
-	ck_assert_ptr_null(owner_of("b"));
-	/* An exclusive queue cannot be declared otherwise, nor can another's be deleted. */
-	claim(one, channel, "m", 6);
-	declare_slot(one, channel, "m", 7);
-	pass(0);
-	ck_saw("6=ok 7=locked! closed:405");
-	ck_assert_ptr_eq(owner_of("m"), one);
-}
-END_TEST
-
-START_TEST(the_auxiliary_connection_comes_back_when_it_is_next_used)
-{
-	uint64_t channel = take(one, BROKER_AUXILIARY), hold = take(one, BROKER_LOCKS);
-	static const char *const queues[] = {"q"};
-
-	claim(one, hold, "q", 1);
-	pass(0);
-	ck_saw("auxiliary:up 1=ok");
-	rig.delays[1] = 10 * MSEC;
-	rig.delays[2] = 10 * MSEC;
-	check(one, channel, "q", 2);
-	probe(one, queues, 1, 3);
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 100 * MSEC, "reset");
-	ck_saw("2=unknown! p3=unknown auxiliary:down:reset");
-	/* Holds stay, and the link stays down until it is needed. */
-	pass(NSEC_PER_SEC);
-	ck_saw("");
-	ck_assert_ptr_eq(owner_of("q"), one);
-	probe(one, queues, 1, 4);
-	pass(0);
-	ck_saw("auxiliary:up p4=ok");
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 100 * MSEC, "reset");
-	ck_saw("auxiliary:down:reset");
-	probe(one, queues, 1, 5);
-	pass(99 * MSEC);
-	ck_saw("");
-	pass(1 * MSEC);
-	ck_saw("auxiliary:up p5=ok");
 }
 END_TEST
 
@@ -490,19 +287,10 @@ suite_memory_links(void)
 	TCase *tcase = rig_tcase(suite, "links");
 
 	tcase_add_test(tcase, a_channel_with_much_to_do_does_not_hold_up_another);
-	tcase_add_test(tcase, a_cut_answers_unknown_in_order_then_tells);
-	tcase_add_test(tcase, a_cut_sets_the_state_first);
 	tcase_add_test(tcase, a_cut_noticed_late_keeps_the_queues_till_then);
 	tcase_add_test(tcase, requests_sent_before_the_cut_may_still_be_performed);
 	tcase_add_test(tcase, a_killed_daemon_leaves_its_queues_until_noticed);
 	tcase_add_test(tcase, a_cut_link_stays_down_until_restored);
-	tcase_add_test(tcase, no_answer_comes_after_stop);
-	tcase_add_test(tcase, stop_from_inside_an_answer);
-	tcase_add_test(tcase, stop_from_inside_an_answer_of_a_dying_link);
-	tcase_add_test(tcase, cut_from_inside_an_answer);
-	tcase = rig_tcase(suite, "auxiliary");
-	tcase_add_test(tcase, the_auxiliary_connection_comes_up_when_it_is_needed);
-	tcase_add_test(tcase, the_auxiliary_connection_comes_back_when_it_is_next_used);
 	tcase = tcase_create("start");
 	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);
 	tcase_add_test(tcase, out_of_reach_from_the_start);

@@ -1,5 +1,6 @@
 /*
- * Messages between daemons over the server in memory, as broker.h promises them.
+ * Messages between daemons over the server in memory: exact times, an inbox that is lost, and links
+ * whose ends have parted. tests/conformance/ has the rest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,71 +24,6 @@ setup(void)
 	pass(0);
 	ck_saw("auxiliary:up two.auxiliary:up");
 }
-
-START_TEST(asked_of_all_others_and_answered)
-{
-	struct broker *three = rig_broker_new(1);
-	uint64_t number = ask(one, "who waits?");
-
-	ck_assert_uint_eq(number, 1);
-	pass(0);
-	ck_saw("two.asked:who waits?");
-	reply(two, rig.from, "nobody");
-	reply(two, rig.from, "or somebody");
-	reply(two, rig.from + 1, "never asked");
-	reply(two, 0, "never asked");
-	pass(0);
-	ck_saw("replied:1=nobody replied:1=or somebody");
-	broker_start(three);
-	broker_inbox_open(three);
-	pass(0);
-	ck_saw("locks:up auxiliary:up");
-	ck_assert_uint_eq(ask(two, "again?"), 1);
-	pass(0);
-	ck_saw("asked:again? asked:again?");
-	ck_assert_uint_eq(ask(one, "and?"), 2);
-	pass(0);
-	ck_saw("two.asked:and? asked:and?");
-	broker_free(three);
-}
-END_TEST
-
-START_TEST(only_while_the_inbox_is_open)
-{
-	broker_inbox_close(two);
-	pass(0);
-	ask(one, "anybody?");
-	pass(0);
-	ck_saw("");
-	broker_inbox_open(two);
-	broker_inbox_close(two);
-	broker_inbox_open(two);
-	pass(0);
-	ask(one, "now?");
-	pass(0);
-	ck_saw("two.asked:now?");
-}
-END_TEST
-
-/*
- * A broker that asks receives replies, for a while. The query is sent when there is an inbox for
- * them.
- */
-START_TEST(a_broker_that_asks_opens_an_inbox)
-{
-	broker_inbox_close(one);
-	pass(0);
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	pass(0);
-	ck_saw("auxiliary:down:cut");
-	ask(one, "anybody?");
-	pass(0);
-	ck_saw("auxiliary:up two.asked:anybody?");
-	reply(two, rig.from, "me");
-	pass(0);
-	ck_saw("replied:1=me");
-}
-END_TEST
 
 START_TEST(a_late_reply_is_dropped)
 {
@@ -123,41 +59,6 @@ START_TEST(a_question_waits_for_its_inbox_so_long_at_most)
 	ask(one, "later");
 	pass(BROKER_MESSAGE_TTL);
 	ck_saw("auxiliary:up two.asked:later");
-}
-END_TEST
-
-START_TEST(nobody_asks_in_an_alarm)
-{
-	ask(one, "who?");
-	pass(0);
-	ck_saw("two.asked:who?");
-	memory_world_block(world, true);
-	pass(0);
-	ck_assert_uint_eq(ask(one, "who?"), 0);
-	reply(two, rig.from, "me");
-	pass(NSEC_PER_SEC);
-	memory_world_block(world, false);
-	pass(NSEC_PER_SEC);
-	/*
-	 * The first publish of a connection is taken, the question of one that has published is
-	 * not.
-	 */
-	ck_saw("replied:1=me");
-	ck_assert_uint_eq(ask(one, "who?"), 2);
-	pass(0);
-	ck_saw("two.asked:who?");
-}
-END_TEST
-
-START_TEST(the_longest_message)
-{
-	char *text = mem_alloc(BROKER_MESSAGE_MAX + 1);
-
-	memset(text, 'x', BROKER_MESSAGE_MAX);
-	ask(one, text);
-	pass(0);
-	ck_saw("two.asked:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
-	free(text);
 }
 END_TEST
 
@@ -336,13 +237,8 @@ suite_memory_mailbox(void)
 	TCase *tc = tcase_create("messages");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
-	tcase_add_test(tc, asked_of_all_others_and_answered);
-	tcase_add_test(tc, only_while_the_inbox_is_open);
-	tcase_add_test(tc, a_broker_that_asks_opens_an_inbox);
 	tcase_add_test(tc, a_late_reply_is_dropped);
 	tcase_add_test(tc, a_question_waits_for_its_inbox_so_long_at_most);
-	tcase_add_test(tc, nobody_asks_in_an_alarm);
-	tcase_add_test(tc, the_longest_message);
 	tcase_add_loop_test(tc, the_inbox_is_lost, 0, 2);
 	tcase_add_test(tc, a_link_whose_ends_have_parted);
 	tcase_add_test(tc, its_observer_may_call_back);

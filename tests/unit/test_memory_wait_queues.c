@@ -1,5 +1,6 @@
 /*
- * Wait queues over the server in memory, as broker.h promises them.
+ * Wait queues over the server in memory: limits, exact times, and links whose ends have parted.
+ * tests/conformance/ has the rest.
  */
 #include <stdio.h>
 
@@ -24,181 +25,6 @@ setup(void)
 	pass(0);
 	ck_saw("two.auxiliary:up two.joined:w/5");
 }
-
-START_TEST(consumers_of_one_priority_take_turns)
-{
-	for (int slot = 1; slot <= 4; slot++) {
-		wake(slot % 2 == 0 ? one : two, "w", slot);
-		pass(0);
-	}
-	ck_saw("hint:w/5=1 two.hint:w/5=2 hint:w/5=3 two.hint:w/5=4");
-	ck_assert_uint_eq(memory_world_hints(world, "w"), 0);
-}
-END_TEST
-
-/* By priority, not by arrival. The next consumer gets hints only if those have no credit left. */
-START_TEST(priority_goes_first)
-{
-	join(one, "w", 9, 2);
-	join(two, "w", 1, 1);
-	pass(10 * MSEC);
-	ck_saw("joined:w/9 two.joined:w/1");
-	wake(one, "w", 1);
-	pass(0);
-	wake(one, "w", 2);
-	pass(0);
-	ck_saw("hint:w/9=1 hint:w/9=2");
-	/* All at once: two are unread when the third comes. */
-	for (int slot = 1; slot <= 6; slot++)
-		memory_world_publish(world, "w", "7");
-	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
-	pass(0);
-	ck_saw("hint:w/9=7 hint:w/9=7 hint:w/5=7 two.hint:w/5=7 two.hint:w/1=7 hint:w/9=7");
-}
-END_TEST
-
-START_TEST(a_hint_is_there_for_two_seconds)
-{
-	/* Consumers without credit: their one hint takes long. */
-	for (size_t i = 0; i < 2; i++)
-		rig.delays[rig.delays_used + i] = 10 * NSEC_PER_SEC;
-	memory_world_publish(world, "w", "1");
-	memory_world_publish(world, "w", "2");
-	wake(one, "w", 3);
-	pass(0);
-	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
-	pass(BROKER_HINT_TTL - MSEC);
-	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
-	pass(MSEC);
-	ck_assert_uint_eq(memory_world_hints(world, "w"), 0);
-	pass(10 * NSEC_PER_SEC);
-	ck_saw("hint:w/5=1 two.hint:w/5=2");
-}
-END_TEST
-
-/* The wait queue ends with its last member, and is made again at once. */
-START_TEST(a_member_that_is_back_at_once_hears)
-{
-	leave(two, "w", 5);
-	pass(0);
-	leave(one, "w", 5);
-	if (_i == 1)
-		pass(0);
-	join(one, "w", 5, 1);
-	pass(0);
-	ck_saw("joined:w/5");
-	wake(two, "w", 1);
-	pass(0);
-	ck_saw("hint:w/5=1");
-}
-END_TEST
-
-START_TEST(at_most_so_many_and_the_oldest_go)
-{
-	for (size_t i = 0; i < 2; i++)
-		rig.delays[rig.delays_used + i] = NSEC_PER_SEC;
-	for (int i = 0; i < 2 + 64 + 3; i++) {
-		char body[16];
-
-		snprintf(body, sizeof(body), "%d", i);
-		memory_world_publish(world, "w", body);
-	}
-	ck_assert_uint_eq(memory_world_hints(world, "w"), 64);
-	leave(two, "w", 5);
-	pass(NSEC_PER_SEC);
-	rig.seen[strlen("hint:w/5=0 hint:w/5=1 hint:w/5=6")] = '\0';
-	/*
-	 * Hints that two had not read come again when two has sent them back, and replace no other.
-	 */
-	ck_saw("hint:w/5=0 hint:w/5=5 hint:w/5=1");
-}
-END_TEST
-
-START_TEST(no_wait_queue_no_waiter)
-{
-	/* One confirm for both. */
-	rig.holds_acks = true;
-	wake(one, "v", 1);
-	wake(one, "w", 9);
-	pass(0);
-	ck_saw("nobody:v/0=1 hint:w/5=9");
-	ck_assert(!exists("v"));
-	/* Owed hints, too, but not hints that may have arrived. */
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	ck_saw("left:w/5 auxiliary:down:cut");
-	wake(one, "v", 2);
-	pass(0);
-	ck_saw("auxiliary:up joined:w/5 nobody:v/0=2");
-	wake(one, "v", 3);
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	pass(0);
-	ck_saw("left:w/5 auxiliary:down:cut auxiliary:up joined:w/5");
-	/* Routed, and gone. */
-	ck_assert(memory_world_put(world, "plain", false));
-	wake(one, "plain", 1);
-	pass(0);
-	/* It may not be joined, which puts out who is on the same channel. */
-	join(one, "plain", 0, 1);
-	pass(MSEC);
-	ck_saw("left:w/5");
-	pass(10 * MSEC);
-	ck_saw("joined:w/5");
-}
-END_TEST
-
-START_TEST(it_goes_with_its_last_member)
-{
-	leave(one, "w", 5);
-	leave(one, "w", 5);
-	leave(one, "w", 4);
-	leave(one, "none", 5);
-	pass(0);
-	ck_assert(exists("w"));
-	ck_assert_uint_eq(memory_world_members(world, "w"), 1);
-	wake(one, "w", 1);
-	pass(0);
-	ck_saw("two.hint:w/5=1");
-	leave(two, "w", 5);
-	pass(0);
-	ck_assert(!exists("w"));
-}
-END_TEST
-
-/* A hint to a consumer that has left goes to the others. */
-START_TEST(a_consumer_that_leaves_reads_nothing)
-{
-	rig.delays[rig.delays_used + 1] = 10 * MSEC;
-	wake(two, "w", 1);
-	pass(MSEC);
-	ck_saw("");
-	leave(one, "w", 5);
-	pass(20 * MSEC);
-	ck_saw("two.hint:w/5=1");
-}
-END_TEST
-
-/* Consumers share a channel: one that leaves does not end the others. */
-START_TEST(a_hint_on_its_way_goes_to_the_next_consumer)
-{
-	leave(two, "w", 5);
-	join(two, "w", 0, 1);
-	join(one, "w", 4, 1);
-	join(one, "v", 0, 1);
-	pass(20 * MSEC);
-	ck_saw("two.joined:w/0 joined:w/4 joined:v/0");
-	rig.delays[rig.delays_used + 1] = 10 * MSEC;
-	wake(two, "w", 1);
-	pass(MSEC);
-	ck_saw("");
-	leave(one, "w", 5);
-	leave(one, "w", 4);
-	pass(20 * MSEC);
-	ck_saw("two.hint:w/0=1");
-	wake(two, "v", 2);
-	pass(0);
-	ck_saw("hint:v/0=2");
-}
-END_TEST
 
 /* A daemon with thousands of priorities does not block other wait queues. */
 START_TEST(consumers_of_one_wait_queue_are_limited)
@@ -227,88 +53,6 @@ START_TEST(consumers_of_one_wait_queue_are_limited)
 }
 END_TEST
 
-START_TEST(any_broker_counts_the_consumers)
-{
-	join(two, "w", 9, 4);
-	pass(0);
-	ck_saw("two.joined:w/9");
-	count(one, "w", 1);
-	count(two, "w", 2);
-	count(two, "nobody", 3);
-	pass(0);
-	ck_saw("c1=3 c2=3 c3=0");
-	claim(two, take(two, BROKER_LOCKS), "x", 100);
-	pass(0);
-	count(one, "x", 4);
-	pass(0);
-	ck_saw("100=ok c4=-1");
-	/* On its way when the link dies, and with a link that does not come. */
-	count(one, "w", 5);
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, -1, "cut");
-	ck_saw("c5=-1 left:w/5 auxiliary:down:cut");
-	count(one, "w", 6);
-	pass(2 * MEMORY_PROBE_TIMEOUT);
-	ck_saw("c6=-1");
-}
-END_TEST
-
-/* Credit is how many may be unread. */
-START_TEST(joined_again_with_another_credit)
-{
-	join(one, "w", 5, 3);
-	join(one, "w", 5, 3);
-	pass(0);
-	ck_saw("");
-	ck_assert_uint_eq(memory_world_members(world, "w"), 2);
-	leave(two, "w", 5);
-	pass(0);
-	for (size_t i = 0; i < 4; i++)
-		memory_world_publish(world, "w", "7");
-	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
-	pass(0);
-	ck_saw("hint:w/5=7 hint:w/5=7 hint:w/5=7 hint:w/5=7");
-	join(one, "w", 5, 1);
-	pass(0);
-	memory_world_publish(world, "w", "8");
-	memory_world_publish(world, "w", "9");
-	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
-	pass(0);
-	ck_saw("hint:w/5=8 hint:w/5=9");
-}
-END_TEST
-
-START_TEST(the_auxiliary_connection_goes_and_comes)
-{
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 20 * MSEC, "cut");
-	ck_saw("left:w/5 auxiliary:down:cut");
-	ck_assert_uint_eq(memory_world_members(world, "w"), 1);
-	ck_assert_uint_eq(broker_joined(one), 1);
-	/* Owed, each once; others are there for it meanwhile. */
-	wake(one, "w", 1);
-	wake(one, "w", 2);
-	wake(one, "w", 1);
-	wake(two, "w", 3);
-	pass(20 * MSEC - 1);
-	ck_saw("two.hint:w/5=3");
-	pass(1);
-	ck_saw("auxiliary:up joined:w/5 hint:w/5=2 two.hint:w/5=1");
-}
-END_TEST
-
-/* The link comes up for hints, though no client waits here. */
-START_TEST(an_owed_hint_brings_the_link_up)
-{
-	leave(one, "w", 5);
-	pass(0);
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	pass(0);
-	ck_saw("auxiliary:down:cut");
-	wake(one, "w", 1);
-	pass(0);
-	ck_saw("auxiliary:up two.hint:w/5=1");
-}
-END_TEST
-
 /* Broker one is told of an alarm. RabbitMQ tells only connections that have published. */
 static void
 begin_alarm(void)
@@ -319,19 +63,6 @@ begin_alarm(void)
 	memory_world_block(world, true);
 	pass(0);
 }
-
-START_TEST(owed_during_an_alarm)
-{
-	begin_alarm();
-	wake(one, "w", 1);
-	wake(one, "w", 1);
-	pass(NSEC_PER_SEC);
-	ck_saw("");
-	memory_world_block(world, false);
-	pass(0);
-	ck_saw("two.hint:w/5=1");
-}
-END_TEST
 
 START_TEST(owed_hints_are_limited)
 {
@@ -408,20 +139,6 @@ START_TEST(nothing_arrives_for_a_while)
 }
 END_TEST
 
-START_TEST(the_node_restarts)
-{
-	memory_world_restart(world);
-	ck_assert(!exists("w"));
-	pass(MSEC);
-	ck_saw("");
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	memory_broker_cut(two, BROKER_AUXILIARY, 0, 0, "cut");
-	pass(0);
-	ck_saw("left:w/5 auxiliary:down:cut two.left:w/5 two.auxiliary:down:cut "
-	       "auxiliary:up two.auxiliary:up joined:w/5 two.joined:w/5");
-}
-END_TEST
-
 static void
 close_channel(void *ctx, uint64_t channel, bool silent)
 {
@@ -447,7 +164,6 @@ START_TEST(cancelled_by_the_broker)
 }
 END_TEST
 
-/* With 406, or with 405. */
 /*
  * Closed channels without a refusal: a consumer that is joining tries again as soon as the others.
  */
@@ -587,26 +303,11 @@ suite_memory_wait_queues(void)
 	TCase *tc = tcase_create("lines");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
-	tcase_add_test(tc, consumers_of_one_priority_take_turns);
-	tcase_add_test(tc, priority_goes_first);
-	tcase_add_test(tc, a_hint_is_there_for_two_seconds);
-	tcase_add_loop_test(tc, a_member_that_is_back_at_once_hears, 0, 2);
-	tcase_add_test(tc, at_most_so_many_and_the_oldest_go);
-	tcase_add_test(tc, no_wait_queue_no_waiter);
-	tcase_add_test(tc, it_goes_with_its_last_member);
-	tcase_add_test(tc, a_consumer_that_leaves_reads_nothing);
-	tcase_add_test(tc, a_hint_on_its_way_goes_to_the_next_consumer);
 	tcase_add_test(tc, consumers_of_one_wait_queue_are_limited);
-	tcase_add_test(tc, any_broker_counts_the_consumers);
-	tcase_add_test(tc, joined_again_with_another_credit);
-	tcase_add_test(tc, the_auxiliary_connection_goes_and_comes);
-	tcase_add_test(tc, an_owed_hint_brings_the_link_up);
-	tcase_add_test(tc, owed_during_an_alarm);
 	tcase_add_test(tc, owed_hints_are_limited);
 	tcase_add_loop_test(tc, dead_consumers_get_hints_until_the_broker_notices, 0, 2);
 	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 2);
 	tcase_add_test(tc, nothing_arrives_for_a_while);
-	tcase_add_test(tc, the_node_restarts);
 	tcase_add_loop_test(tc, cancelled_by_the_broker, 0, 2);
 	tcase_add_test(tc, cancelled_by_the_broker_while_joining);
 	tcase_add_loop_test(tc, refused_and_tried_rarely, 0, 2);

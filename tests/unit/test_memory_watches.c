@@ -1,5 +1,6 @@
 /*
- * Watches over the server in memory, as broker.h promises them.
+ * Watches over the server in memory: exact times, deletions that are not heard, and links whose ends
+ * have parted. tests/conformance/ has the rest.
  */
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
@@ -17,35 +18,6 @@ setup(void)
 	pass(0);
 	ck_saw("auxiliary:up watched:a watched:b");
 }
-
-START_TEST(deletions_by_any_client_are_observed)
-{
-	uint64_t channel = take(two, BROKER_AUXILIARY);
-
-	delete_slot(two, channel, "a", 100);
-	pass(0);
-	ck_saw("two.auxiliary:up 100=ok hint:a");
-	ck_assert(memory_world_remove(world, "b"));
-	ck_saw("");
-	pass(0);
-	ck_saw("hint:b");
-	/* The watch is over. */
-	ck_assert(memory_world_put(world, "a", false));
-	ck_assert(memory_world_remove(world, "a"));
-	pass(MSEC);
-}
-END_TEST
-
-START_TEST(each_hears_for_itself)
-{
-	watch(two, "a");
-	pass(0);
-	ck_saw("two.auxiliary:up two.watched:a");
-	ck_assert(memory_world_remove(world, "a"));
-	pass(0);
-	ck_saw("hint:a two.hint:a");
-}
-END_TEST
 
 START_TEST(a_watch_takes_its_time)
 {
@@ -80,77 +52,6 @@ START_TEST(deleted_while_it_is_placed)
 	ck_assert(memory_world_remove(world, "b"));
 	pass(4 * MSEC);
 	ck_saw("hint:a watched:b hint:b");
-}
-END_TEST
-
-START_TEST(absent_is_a_hint)
-{
-	watch(one, "none");
-	pass(0);
-	/* Its 404 closes the channel of the others: they are placed anew. */
-	ck_saw("hint:none unwatched:a watched:a");
-}
-END_TEST
-
-START_TEST(watched_once_at_most)
-{
-	watch(one, "a");
-	pass(0);
-	ck_saw("");
-	ck_assert(memory_world_remove(world, "a"));
-	pass(0);
-	ck_saw("hint:a");
-}
-END_TEST
-
-START_TEST(unwatched_and_nothing_is_told)
-{
-	unwatch(one, "a");
-	unwatch(one, "a");
-	unwatch(one, "none");
-	ck_assert(memory_world_remove(world, "a"));
-	/* Also of a cancel that is on its way. */
-	rig.delays[rig.delays_used] = 5 * MSEC;
-	ck_assert(memory_world_remove(world, "b"));
-	pass(MSEC);
-	unwatch(one, "b");
-	pass(10 * MSEC);
-	ck_saw("");
-}
-END_TEST
-
-START_TEST(the_auxiliary_connection_goes_and_comes)
-{
-	uint64_t channel = take(one, BROKER_AUXILIARY);
-
-	check(one, channel, "a", 1);
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 20 * MSEC, "cut");
-	ck_saw("1=unknown! unwatched:a unwatched:b auxiliary:down:cut");
-	ck_assert(memory_world_remove(world, "a"));
-	pass(20 * MSEC - 1);
-	ck_saw("");
-	/* It comes back by itself, for them. */
-	pass(1);
-	ck_saw("auxiliary:up hint:a watched:b");
-	/* Cut before the watch was placed: there is no event. */
-	rig.delays[rig.delays_used] = 10 * MSEC;
-	watch(one, "a");
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	ck_saw("unwatched:b auxiliary:down:cut");
-	pass(0);
-	ck_saw("auxiliary:up hint:a watched:b");
-}
-END_TEST
-
-START_TEST(the_lock_connection_has_no_part_in_it)
-{
-	memory_broker_cut(one, BROKER_LOCKS, 0, 0, "cut");
-	ck_saw("locks:down:cut");
-	pass(0);
-	ck_saw("locks:up");
-	ck_assert(memory_world_remove(world, "a"));
-	pass(0);
-	ck_saw("hint:a");
 }
 END_TEST
 
@@ -273,17 +174,6 @@ START_TEST(its_observer_may_call_back)
 }
 END_TEST
 
-START_TEST(after_the_stop_nothing_is_told)
-{
-	broker_stop(one);
-	unwatch(one, "a");
-	watch(one, "a");
-	ck_assert(memory_world_remove(world, "a"));
-	ck_assert(memory_world_remove(world, "b"));
-	pass(MSEC);
-}
-END_TEST
-
 Suite *
 suite_memory_watches(void)
 {
@@ -291,21 +181,13 @@ suite_memory_watches(void)
 	TCase *tc = tcase_create("watches");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
-	tcase_add_test(tc, deletions_by_any_client_are_observed);
-	tcase_add_test(tc, each_hears_for_itself);
 	tcase_add_test(tc, a_watch_takes_its_time);
 	tcase_add_test(tc, deleted_while_it_is_placed);
-	tcase_add_test(tc, absent_is_a_hint);
-	tcase_add_test(tc, watched_once_at_most);
-	tcase_add_test(tc, unwatched_and_nothing_is_told);
-	tcase_add_test(tc, the_auxiliary_connection_goes_and_comes);
-	tcase_add_test(tc, the_lock_connection_has_no_part_in_it);
 	tcase_add_test(tc, cancelled_without_a_deletion);
 	tcase_add_test(tc, a_deletion_unheard);
 	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 3);
 	tcase_add_test(tc, their_channel_is_closed);
 	tcase_add_test(tc, its_observer_may_call_back);
-	tcase_add_test(tc, after_the_stop_nothing_is_told);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
