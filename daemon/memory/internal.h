@@ -267,6 +267,12 @@ struct memory_queue *memory_queue_find(const struct memory_world *world, const c
 /* Makes a queue that is not durable and has no limit. The name must be free. */
 struct memory_queue *memory_queue_new(
     struct memory_world *world, const char *name, struct memory_connection *owner);
+/* NULL, and -1: there is no such argument. */
+const amqp_field_value_t *memory_argument(const amqp_table_t *arguments, const char *key);
+long memory_number_argument(const amqp_table_t *arguments, const char *key);
+/* Whether a declare has other arguments than the queue. words: the first difference. */
+bool memory_queue_differs(const struct memory_queue *queue, const amqp_queue_declare_t *declare,
+    char *words, size_t size);
 /* Deletes a queue. told: its consumers get basic.cancel. */
 void memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told);
 /* The queue was used: x-expires begins again. */

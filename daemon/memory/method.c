@@ -61,14 +61,6 @@ refused(const char *queue)
 	    MEMORY_USER);
 }
 
-static struct failure
-inequivalent(const char *queue, const char *argument)
-{
-	return fail(AMQP_PRECONDITION_FAILED,
-	    "PRECONDITION_FAILED - inequivalent arg '%s' for queue '%s' in vhost '/'", argument,
-	    queue);
-}
-
 /* The home of the queue is MEMORY_TIMED_OUT or MEMORY_DOWN, or the queue hangs. */
 static struct failure
 unreachable(const struct memory_queue *queue, enum memory_reach reach)
@@ -151,29 +143,6 @@ reach_of(const struct memory_channel *channel, const struct memory_queue *queue)
 	return world_of(channel)->reach[channel->connection->node][queue->home];
 }
 
-/* NULL: there is no such argument. */
-static const amqp_field_value_t *
-argument(const amqp_table_t *arguments, const char *key)
-{
-	for (int i = 0; i < arguments->num_entries; i++) {
-		const amqp_table_entry_t *entry = &arguments->entries[i];
-
-		if (entry->key.len == strlen(key) &&
-		    memcmp(entry->key.bytes, key, entry->key.len) == 0)
-			return &entry->value;
-	}
-	return NULL;
-}
-
-/* -1: there is no such argument. */
-static long
-number_of(const amqp_table_t *arguments, const char *key)
-{
-	const amqp_field_value_t *value = argument(arguments, key);
-
-	return value == NULL ? -1 : value->value.i32;
-}
-
 /*
  * If a declare and the queue differ in `exclusive`, the answer is 405, even on the owner's
  * connection (RabbitMQ 3.10, check_exclusive_access, strict). Other differences are 406.
@@ -182,23 +151,14 @@ static struct failure
 compare(const struct memory_channel *channel, const struct memory_queue *queue,
     const amqp_queue_declare_t *declare)
 {
-	const amqp_table_t *arguments = &declare->arguments;
+	char difference[2 * AMQP_CONTENT_WORD];
 
 	if (is_others(channel, queue) ||
 	    (!declare->passive && declare->exclusive != (queue->owner != NULL)))
 		return locked(queue->name);
-	if (declare->passive)
-		return none;
-	if (declare->durable != queue->durable)
-		return inequivalent(queue->name, "durable");
-	if (declare->auto_delete != queue->auto_delete)
-		return inequivalent(queue->name, "auto_delete");
-	if (number_of(arguments, "x-expires") != queue->expires)
-		return inequivalent(queue->name, "x-expires");
-	if (queue->odd || number_of(arguments, "x-max-length") != queue->length_max)
-		return inequivalent(queue->name, "x-max-length");
-	if ((argument(arguments, "x-overflow") != NULL) != queue->rejects)
-		return inequivalent(queue->name, "x-overflow");
+	if (!declare->passive &&
+	    memory_queue_differs(queue, declare, difference, sizeof(difference)))
+		return fail(AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - %s", difference);
 	return none;
 }
 
@@ -211,9 +171,9 @@ queue_create(
 
 	queue->durable = declare->durable;
 	queue->auto_delete = declare->auto_delete;
-	queue->length_max = number_of(&declare->arguments, "x-max-length");
-	queue->expires = number_of(&declare->arguments, "x-expires");
-	queue->rejects = argument(&declare->arguments, "x-overflow") != NULL;
+	queue->length_max = memory_number_argument(&declare->arguments, "x-max-length");
+	queue->expires = memory_number_argument(&declare->arguments, "x-expires");
+	queue->rejects = memory_argument(&declare->arguments, "x-overflow") != NULL;
 	queue->home = channel->connection->node;
 	return queue;
 }

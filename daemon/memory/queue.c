@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,88 @@ memory_queue_new(struct memory_world *world, const char *name, struct memory_con
 		TAILQ_INSERT_TAIL(&owner->queues, queue, of_owner);
 	HASH_ADD_KEYPTR(hh, world->queues, queue->name, strlen(queue->name), queue);
 	return queue;
+}
+
+const amqp_field_value_t *
+memory_argument(const amqp_table_t *arguments, const char *key)
+{
+	for (int i = 0; i < arguments->num_entries; i++) {
+		const amqp_table_entry_t *entry = &arguments->entries[i];
+
+		if (entry->key.len == strlen(key) &&
+		    memcmp(entry->key.bytes, key, entry->key.len) == 0)
+			return &entry->value;
+	}
+	return NULL;
+}
+
+long
+memory_number_argument(const amqp_table_t *arguments, const char *key)
+{
+	const amqp_field_value_t *value = memory_argument(arguments, key);
+
+	return value == NULL ? -1 : value->value.i32;
+}
+
+/* In RabbitMQ's words (rabbit_misc, val). -1: there is no such argument. */
+static const char *
+number_words(char room[64], long number)
+{
+	if (number < 0)
+		return "none";
+	snprintf(room, 64, "the value '%ld' of type 'signedint'", number);
+	return room;
+}
+
+static const char *
+overflow_words(bool rejects)
+{
+	return rejects ? "the value 'reject-publish' of type 'longstr'" : "none";
+}
+
+static const char *
+flag_words(bool flag)
+{
+	return flag ? "'true'" : "'false'";
+}
+
+bool
+memory_queue_differs(
+    const struct memory_queue *queue, const amqp_queue_declare_t *declare, char *words, size_t size)
+{
+	long length_max = memory_number_argument(&declare->arguments, "x-max-length");
+	long expires = memory_number_argument(&declare->arguments, "x-expires");
+	bool rejects = memory_argument(&declare->arguments, "x-overflow") != NULL;
+	const char *argument, *received, *current;
+	char room[64], other[64];
+
+	if (declare->durable != queue->durable) {
+		argument = "durable";
+		received = flag_words(declare->durable);
+		current = flag_words(queue->durable);
+	} else if (declare->auto_delete != queue->auto_delete) {
+		argument = "auto_delete";
+		received = flag_words(declare->auto_delete);
+		current = flag_words(queue->auto_delete);
+	} else if (expires != queue->expires) {
+		argument = "x-expires";
+		received = number_words(room, expires);
+		current = number_words(other, queue->expires);
+	} else if (queue->odd || length_max != queue->length_max) {
+		argument = "x-max-length";
+		received = number_words(room, length_max);
+		current = number_words(other, queue->odd ? -1 : queue->length_max);
+	} else if (rejects != queue->rejects) {
+		argument = "x-overflow";
+		received = overflow_words(rejects);
+		current = overflow_words(queue->rejects);
+	} else {
+		return false;
+	}
+	snprintf(words, size,
+	    "inequivalent arg '%s' for queue '%s' in vhost '/': received %s but current is %s",
+	    argument, queue->name, received, current);
+	return true;
 }
 
 void

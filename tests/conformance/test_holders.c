@@ -551,29 +551,34 @@ START_TEST(a_mutex_declares_its_b)
 }
 END_TEST
 
+#define ZERO "the value '0' of type 'signedint'"
+#define MINUTE "the value '60000' of type 'signedint'"
+#define REJECT "the value 'reject-publish' of type 'longstr'"
+
 START_TEST(declared_with_other_arguments)
 {
 	static const struct {
 		enum client_queue there, declared;
-		const char *argument;
+		const char *argument, *received, *current;
 	} tries[] = {
-	    {CLIENT_SLOT, CLIENT_PLAIN, "x-max-length"},
-	    {CLIENT_PLAIN, CLIENT_SLOT, "x-max-length"},
-	    {CLIENT_HOLDER, CLIENT_MUTEX, "x-expires"},
-	    {CLIENT_MUTEX, CLIENT_HOLDER, "x-expires"},
-	    {CLIENT_SLOT, CLIENT_HOLDER, "x-overflow"},
-	    {CLIENT_TRANSIENT, CLIENT_PLAIN, "durable"},
-	    {CLIENT_PLAIN, CLIENT_TRANSIENT, "durable"},
-	    {CLIENT_HOLDER, CLIENT_SLOT, "x-overflow"},
+	    {CLIENT_SLOT, CLIENT_PLAIN, "x-max-length", "none", ZERO},
+	    {CLIENT_PLAIN, CLIENT_SLOT, "x-max-length", ZERO, "none"},
+	    {CLIENT_HOLDER, CLIENT_MUTEX, "x-expires", MINUTE, "none"},
+	    {CLIENT_MUTEX, CLIENT_HOLDER, "x-expires", "none", MINUTE},
+	    {CLIENT_SLOT, CLIENT_HOLDER, "x-overflow", REJECT, "none"},
+	    {CLIENT_HOLDER, CLIENT_SLOT, "x-overflow", "none", REJECT},
+	    {CLIENT_TRANSIENT, CLIENT_PLAIN, "durable", "'true'", "'false'"},
+	    {CLIENT_PLAIN, CLIENT_TRANSIENT, "durable", "'false'", "'true'"},
+	    {CLIENT_SLOT, CLIENT_WAIT_QUEUE, "auto_delete", "'true'", "'false'"},
 	};
 	struct client *client = client_new();
-	char words[100];
+	char words[300];
 
 	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
 		snprintf(words, sizeof(words),
 		    "406 PRECONDITION_FAILED - inequivalent arg '%s' for queue 'args-1' in vhost "
-		    "'/'",
-		    tries[i].argument);
+		    "'/': received %s but current is %s",
+		    tries[i].argument, tries[i].received, tries[i].current);
 		client_want(client_declare(client, "args-1", tries[i].there), "ok 0 0");
 		client_want(client_declare(client, "args-1", tries[i].declared), words);
 		client_want(client_declare(client, "args-1", tries[i].there), "ok 0 0");
