@@ -53,6 +53,7 @@ class Short(unittest.TestCase):
         self.assertEqual(self.statuses("0.005", "--conflict-exit-code=0", names=[name]), [0])
 
     def test_a_silent_broker_is_no_conflict(self):
+        self.addCleanup(self.proxy.mend)  # a stop of the daemon waits for the broker's answers
         self.proxy.cut()
         error = self.peer.error("acquire", name="unknown", kind="mutex", timeout=0.005, within=60)
         self.assertEqual(error.reason, "broker-unavailable")
