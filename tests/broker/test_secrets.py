@@ -107,6 +107,8 @@ class Secrets(unittest.TestCase):
         daemon.command += ["--password-file", path]
         daemon.start()
         daemon.wait_broker()
+        # It logs in with the old password, too.
+        daemon.wait_log("auxiliary connection up")
         RABBIT.perform("change_password", "rotated", PASSWORD)
         with open(path, "w", encoding="ascii") as file:
             file.write(PASSWORD + "\n")
