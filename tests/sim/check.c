@@ -31,6 +31,7 @@ check_fail(struct sim *sim, unsigned number, const char *format, ...)
 void
 check_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id)
 {
+	check_judged(sim, 1);
 	if (sim->truth.names[id.name].slots[id.slot].owner == what->connection &&
 	    what->method == AMQP_QUEUE_DECLARE_METHOD)
 		check_fail(sim, 1, "connection %d claimed %s, but it had it already",
@@ -116,6 +117,7 @@ check_claim_answered(struct sim *sim, const struct sim_daemon *daemon, const str
 
 	if (answer == BROKER_UNKNOWN)
 		right = truth_hold_connection(sim, daemon->number) != seen->claim_connection;
+	check_judged(sim, 2);
 	if (!right)
 		check_fail(sim, 2, "a claim of daemon %d was answered %d, and the broker said %d",
 		    daemon->number + 1, (int)answer, (int)seen->claim_answer);
@@ -196,6 +198,7 @@ check_belief(struct sim *sim, struct belief *belief)
 		return;
 	}
 	check_lease(sim, belief);
+	check_judged(sim, 4);
 	if (truth_holder(sim, belief->name, belief->slot) == connection)
 		return;
 	if (belief->by_consumer)
@@ -256,6 +259,7 @@ check_step(struct sim *sim)
 	check_dues(sim);
 	check_verifies(sim);
 	check_channels(sim);
+	check_passed(sim);
 	check_waits(sim);
 }
 
@@ -294,6 +298,9 @@ check_healed(struct sim *sim)
 
 		if (belief->slotless)
 			continue;
+		check_judged(sim, 5);
+		if (slot->by_name == belief->connection)
+			check_judged(sim, 10);
 		if (slot->by_name == belief->connection &&
 		    slot->removed > slot->deeds[belief->daemon].claimed)
 			check_fail(sim, 10, "%s was deleted by name, unnoticed by its daemon",

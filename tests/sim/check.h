@@ -75,6 +75,11 @@ void check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name,
 void check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name);
 /* A daemon granted a slot that it had already: a hand-off. */
 void check_hand_off(struct sim *sim, int daemon, int name, const struct lock_answer *answer);
+/* The same: whether the daemon had seen lately that the slot exists and that its lease is good. */
+void check_hand_off_in_time(
+    struct sim *sim, int daemon, int name, const struct lock_answer *answer);
+/* Whether a client of that daemon believes that it holds the slot. */
+bool check_is_held(const struct sim *sim, int daemon, int name, int slot);
 /* Whether a grant of that slot by that daemon is a hand-off. */
 bool check_has_passed(const struct sim *sim, int daemon, int name, int slot);
 /* No waiter that came first was passed over. For grants that take a slot. */
@@ -91,7 +96,9 @@ int64_t check_channel_since(const struct sim *sim, const struct ask *ask);
 bool check_is_over(const struct sim *sim, const struct ask *ask);
 /* A wait was answered `timeout`. */
 void check_timed_out(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask);
-/* Always: no slot stays free while there is a waiter for it, and a handed-off slot is granted. */
+/* Always: a slot that was handed off is granted. */
+void check_passed(struct sim *sim);
+/* Always: no slot stays free while there is a waiter for it. */
 void check_waits(struct sim *sim);
 /* For that time nothing happened. Checks the number of messages sent since `before`. */
 void check_idle(struct sim *sim, const uint64_t *before, int64_t time);
@@ -120,6 +127,13 @@ void check_watches(struct sim *sim);
 void check_verified(struct sim *sim);
 /* At rest, with no holder and no waiter. */
 void check_quiet(struct sim *sim);
+
+/* The invariant is judged now: no trouble excuses a violation. The schedule says which ones were. */
+static inline void
+check_judged(struct sim *sim, unsigned number)
+{
+	sim->judged |= UINT32_C(1) << number;
+}
 
 /* number: of the invariant; 0: not a numbered one. */
 void check_fail(struct sim *sim, unsigned number, const char *format, ...)

@@ -21,6 +21,7 @@ check_admin_claim(struct sim *sim, const struct memory_performed *what, struct q
 void
 check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id)
 {
+	check_judged(sim, 11);
 	if (memory_world_owner(sim->world, queue_lock(id.name)) != what->connection)
 		check_fail(sim, 11, "connection %d changed %s without its administration mutex",
 		    (int)what->connection, what->queue);
@@ -36,6 +37,7 @@ check_make_holder(struct sim *sim, int daemon, struct queue_id id)
 	const struct truth_name *name = &sim->truth.names[id.name];
 	const struct truth_slot *slot = &name->slots[id.slot];
 
+	check_judged(sim, 21);
 	if (daemon >= 0 && slot->a && slot->a_came_by == daemon &&
 	    slot->a_came > name->work[daemon].locked && slot->a_gone < name->work[daemon].locked)
 		check_fail(
@@ -198,6 +200,7 @@ check_done(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	/* An order that waited for holders released the mutex long ago. */
 	if (ask->order.wait != 0 && !is_alone(sim, ask))
 		return;
+	check_judged(sim, 12);
 	if (ask->what == ASK_DESTROY)
 		check_destroyed(sim, ask->name, &work->left);
 	else if (!found_all_there(&ask->order, &work->found))
@@ -229,6 +232,7 @@ check_holders_gone(struct sim *sim, const struct ask *ask, const struct lock_ans
 
 		removed[slot] = its->a_gone > locked && its->a_gone_by == ask->daemon;
 		any |= removed[slot];
+		check_judged(sim, 13);
 		if (its->b_came < locked && truth_is_held(sim, ask->name, slot))
 			check_fail(sim, 13, "%s was waited for, and is still held",
 			    queue_b(ask->name, slot));

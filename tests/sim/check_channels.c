@@ -28,6 +28,7 @@ check_charged(struct sim *sim, const struct sim_daemon *daemon, const struct bel
 
 	if (belief->slotless || belief->exempt || !sim_is_short(sim))
 		return;
+	check_judged(sim, 19);
 	charged = charged_to(sim, daemon, belief->uid);
 	if (charged > most)
 		check_fail(sim, 19, "user %d has %zu channels of daemon %d, and may have %zu",

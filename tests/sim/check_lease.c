@@ -35,6 +35,7 @@ check_safe_until(struct sim *sim, struct sim_daemon *daemon, int name, int slot,
 {
 	int64_t lease = truth_lease_of(sim, daemon->number, name, slot);
 
+	check_judged(sim, 7);
 	if (safe_until > lease)
 		check_fail(sim, 7, "daemon %d says safe for %.1f ms, and %s is for %.1f ms",
 		    daemon->number + 1, (double)(safe_until - sim->now) / 1e6, queue_b(name, slot),

@@ -12,6 +12,7 @@ check_grant_was_claimed(struct sim *sim, int daemon, int name, const struct lock
 	int slot = answer->slot;
 	const struct truth_deeds *deeds = truth_deeds(sim, daemon, name, slot);
 
+	check_judged(sim, 2);
 	if (deeds->connection != truth_hold_connection(sim, daemon) ||
 	    deeds->claimed <= deeds->dropped)
 		check_fail(
@@ -76,6 +77,7 @@ check_slotless(struct sim *sim, const struct sim_daemon *daemon, const struct as
 {
 	const struct truth_name *of = &sim->truth.names[ask->name];
 
+	check_judged(sim, 14);
 	if (daemon->granting != ask->request && !of->unlimited && of->unlimited_until < ask->since)
 		check_fail(sim, 14, "granted %s without a slot, and it was limited all the time",
 		    queue_lock(ask->name));
@@ -113,6 +115,7 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		check_fail(sim, 11,
 		    "a true mutex was granted that is the administration mutex of %s",
 		    queue_lock(name));
+	check_judged(sim, 8);
 	check_grant_was_claimed(sim, daemon->number, name, answer);
 	check_grant_is_the_only_one(sim, ask, answer->slot);
 	check_turn(sim, daemon, ask, answer->slot);
@@ -296,6 +299,7 @@ check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 	default:
 		break;
 	}
+	check_judged(sim, 6);
 	if (!right)
 		check_fail(sim, 6, "release of %s was answered %s", queue_b(ask->name, ask->slot),
 		    reason_word(reason));
@@ -361,6 +365,7 @@ check_verify(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 	default:
 		break;
 	}
+	check_judged(sim, reason == REASON_NONE ? 5 : 4);
 	if (!right)
 		check_fail(sim, reason == REASON_NONE ? 5 : 4, "verify of %s was answered %s",
 		    ask->lock == 0 ? "nothing" : queue_b(ask->name, ask->slot),
@@ -376,6 +381,7 @@ check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		check_fail(sim, 3, "an answer without a request: %s", reason_word(answer->reason));
 		return;
 	}
+	check_judged(sim, 3);
 	switch (ask->what) {
 	case ASK_ACQUIRE:
 		if (answer->reason == REASON_NONE)

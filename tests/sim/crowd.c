@@ -643,7 +643,7 @@ is_waiting_for(const struct sim *sim, int daemon, int name)
 
 /*
  * It holds a true mutex, and waits for a slot, which another daemon frees meanwhile. Hints come to
- * it first. Waiters of other daemons get the slot at once nevertheless (check_wait.c).
+ * it first. Waiters of other daemons get the slot at once nevertheless (check_wait_policy.c).
  */
 void
 crowd_is_frozen(struct sim *sim)

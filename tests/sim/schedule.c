@@ -318,6 +318,7 @@ schedule_run(uint64_t seed, bool aloud)
 	return (struct verdict){
 	    .violation = sim->violation,
 	    .number = sim->number,
+	    .judged = sim->judged,
 	    .steps = sim->steps,
 	    .digest = sim->trace.digest,
 	};

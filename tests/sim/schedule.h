@@ -13,6 +13,7 @@
 struct verdict {
 	const char *violation; /* "": none; valid until the next run */
 	unsigned number;       /* of the invariant; 0: not a numbered one */
+	uint32_t judged;       /* bits: the invariants that were judged */
 	uint64_t steps;
 	uint64_t digest; /* of all events */
 };

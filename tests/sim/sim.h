@@ -230,6 +230,7 @@ struct sim {
 	struct queue_id foreign[FOREIGN_MAX];
 	size_t foreign_count;
 	uint64_t steps;      /* number of steps so far */
+	uint32_t judged;     /* bits: the invariants that were judged */
 	unsigned number;     /* of the violated invariant; 0: not a numbered one */
 	char violation[200]; /* "": none */
 };

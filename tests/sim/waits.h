@@ -1,6 +1,6 @@
 /*
  * The world's knowledge of waiters: free slots, hints and claims. Part of the sim. tap (messages of
- * daemons) and truth fill it, check_wait reads it.
+ * daemons) and truth fill it, check_wait_safety and check_wait_policy read it.
  */
 #ifndef TESTS_SIM_WAITS_H
 #define TESTS_SIM_WAITS_H
