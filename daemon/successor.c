@@ -18,6 +18,7 @@
 #include <event2/event.h>
 #include <systemd/sd-daemon.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/fd_pass.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
@@ -74,6 +75,7 @@ state_file(const struct state_text *text)
 			return -1;
 		}
 	}
+	FAULT(STATE_UNSEALED, return fd);
 	if (fd >= 0)
 		(void)fcntl(
 		    fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
@@ -208,6 +210,7 @@ start(struct successor *successor, int state, int pipe_end)
 	sigset_t mask = signals();
 	int error;
 
+	FAULT(REHEARSAL_HEARS_SIGNALS, sigemptyset(&mask));
 	posix_spawn_file_actions_init(&actions);
 	posix_spawnattr_init(&attributes);
 	/* A descriptor that is its own duplicate loses its close-on-exec there. */
@@ -287,6 +290,7 @@ successor_hold_signals(bool held)
 {
 	sigset_t mask = signals();
 
+	FAULT(SIGNALS_NOT_HELD, return;);
 	sigprocmask(held ? SIG_BLOCK : SIG_UNBLOCK, &mask, NULL);
 }
 
@@ -300,14 +304,18 @@ successor_exec(const struct state_text *text)
 		return mem_printf("the state cannot be kept in memory: %s", strerror(error));
 	snprintf(number, sizeof(number), "%d", state);
 	set_inherited(state, true);
-	for (size_t i = 0; i < text->socket_count; i++)
+	for (size_t i = 0; i < text->socket_count; i++) {
+		FAULT(SOCKETS_NOT_INHERITED, break);
 		set_inherited(text->sockets[i], true);
+	}
 	if (setenv(STATE_VARIABLE, number, 1) == 0)
 		execv(program.path, program.argv);
 	error = errno;
 	unsetenv(STATE_VARIABLE);
-	for (size_t i = 0; i < text->socket_count; i++)
+	for (size_t i = 0; i < text->socket_count; i++) {
+		FAULT(SOCKETS_LEFT_INHERITED, break);
 		set_inherited(text->sockets[i], false);
+	}
 	close(state);
 	return mem_printf("%s: %s", program.path, strerror(error));
 }

@@ -12,6 +12,7 @@
 #include "client/lib/clock.h"
 #include "client/lib/codes.h"
 #include "client/lib/transport.h"
+#include "daemon/base/fault.h"
 
 /* Read in one pass at most this often, so that a flood of notices cannot keep a caller for ever. */
 #define READS_A_PASS 64
@@ -268,6 +269,7 @@ handle_lapse(struct lb *lb)
 {
 	if (lb->pid != getpid() || client_clock_now() < holds_safe_until(&lb->holds))
 		return;
+	FAULT(CLIENT_LAPSES_UNREAD, (void)lapse(lb); return;);
 	/* The callback comes after reading. */
 	if (lb->in_callback || lb->fd < 0 || move_in(lb) == LB_OK)
 		(void)lapse(lb);
@@ -299,6 +301,7 @@ handle_wait(struct lb *lb, int64_t deadline)
 	size_t unsent;
 	int error;
 
+	FAULT(CLIENT_SLEEPS_OVER_LEASE, due = HOLDS_NO_LEASE);
 	if (lb->fd < 0)
 		return handle_fail(lb, LB_CLOSED, NULL);
 	session_output(lb->session, &unsent);

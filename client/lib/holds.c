@@ -1,4 +1,5 @@
 #include "client/lib/holds.h"
+#include "daemon/base/fault.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -279,6 +280,7 @@ lose(struct holds *holds, struct lb_lock *lock, const char *reason, const char *
 		return LB_OK;
 	}
 	lock->state = LB_LOCK_LOST;
+	FAULT_IF(CLIENT_LAPSE_UNTOLD, lock->lapsed, free(json); return LB_OK);
 	return push(holds, &event, json);
 }
 
@@ -310,6 +312,7 @@ static const struct {
 static void
 renew(struct lb_lock *lock, int64_t until)
 {
+	FAULT(CLIENT_LEASE_MOVES_BACK, lock->safe_until = until; return;);
 	if (!ended(lock) && lock->safe_until < until)
 		lock->safe_until = until;
 }
@@ -334,6 +337,7 @@ renew_all(struct holds *holds, const struct cJSON *params)
 	if (!read_safe_until(params, &until))
 		return LB_BAD_ANSWER;
 	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		FAULT(CLIENT_RENEWS_SUSPECT, renew(lock, until));
 		if (!lock->suspect)
 			renew(lock, until);
 	}
@@ -347,6 +351,7 @@ renew_all(struct holds *holds, const struct cJSON *params)
 static int64_t
 lapses_at(const struct lb_lock *lock)
 {
+	FAULT_IF(CLIENT_RELEASE_LAPSES, !ended(lock), return lock->safe_until);
 	return ended(lock) || lock->releasing ? HOLDS_NO_LEASE : lock->safe_until;
 }
 

@@ -1,6 +1,7 @@
 /*
- * Planted faults. Each is a mistake that the lock engine or the AMQP code must not make, and that
- * the simulation must find (make sim-faults). At most one is active.
+ * Planted faults. Each is a mistake that the shipped code must not make, and that a test must find.
+ * FAULTS lists the mistakes that the simulation must find (make sim-faults), and UNIT_FAULTS those
+ * that a test in C must find (make unit-faults). At most one is active.
  *
  *	FAULT(NAME, statements);
  *	FAULT_IF(NAME, condition, statements);
@@ -196,9 +197,95 @@
 	    "an auxiliary connection not made anew for daemons in the wait queue")                 \
 	X(REPLY_TO_LAST, "a reply from a daemon matched to another question")
 
-#define FAULT_ENUMERATOR(name, words) FAULT_##name,
-enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };
+/*
+ * Each row is a name, the program in tests/unit that finds it, perhaps with one of its test cases,
+ * and the mistake in words.
+ */
+#define UNIT_FAULTS(X)                                                                             \
+	X(REFUSED_IS_CONVERTED, "test_lock/convert", "a busy slot taken as converted")             \
+	X(SKIPPED_IS_CONVERTED, "test_lock/convert",                                               \
+	    "a slot taken as converted whose request was not performed")                           \
+	X(CONVERSION_OUTLIVES_CLIENT, "test_lock/convert",                                         \
+	    "a conversion that waits on for a client that is gone")                                \
+	X(FSCK_MAKES_HOLDERS, "test_lock/fsck",                                                    \
+	    "an fsck that makes a durable holder queue of a slot held by queue")                   \
+	X(FSCK_GUESSES, "test_lock/fsck", "an fsck that takes nack or silence as absent")          \
+	X(REPAIRED_NOT_LISTED, "test_lock/fsck", "a repair that leaves the directory as it is")    \
+	X(GATE_LEFT, "test_lock/fsck", "a repair that leaves a gate beside slots")                 \
+	X(BUSY_SLOT_RENEWED, "test_lock/fsck",                                                     \
+	    "a repair that deletes a transient slot while it is busy")                             \
+	X(HOLDER_NOT_REMADE, "test_lock/convert",                                                  \
+	    "a wrong holder queue deleted and not declared again")                                 \
+	X(RESCAN_FROM_FIRST, "test_lock/rescan",                                                   \
+	    "a rescan of a large semaphore that always begins at slot 1")                          \
+	X(FROZEN_OWES_HINTS, "test_lock/wait", "a late hint that is not sent before a freeze")     \
+	X(RESTORED_UNSUSPECT, "test_lock/successor",                                               \
+	    "a suspect hold that the successor takes for a safe one")                              \
+	X(CONSUMER_GONE_IGNORED, "test_lock/consumer",                                             \
+	    "a hold kept although the broker says that its consumer is gone")                      \
+	X(NOBODY_WAITED_FOR, "test_view",                                                          \
+	    "an answer for all hosts before all known daemons have answered")                      \
+	X(ANSWERED_TWICE, "test_view", "an answer of a daemon counted twice")                      \
+	X(KILLED_IS_SILENT, "test_view", "a daemon that was replaced named as silent")             \
+	X(COUNTED_ONCE, "test_view", "a slot with an unknown holder that was released meanwhile")  \
+	X(ROW_OF_ANOTHER, "test_view",                                                             \
+	    "a row believed that a daemon sends in the name of another")                           \
+	X(GRANTED_BY_ANYBODY, "test_view",                                                         \
+	    "a waiter of another daemon granted without the privilege")                            \
+	X(UNVOUCHED_IS_OBEYED, "test_view", "a grant obeyed whose user the broker did not check")  \
+	X(OTHERS_WAITER_IS_MEANT, "test_view",                                                     \
+	    "a grant performed by a daemon at which the waiter does not wait")                     \
+	X(SILENT_IS_GONE, "test_view",                                                             \
+	    "the rows of a daemon gone after one round without its answer")                        \
+	X(BEHIND_GOES_ON, "test_view", "a watch that missed changes and is not told so")           \
+	X(HALF_CLOSED_GOES_ON, "test_conn", "a client that sends no more and keeps its locks")     \
+	X(UNREAD_IS_FREE, "test_conn", "unread output that is not charged to its user")            \
+	X(REPEATED_WAIT_IS_NEW, "test_peer_successor",                                             \
+	    "the wait of a repeated request that begins anew at the successor")                    \
+	X(REQUEST_NOT_REPEATED, "test_peer_successor",                                             \
+	    "a request that was not answered forgotten by the successor")                          \
+	X(LEAVER_NOT_SAVED, "test_peer_successor",                                                 \
+	    "a client forgotten by the successor that hung up just before")                        \
+	X(HUNG_UP_HOLDS_ON, "test_peer_successor",                                                 \
+	    "a hold that outlives a client that hung up in the takeover")                          \
+	X(RESTORED_CLIENTS_ANEW, "test_peer_successor",                                            \
+	    "a number of a client that the successor uses again")                                  \
+	X(PARKED_NOT_SAVED, "test_peer_successor", "a parked scan forgotten by the successor")     \
+	X(HALF_LINE_NOT_SAVED, "test_peer_successor",                                              \
+	    "the beginning of a line forgotten by the successor")                                  \
+	X(OUTPUT_NOT_SAVED, "test_peer_successor", "unread output forgotten by the successor")     \
+	X(CUT_OFF_IS_WHOLE, "test_successor",                                                      \
+	    "descriptors taken as whole though the kernel cut them off")                           \
+	X(STATE_UNSEALED, "test_successor",                                                        \
+	    "a state that can be changed on its way to the successor")                             \
+	X(SIGNALS_NOT_HELD, "test_successor",                                                      \
+	    "a signal that ends the daemon while it is replaced")                                  \
+	X(REHEARSAL_HEARS_SIGNALS, "test_successor",                                               \
+	    "a rehearsal that a signal for the daemon ends")                                       \
+	X(SOCKETS_NOT_INHERITED, "test_successor", "sockets that the successor does not inherit")  \
+	X(SOCKETS_LEFT_INHERITED, "test_successor",                                                \
+	    "sockets that other programs inherit after a failed takeover")                         \
+	X(CLIENT_LEASE_MOVES_BACK, "test_client_lease",                                            \
+	    "a lease of the library that an older message shortens")                               \
+	X(CLIENT_RENEWS_SUSPECT, "test_client_lease",                                              \
+	    "a suspect lock extended with the others by the library")                              \
+	X(CLIENT_RELEASE_LAPSES, "test_client_lease",                                              \
+	    "a lock reported lost while it is being released")                                     \
+	X(CLIENT_SLEEPS_OVER_LEASE, "test_client_lease",                                           \
+	    "a wait of the library beyond the end of a lease")                                     \
+	X(CLIENT_LAPSE_UNTOLD, "test_client_lease",                                                \
+	    "the end of a lease not reported by the library")                                      \
+	X(CLIENT_LAPSES_UNREAD, "test_client_lease",                                               \
+	    "a lock reported lost although its extension is unread")
+
+enum fault {
+#define FAULT_ENUMERATOR(name, ...) FAULT_##name,
+	FAULTS(FAULT_ENUMERATOR)
+	/* Behind those of the simulation, which counts up to it. */
+	FAULT_NONE,
+	UNIT_FAULTS(FAULT_ENUMERATOR)
 #undef FAULT_ENUMERATOR
+};
 
 extern enum fault fault_active;
 #define FAULT(name, ...) FAULT_IF(name, true, __VA_ARGS__)

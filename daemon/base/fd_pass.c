@@ -1,4 +1,5 @@
 #include "daemon/base/fd_pass.h"
+#include "daemon/base/fault.h"
 
 #include <poll.h>
 #include <string.h>
@@ -53,6 +54,7 @@ fd_pass_receive(int socket, int *fds, size_t *ret_count)
 		*ret_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		memcpy(fds, CMSG_DATA(header), *ret_count * sizeof(int));
 	}
+	FAULT(CUT_OFF_IS_WHOLE, return true);
 	if ((message.msg_flags & MSG_CTRUNC) == 0)
 		return true;
 	while (*ret_count > 0)

@@ -145,6 +145,7 @@ lock_freeze(struct lock_engine *engine, bool frozen)
 	 */
 	wait_queue_join_or_leave(engine);
 	if (frozen) {
+		FAULT(FROZEN_OWES_HINTS, return;);
 		hint_send_all(engine);
 		return;
 	}
@@ -418,6 +419,7 @@ hold_goes_on(struct lock_engine *engine, struct hold *hold, const struct hold_re
 	hold->ours_since = record->ours_since;
 	hold->wants_lease = record->wants_lease;
 	hold->suspect = record->suspect;
+	FAULT(RESTORED_UNSUSPECT, hold->suspect = false);
 	hold->revoked = record->revoked;
 	FAULT(RESTORED_UNREVOKED, hold->revoked = false);
 	hold->reclaimed = record->reclaimed;

@@ -11,6 +11,7 @@
 #include <event2/event.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/peer/requests.h"
@@ -182,6 +183,7 @@ conn_charge(struct conn *conn)
 {
 	size_t bytes = line_reader_size(conn->in) + unread_size(conn->out);
 
+	FAULT(UNREAD_IS_FREE, bytes = line_reader_size(conn->in));
 	if (conn->parked != NULL)
 		bytes += conn->parked_len + 1;
 	account_add(conn->account, ACCOUNT_BYTES, bytes);
@@ -362,6 +364,7 @@ static void
 conn_end(struct conn *conn)
 {
 	conn_set_state(conn, CONN_ENDING);
+	FAULT(HALF_CLOSED_GOES_ON, conn_make_due(conn); return;);
 	tell_gone(conn);
 	conn_make_due(conn);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/peer/handlers.h"
 #include "daemon/state/state.h"
@@ -95,6 +96,9 @@ save_client(void *ctx, struct conn *conn)
 
 	saving->conn = conn;
 	conn_save(conn, &saved);
+	FAULT(PARKED_NOT_SAVED, saved.parked = NULL);
+	FAULT(HALF_LINE_NOT_SAVED, saved.input.len = 0);
+	FAULT(OUTPUT_NOT_SAVED, saved.output.len = 0);
 	state_put(saving->writer, "client", client_fields, &saved);
 	free((uint8_t *)saved.output.bytes);
 	requests_each(conn->requests, save_request, saving);
@@ -107,6 +111,7 @@ save_leaver(void *ctx, struct conn *conn)
 	const struct saving *saving = ctx;
 	const struct conn_saved gone = {.id = conn->id, .fd = -1};
 
+	FAULT(LEAVER_NOT_SAVED, return;);
 	state_put(saving->writer, "client", client_fields, &gone);
 }
 
@@ -128,6 +133,7 @@ rest_of(int64_t time, int64_t age)
 {
 	if (time == 0 || time == DURATION_FOREVER)
 		return time;
+	FAULT(REPEATED_WAIT_IS_NEW, age = 0);
 	return time > age ? time - age : 1;
 }
 
@@ -154,6 +160,7 @@ repeat(const struct call *call, const struct request_record *record,
 	again.params = &params;
 	again.is_repeated = true;
 	lock_log_resume(call->dispatch->lock_log, call->conn, call->request, &params);
+	FAULT(REQUEST_NOT_REPEATED, return true);
 	if (!record->saved)
 		row->handle(&again);
 	return true;
@@ -245,6 +252,7 @@ dispatch_restore(struct dispatch *dispatch, struct state_reader *reader)
 
 	if (!state_take(reader, "clients", clients_fields, &all))
 		return false;
+	FAULT(RESTORED_CLIENTS_ANEW, all.last = 0);
 	peers_set_last(dispatch->peers, all.last);
 	while (state_is(reader, "client")) {
 		if (!restore_client(dispatch, reader))
@@ -258,6 +266,7 @@ dispatch_restored(struct dispatch *dispatch)
 {
 	dispatch->peer_goes = true;
 	for (size_t i = 0; i < dispatch->missing_count; i++) {
+		FAULT(HUNG_UP_HOLDS_ON, break);
 		lock_peer_gone(dispatch->engine, dispatch->missing[i]);
 		lock_peer_left(dispatch->engine, dispatch->missing[i]);
 	}

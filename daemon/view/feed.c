@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/view/internal.h"
 #include "daemon/view/mirror.h"
@@ -422,6 +423,7 @@ resync(struct feed *feed, struct watcher *watcher)
 
 	if (peer.unread > 0 || peer.room == 0)
 		return;
+	FAULT(BEHIND_GOES_ON, watcher->state = WATCHER_LIVE; return;);
 	begin(feed, watcher, WATCHER_NEW);
 	tell(feed, watcher, "resync", json_new_object());
 }

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/view/internal.h"
 #include "daemon/view/wire_id.h"
@@ -120,14 +121,18 @@ static const char cannot_ask[] = "the other daemons cannot be asked now";
 static void
 found(struct view *view, struct grant_deny *work, const struct daemon_message *answer)
 {
+	bool may;
+
 	queries_end(view->queries, work->request.query);
 	work->request.query = 0;
 	if (answer->reason != REASON_NONE || answer->name == NULL) {
 		refuse(view, work, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		return;
 	}
-	if (!view->events.may(
-		view->events.ctx, work->request.peer, work->request.number, answer->name)) {
+	may = view->events.may(
+	    view->events.ctx, work->request.peer, work->request.number, answer->name);
+	FAULT(GRANTED_BY_ANYBODY, may = true);
+	if (!may) {
 		grant_deny_free(view, &work->request);
 		return;
 	}

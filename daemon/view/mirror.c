@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/view/row.h"
 #include "protocol/json.h"
@@ -214,6 +215,7 @@ mirror_sweep(struct mirror *mirror)
 		return false;
 	mirror->sweep = mirrored->hh.next;
 	teller = teller_find(mirror, mirrored->run);
+	FAULT(SILENT_IS_GONE, teller = NULL);
 	if (mirrored->round < mirror->swept && (teller == NULL || teller->missed == 0)) {
 		changes_gone(&mirror->changes, mirrored->waiter, row_name(mirrored->row), true);
 		mirrored_forget(mirror, mirrored);

@@ -6,6 +6,7 @@
 
 #include <uthash.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/view/round_robin.h"
@@ -99,6 +100,7 @@ static void
 known_replace(struct queries *queries, const struct daemon_message *message)
 {
 	for (struct known *known = queries->known; known != NULL; known = known->hh.next) {
+		FAULT(KILLED_IS_SILENT, break);
 		if (known->run != message->run && strcmp(known->host, message->host) == 0)
 			known->replaced = true;
 	}
@@ -317,6 +319,7 @@ queries_is_whole(const struct queries *queries, uint64_t id)
 		return false;
 	if (queries->rolled == INT64_MIN || now_of(queries) - queries->rolled >= QUERIES_ROLL)
 		return false;
+	FAULT(NOBODY_WAITED_FOR, return true);
 	for (const struct known *known = queries->known; known != NULL; known = known->hh.next) {
 		if (!has_answered(query, known->run))
 			return false;
@@ -415,6 +418,7 @@ take_part(struct query *query, const struct daemon_message *message)
 		heard->run = message->run;
 		HASH_ADD(hh, query->heard, run, sizeof(heard->run), heard);
 	}
+	FAULT(ANSWERED_TWICE, heard->last = false);
 	if (heard->last || heard->parts >= QUERIES_PARTS_MAX)
 		return false;
 	heard->parts++;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/view/internal.h"
@@ -283,6 +284,7 @@ answer_act(struct view *view, uint64_t from, const struct daemon_message *messag
 	struct cJSON *answer;
 	size_t denied;
 
+	FAULT(UNVOUCHED_IS_OBEYED, user = "somebody");
 	if (*user == '\0') {
 		queries_pass_over(view->queries, user,
 		    "it grants or denies, but has no user that the broker checked");
@@ -303,6 +305,7 @@ void
 responder_asked(void *ctx, uint64_t from, const struct daemon_message *message, const char *user)
 {
 	struct view *view = ctx;
+	uint32_t run = message->waiter_run;
 	const char *name;
 
 	switch (message->op) {
@@ -319,7 +322,8 @@ responder_asked(void *ctx, uint64_t from, const struct daemon_message *message, 
 	case DAEMON_MESSAGE_GRANT:
 	case DAEMON_MESSAGE_DENY:
 		/* It is for the one daemon at which that waiter would wait. */
-		if (message->waiter != 0 && message->waiter_run != view->run)
+		FAULT(OTHERS_WAITER_IS_MEANT, run = view->run);
+		if (message->waiter != 0 && run != view->run)
 			break;
 		if (message->op != DAEMON_MESSAGE_FIND) {
 			answer_act(view, from, message, user);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
 #include "protocol/lockname.h"
@@ -103,8 +104,10 @@ is_id(const struct cJSON *value, uint32_t run)
 	uint64_t number;
 	uint32_t its;
 
-	return json_string(value, &text) && wire_id_parse(text, &its, &number) && its == run &&
-	       number != 0;
+	if (!json_string(value, &text) || !wire_id_parse(text, &its, &number) || number == 0)
+		return false;
+	FAULT(ROW_OF_ANOTHER, return true);
+	return its == run;
 }
 
 static bool

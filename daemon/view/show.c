@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/view/internal.h"
 #include "protocol/json.h"
@@ -356,6 +357,7 @@ go_on(struct view *view, struct showing *showing)
 			return;
 		end_query(view, showing);
 	}
+	FAULT(COUNTED_ONCE, whole = true);
 	if (whole) {
 		finish(view, showing);
 		return;

@@ -91,7 +91,7 @@ class Documents(unittest.TestCase):
     def test_name_existing_faults(self):
         faults = set(re.findall(r"X\(([A-Z_0-9]+),", text("daemon/base/fault.h")))
         wrong = [f"{document}: {name}" for document in DOCUMENTS
-                 for listed in re.findall(r"\b[Ss]im \(([^)]*)\)", text(document))
+                 for listed in re.findall(r"\b(?:[Ss]im|unit) \(([^)]*)\)", text(document))
                  for name in re.findall(r"\b[A-Z][A-Z_0-9]{3,}\b", listed) if name not in faults]
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 

@@ -34,7 +34,7 @@ ROOMS = {
     "daemon/successor": ("daemon/base/", "daemon/state/"),
     "daemon/server": BELOW_PEER + ("daemon/memory/", "daemon/peer/", "daemon/successor"),
     "daemon/main.c": BELOW_PEER + ("daemon/peer/", "daemon/server"),
-    "client/lib/": ("protocol/", "client/lockbroker.h"),
+    "client/lib/": ("protocol/", "client/lockbroker.h", "daemon/base/fault.h"),
     "client/tool/": ON_THE_LIBRARY,
     "client/top/": ON_THE_LIBRARY + ("client/tool/",),
     "client/": ON_THE_LIBRARY + ("client/tool/", "client/top/"),

@@ -248,6 +248,22 @@ START_TEST(the_brokers_cancel_is_a_loss)
 }
 END_TEST
 
+/* RabbitMQ's cancel does not arrive. B is gone, or another one is there without a consumer. */
+START_TEST(a_consumer_that_is_gone_is_a_loss_without_a_cancel)
+{
+	consumer_make(1, 1);
+	consumer_take(1, TRY);
+	world->deaf = 1;
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	if (_i == 1)
+		ck_assert(memory_world_put_holder(world->memory, "db-1-B"));
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(consumer_notices(1, LOCK_NOTICE_LOST), 0);
+	world_pass(world, HEARTBEAT / 3);
+	ck_assert_int_eq(consumer_notices(1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
 START_TEST(a_cancel_that_crosses_the_release_is_no_loss)
 {
 	const struct said *answer;
@@ -635,6 +651,7 @@ suite_lock_consumer(void)
 	tcase_add_loop_test(tc, the_release_of_such_a_hold_deletes_nothing, 0, 2);
 	tcase_add_loop_test(tc, a_hold_by_queue_ends_whose_node_is_down, 0, 2);
 	tcase_add_test(tc, the_brokers_cancel_is_a_loss);
+	tcase_add_loop_test(tc, a_consumer_that_is_gone_is_a_loss_without_a_cancel, 0, 2);
 	tcase_add_test(tc, a_cancel_that_crosses_the_release_is_no_loss);
 	tcase_add_test(tc, a_revoked_hold_keeps_its_slot);
 	tcase_add_test(tc, is_verified);

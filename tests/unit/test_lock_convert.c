@@ -440,6 +440,27 @@ START_TEST(a_link_that_dies_at_any_step)
 }
 END_TEST
 
+START_TEST(a_channel_that_dies_at_any_step_leaves_no_slot_out)
+{
+	static const char *const from[] = {"qcqc", "cqcq"};
+	enum lock_claim to = _i == 0 ? CONSUMER : QUEUE;
+
+	make(from[_i]);
+	for (int steps = 0; steps < 60; steps++) {
+		ask(to, 0);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		world_close_channels(world, 0, BROKER_AUXILIARY);
+		/* The directory has a channel of its own, whose end ends the fsck. */
+		if (answered()->reason == REASON_NONE)
+			ck_assert_str_eq(ways(), to == CONSUMER ? "cccc" : "qqqq");
+		world_pass(world, SECOND);
+		to = to == CONSUMER ? QUEUE : CONSUMER;
+		world->said_count = 0;
+	}
+}
+END_TEST
+
 /* ---- under load ---- */
 
 #define CLIENTS 6
@@ -545,6 +566,7 @@ suite_lock_convert(void)
 	tcase_add_test(tc, a_wait_is_cancelled_or_ends_with_its_peer_or_the_daemon);
 	tcase_add_test(tc, an_engine_ends_in_the_middle_of_a_wait);
 	tcase_add_test(tc, a_link_that_dies_at_any_step);
+	tcase_add_loop_test(tc, a_channel_that_dies_at_any_step_leaves_no_slot_out, 0, 2);
 	tcase_add_test(tc, slots_in_use_are_converted);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -100,6 +100,25 @@ START_TEST(a_large_semaphore_is_scanned_in_parts)
 }
 END_TEST
 
+/* A rescan sees 256 slots, from a random one on. */
+START_TEST(any_slot_of_a_large_semaphore_is_found_in_time)
+{
+	char b[32];
+
+	world_make(world, "db", 600);
+	for (int slot = 1; slot <= 600; slot++) {
+		snprintf(b, sizeof(b), "db-%d-B", slot);
+		memory_world_put(world->memory, b, true);
+	}
+	wait_for(0, 1, 1);
+	world_pass(world, SECOND);
+	memory_world_remove(world->memory, "db-500-B");
+	/* All of 40 rescans miss it with a probability of less than one in a thousand million. */
+	world_pass(world, 40 * world_settings.rescan_interval);
+	ck_assert_int_eq(now(0, 1, 1)->slot, 500);
+}
+END_TEST
+
 START_TEST(a_try_of_a_large_full_semaphore_asks_for_each_slot_once)
 {
 	char b[32];
@@ -263,6 +282,7 @@ suite_lock_rescan(void)
 	tcase_add_test(tc, a_holder_that_is_killed_is_found);
 	tcase_add_loop_test(tc, a_thousand_waiters_cost_less_than_a_message_a_second, 0, 3);
 	tcase_add_test(tc, a_large_semaphore_is_scanned_in_parts);
+	tcase_add_test(tc, any_slot_of_a_large_semaphore_is_found_in_time);
 	tcase_add_test(tc, a_try_of_a_large_full_semaphore_asks_for_each_slot_once);
 	tcase_add_loop_test(tc, a_change_without_a_hint_is_found, 0, 2);
 	tcase_add_loop_test(tc, a_gate_that_opened_without_a_hint_is_found, 0, 3);

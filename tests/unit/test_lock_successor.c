@@ -212,6 +212,24 @@ START_TEST(the_lease_goes_on_from_the_same_question)
 }
 END_TEST
 
+/* A question was answered, but so late that the hold stays suspect. */
+START_TEST(a_suspect_hold_is_restored_by_the_successor)
+{
+	take(1, 1, "db", LOCK_KIND_SEMAPHORE, 0, TRY);
+	world->delay = HEARTBEAT + SECOND;
+	while (world_notices(world, 0, 1, LOCK_NOTICE_SUSPECT) == 0)
+		ck_assert(world_step(world, HEARTBEAT));
+	lock_freeze(engine(0), true);
+	while (!lock_is_still(engine(0)))
+		ck_assert(world_step(world, HEARTBEAT));
+	world->delay = MS;
+	succeed(0);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_RESTORED), 1);
+}
+END_TEST
+
 /* The newest answer about the hold is almost a heartbeat old when the successor begins. */
 START_TEST(an_old_lease_is_extended_at_once)
 {
@@ -666,6 +684,7 @@ suite_lock_successor(void)
 	tcase_add_test(tests, a_revoked_hold_stays_revoked);
 	tcase_add_test(tests, a_removed_slot_is_noticed_by_the_successor);
 	tcase_add_test(tests, the_lease_goes_on_from_the_same_question);
+	tcase_add_test(tests, a_suspect_hold_is_restored_by_the_successor);
 	tcase_add_test(tests, an_old_lease_is_extended_at_once);
 	tcase_add_test(tests, waiters_keep_their_order);
 	tcase_add_test(tests, a_deadline_does_not_begin_anew);

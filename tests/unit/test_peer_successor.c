@@ -205,15 +205,18 @@ newest(void)
 	return found;
 }
 
-/* Answers that the client does not read, more than its socket takes. */
-static void
+/* Answers that the client does not read, more than its socket takes. Returns their number. */
+static int
 fill(int fd)
 {
-	for (int i = 0; i < 40 && conn_unread(newest()) == 0; i++) {
+	int answers = 0;
+
+	for (; answers < 40 && conn_unread(newest()) == 0; answers++) {
 		say(fd, "{\"id\":99,\"method\":\"rpc.discover\"}\n");
 		settle();
 	}
 	ck_assert_uint_gt(conn_unread(newest()), 0);
+	return answers;
 }
 
 static void
@@ -402,6 +405,26 @@ START_TEST(a_request_is_logged_once)
 }
 END_TEST
 
+/* The broker has not answered it for two of its three seconds, and the successor repeats it. */
+START_TEST(the_wait_of_a_repeated_request_does_not_begin_anew)
+{
+	int holder = client(), fd = client();
+
+	ask(holder, "{\"id\":1,\"method\":\"acquire\",\"params\":{\"name\":\"db\"}}\n");
+	slow = true;
+	ask(fd, "{\"id\":1,\"method\":\"resize\",\"params\":"
+		"{\"name\":\"db\",\"slots\":0,\"wait\":3}}\n");
+	pass_time(2 * NSEC_PER_SEC);
+	slow = false;
+	replace();
+	ck_assert_str_eq(heard(fd), "");
+	pass_time(NSEC_PER_SEC + SOON);
+	ck_assert_int_eq(count(heard(fd), "\"id\":1,"), 1);
+	close(holder);
+	close(fd);
+}
+END_TEST
+
 START_TEST(no_number_of_a_client_is_used_twice)
 {
 	struct state_text text;
@@ -567,12 +590,12 @@ END_TEST
 START_TEST(unread_output_is_kept)
 {
 	static char before[HEARD_MAX];
-	int fd = client();
+	int fd = client(), answers = fill(fd);
 
-	fill(fd);
 	replace();
 	snprintf(before, sizeof(before), "%s", heard(fd));
 	ck_assert_int_eq(count(ask(fd, PING("1")), PONG("1")), 1);
+	ck_assert_int_eq(count(before, "\n"), answers);
 	ck_assert_int_eq(count(before, "\n"), count(before, "\"id\":99,\"result\""));
 	ck_assert_int_eq(count(before, "\n"), count(before, "{\"jsonrpc\":\"2.0\",\"id\":99"));
 	ck_assert_int_eq(before[strlen(before) - 1], '\n');
@@ -677,6 +700,7 @@ peer_successor_suite(void)
 	tcase_add_test(tests, a_client_that_sends_and_hangs_up_is_heard_if_the_daemon_goes_on);
 	tcase_add_test(tests, a_parked_scan_of_a_client_that_ends_is_answered);
 	tcase_add_test(tests, a_request_is_logged_once);
+	tcase_add_test(tests, the_wait_of_a_repeated_request_does_not_begin_anew);
 	tcase_add_test(tests, no_number_of_a_client_is_used_twice);
 	tcase_add_test(tests, requests_keep_their_ids_and_numbers);
 	tcase_add_test(tests, a_watch_forgets_what_ended_meanwhile);

@@ -1,17 +1,22 @@
 /*
- * daemon/successor: state and sockets go to the next process through the store of a service manager.
- * A thread is the service manager; the same process is then the next one.
+ * daemon/successor: state and sockets go to the next process. Through the store of a service manager,
+ * a thread is the service manager; the same process is then the next one. In the tests of a rehearsal
+ * and of a replacement this program is started again, and its exit status is the result.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <event2/event.h>
 #include <systemd/sd-daemon.h>
 
 #include "daemon/base/fd_pass.h"
@@ -271,6 +276,168 @@ START_TEST(without_a_manager_nothing_is_stored)
 }
 END_TEST
 
+/* ---- the next program ---- */
+
+/* The sockets of the daemon, which the next program is to inherit or not. */
+#define SOCKET_NUMBER 700
+/* Exit statuses of the next program, for errors. SUCCESSOR_AGREES: there is none. */
+enum { NO_STATE = 3, NOT_SEALED, NOT_HELD, NOT_INHERITED, INHERITED, NOT_PENDING };
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+
+/* The next program compares its state, signals and sockets. Returns its exit status. */
+static int
+look_around(const char *state, bool rehearses)
+{
+	int seals = fcntl(atoi(state), F_GET_SEALS);
+	enum successor_role role;
+	struct state_text text;
+	sigset_t held, pending;
+
+	role = successor_role(&text);
+	if (role != (rehearses ? SUCCESSOR_REHEARSES : SUCCESSOR_TAKES_OVER) ||
+	    text.len != strlen("the state\n") || memcmp(text.text, "the state\n", text.len) != 0)
+		return NO_STATE;
+	state_text_done(&text);
+	if (seals != SEALS)
+		return NOT_SEALED;
+	sigprocmask(SIG_BLOCK, NULL, &held);
+	sigpending(&pending);
+	for (size_t i = 0; i < SUCCESSOR_SIGNALS; i++) {
+		if (sigismember(&held, successor_signals[i]) != 1)
+			return NOT_HELD;
+	}
+	/* One that came in the replacement waits for the successor. */
+	if (!rehearses && sigismember(&pending, SIGTERM) != 1)
+		return NOT_PENDING;
+	if (fcntl(SOCKET_NUMBER, F_GETFD) >= 0)
+		return rehearses ? INHERITED : SUCCESSOR_AGREES;
+	return rehearses ? SUCCESSOR_AGREES : NOT_INHERITED;
+}
+
+/* A state with one socket. */
+static struct state_text
+state_with_socket(void)
+{
+	struct state_text text = {.text = mem_strdup("the state\n"), .socket_count = 1};
+	int ends[2];
+
+	text.len = strlen(text.text);
+	text.sockets = mem_grow(NULL, 1, sizeof(*text.sockets));
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	text.sockets[0] = fcntl(ends[0], F_DUPFD_CLOEXEC, SOCKET_NUMBER);
+	ck_assert_int_eq(text.sockets[0], SOCKET_NUMBER);
+	close(ends[0]);
+	close(ends[1]);
+	return text;
+}
+
+static char *own_argv[] = {"test_successor", NULL};
+
+START_TEST(a_replacement_has_state_sockets_and_held_signals)
+{
+	struct state_text text = state_with_socket();
+	int status;
+	pid_t child;
+
+	successor_remember(own_argv);
+	child = fork();
+	if (child == 0) {
+		successor_hold_signals(true);
+		raise(SIGTERM);
+		free(successor_exec(&text));
+		_exit(NO_STATE);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), SUCCESSOR_AGREES);
+	close_sockets(&text);
+}
+END_TEST
+
+/* execve(2) refuses an argument of more than 128 KiB. The daemon goes on. */
+START_TEST(a_replacement_that_fails_leaves_nothing_to_inherit)
+{
+	static char large[256 * 1024];
+	char *argv[] = {large, NULL}, *why;
+	struct state_text text = state_with_socket();
+
+	memset(large, 'x', sizeof(large) - 1);
+	successor_remember(argv);
+	why = successor_exec(&text);
+	ck_assert_ptr_nonnull(strstr(why, strerror(E2BIG)));
+	free(why);
+	ck_assert_int_eq(fcntl(SOCKET_NUMBER, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	ck_assert_ptr_null(getenv("LOCKBROKERD_STATE"));
+	close_sockets(&text);
+}
+END_TEST
+
+static void
+on_rehearsed(void *ctx, const char *why)
+{
+	snprintf(ctx, TEXT_MAX, "%s", why != NULL ? why : "agrees");
+}
+
+START_TEST(a_rehearsal_has_the_state_alone_and_holds_the_signals)
+{
+	struct state_text text = state_with_socket();
+	struct event_base *base = event_base_new();
+	struct timers *timers = timers_new(&clock_boottime);
+	char result[TEXT_MAX] = "";
+	struct successor *successor = successor_new(base, timers, on_rehearsed, result);
+
+	successor_remember(own_argv);
+	successor_rehearse(successor, &text);
+	while (result[0] == '\0')
+		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+	ck_assert_str_eq(result, "agrees");
+	successor_free(successor);
+	timers_free(timers);
+	event_base_free(base);
+	close_sockets(&text);
+}
+END_TEST
+
+/* ---- descriptors that the kernel cuts off ---- */
+
+static int
+lowest_free(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+/* There is room for two of three descriptors. None is kept: the receiver cannot say which is missing. */
+START_TEST(descriptors_that_do_not_all_arrive_are_none)
+{
+	static const int sent[] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
+	int ends[2], fds[FD_PASS_MAX], before;
+	struct rlimit limit, low;
+	size_t count = 0;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	before = lowest_free();
+	for (int i = 0; i < 2; i++) {
+		ck_assert(fd_pass_send(ends[1], ".", sent, 3, 0));
+		low = limit;
+		if (i == 0)
+			low.rlim_cur = (rlim_t)before + 2;
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+		ck_assert_int_eq(fd_pass_receive(ends[0], fds, &count), i == 1);
+		ck_assert_uint_eq(count, i == 0 ? 0 : 3);
+		ck_assert(i == 1 || lowest_free() == before);
+	}
+	while (count > 0)
+		close(fds[--count]);
+	close(ends[0]);
+	close(ends[1]);
+}
+END_TEST
+
 static Suite *
 successor_suite(void)
 {
@@ -282,6 +449,12 @@ successor_suite(void)
 	tcase_add_test(tcase, a_manager_that_does_not_answer_has_nothing);
 	tcase_add_test(tcase, there_is_room_for_60000_sockets);
 	tcase_add_test(tcase, without_a_manager_nothing_is_stored);
+	tcase_add_test(tcase, descriptors_that_do_not_all_arrive_are_none);
+	suite_add_tcase(suite, tcase);
+	tcase = tcase_create("next program");
+	tcase_add_test(tcase, a_replacement_has_state_sockets_and_held_signals);
+	tcase_add_test(tcase, a_replacement_that_fails_leaves_nothing_to_inherit);
+	tcase_add_test(tcase, a_rehearsal_has_the_state_alone_and_holds_the_signals);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
@@ -290,6 +463,10 @@ int
 main(void)
 {
 	static Suite *(*const makers[])(void) = {successor_suite};
+	const char *taken = getenv("LOCKBROKERD_STATE"),
+		   *rehearsed = getenv("LOCKBROKERD_REHEARSAL");
 
+	if (taken != NULL || rehearsed != NULL)
+		return look_around(taken != NULL ? taken : rehearsed, taken == NULL);
 	return unit_run(makers, 1);
 }

@@ -214,6 +214,21 @@ START_TEST(messages_without_the_user_id_of_the_broker_are_ignored)
 }
 END_TEST
 
+/* All daemons hear each message, and waiters of two daemons can have one number. */
+START_TEST(the_waiter_of_another_daemon_with_the_same_number_is_not_meant)
+{
+	char whom[96];
+
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 0, 2);
+	snprintf(
+	    whom, sizeof(whom), "\"waiter\":\"000000a1%s\"", strchr(rig_waiter(rig, "B"), '-'));
+	write_as("lockbroker", "grant", whom);
+	write_as("lockbroker", "deny", whom);
+	ck_assert_ptr_null(rig_acquired(rig, 0, 2));
+}
+END_TEST
+
 START_TEST(without_a_broker_only_waiters_here_can_be_granted)
 {
 	char here[64], there[64];
@@ -261,6 +276,7 @@ suite_view_grant_deny(void)
 	tcase_add_test(tcase, a_forbidden_request_is_refused_before_anything_is_done);
 	tcase_add_test(tcase, a_known_daemon_that_does_not_answer_is_a_timeout);
 	tcase_add_test(tcase, messages_without_the_user_id_of_the_broker_are_ignored);
+	tcase_add_test(tcase, the_waiter_of_another_daemon_with_the_same_number_is_not_meant);
 	tcase_add_test(tcase, without_a_broker_only_waiters_here_can_be_granted);
 	tcase_add_test(tcase, while_the_links_are_down_it_is_said_that_nobody_can_be_asked);
 	suite_add_tcase(suite, tcase);

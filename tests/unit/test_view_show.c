@@ -582,7 +582,7 @@ END_TEST
 static void
 answer_all(const char *what, const char *run, const char *more)
 {
-	char text[512];
+	char text[1024];
 	struct broker_message message = {.text = text, .user = "x"};
 
 	message.len = (size_t)snprintf(text, sizeof(text),
@@ -617,6 +617,45 @@ START_TEST(numbers_that_nobody_can_have_are_passed_over)
 	    json_get(json_first(json_get(rig_await(rig, 0, 2)->result, "semaphores")), "waiting"),
 	    &waiting));
 	ck_assert_int_eq(waiting, 0);
+}
+END_TEST
+
+/* RabbitMQ delivers a message again if its daemon did not acknowledge it before. */
+START_TEST(an_answer_that_comes_twice_counts_once)
+{
+	int64_t waiting = -1;
+
+	view_count(rig->daemon[0].view, 100, 1, list_of("db", "other"), 0);
+	for (int i = 0; i < 2; i++)
+		answer_all("waiting", "000000b0", "\"counts\":[[\"db\",3]]");
+	ck_assert(json_integer(
+	    json_get(json_first(json_get(rig_await(rig, 0, 1)->result, "semaphores")), "waiting"),
+	    &waiting));
+	ck_assert_int_eq(waiting, 3);
+}
+END_TEST
+
+/* Run 000000b0 of host x sends a row of each of these runs and hosts. */
+START_TEST(a_daemon_speaks_for_its_own_clients_alone)
+{
+	static const struct {
+		const char *run, *host;
+		bool is_shown;
+	} of[] = {{"000000b0", "x", true}, {"000000b1", "x", false}, {"000000b0", "y", false}};
+	const struct cJSON *waiters;
+	char rows[512];
+
+	snprintf(rows, sizeof(rows),
+	    "\"rows\":[{\"waiter\":\"%s-5\",\"lock\":null,\"state\":\"waiting\",\"name\":\"db\","
+	    "\"kind\":\"semaphore\",\"slot\":null,\"position\":1,\"priority\":0,\"who\":\"X\","
+	    "\"why\":null,\"command\":null,\"host\":\"%s\",\"uid\":0,\"pid\":1,"
+	    "\"since\":\"2026-01-31T23:59:59Z\",\"age\":1,\"revoked\":false,\"unknown\":false}]",
+	    of[_i].run, of[_i].host);
+	view_show(rig->daemon[0].view, 100, 1, "db");
+	answer_all("rows", "000000b0", rows);
+	waiters = json_get(rig_await(rig, 0, 1)->result, "waiters");
+	ck_assert(json_is_array(waiters));
+	ck_assert_int_eq(json_first(waiters) != NULL, of[_i].is_shown);
 }
 END_TEST
 
@@ -751,6 +790,8 @@ suite_view_show(void)
 	tcase_add_test(tcase, mutexes_of_all_hosts_are_listed);
 	tcase_add_test(tcase, invalid_messages_are_skipped_with_one_log_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
+	tcase_add_test(tcase, an_answer_that_comes_twice_counts_once);
+	tcase_add_loop_test(tcase, a_daemon_speaks_for_its_own_clients_alone, 0, 3);
 	tcase_add_test(tcase, mutexes_that_somebody_invents_are_limited);
 	tcase_add_test(tcase, invalid_mutexes_are_passed_over);
 	tcase_add_test(

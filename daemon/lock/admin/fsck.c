@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/fsck_repair.h"
@@ -215,6 +216,9 @@ declare(struct lock_engine *engine, struct fsck *fsck, int item)
 	struct broker_done done = {on_declared, engine, fsck->op};
 
 	fsck->unanswered++;
+	FAULT_IF(FSCK_MAKES_HOLDERS, is_holder(item),
+		 broker_declare_holder(engine->broker, channel, b.text, done);
+		 return;);
 	if (!is_holder(item))
 		broker_declare_slot(engine->broker, channel,
 		    queue_name_a(naming, fsck->name, slot_of(item)).text, done);
@@ -270,20 +274,22 @@ static void
 on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct fsck *fsck = fsck_find(engine, id);
+	int unknown = found->unknown;
 	char what[64];
 
 	if (fsck == NULL || fsck->state != FSCK_SCANNING || !mutex_is_held(engine))
 		return;
-	if (found->unknown >= 0 && fsck->waiting) {
+	FAULT(FSCK_GUESSES, unknown = -1);
+	if (unknown >= 0 && fsck->waiting) {
 		report(engine, fsck); /* the next pass asks again */
 		return;
 	}
-	if (found->unknown > 0) {
-		snprintf(what, sizeof(what), "slot %d exists, or is held", found->unknown);
+	if (unknown > 0) {
+		snprintf(what, sizeof(what), "slot %d exists, or is held", unknown);
 		unlock_unknown(engine, fsck, what);
 		return;
 	}
-	if (found->unknown == 0) {
+	if (unknown == 0) {
 		unlock_unknown(engine, fsck, "its markers exist");
 		return;
 	}
@@ -428,6 +434,7 @@ fsck_peer_gone(struct lock_engine *engine, uint64_t peer)
 	struct fsck *fsck, *next;
 	struct op *op;
 
+	FAULT(CONVERSION_OUTLIVES_CLIENT, return;);
 	HASH_ITER (by_op, engine->fscks, fsck, next) {
 		op = engine_op_find(engine, fsck->op);
 		if (op == NULL || op->peer != peer)

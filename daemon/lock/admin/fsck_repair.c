@@ -53,6 +53,7 @@ repaired(struct lock_engine *engine, struct fsck *fsck)
 {
 	bool exists = full_scan_exists(&fsck->seen.full_scan); /* uncounted slots never counted */
 
+	FAULT(REPAIRED_NOT_LISTED, exists = fsck->seen.listed);
 	if (exists == fsck->seen.listed) {
 		fsck->next(engine, fsck);
 		return;
@@ -148,12 +149,15 @@ on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
+	bool busy;
 
 	if (fsck == NULL || fsck->state != FSCK_ASKING ||
 	    fsck_link_has_died(engine, seen->answers[0]))
 		return;
-	if (seen->answers[0] == BROKER_ABSENT &&
-	    !registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
+	busy = seen->answers[0] != BROKER_ABSENT ||
+	       registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot);
+	FAULT(BUSY_SLOT_RENEWED, busy = false);
+	if (!busy) {
 		/*
 		 * A scan meanwhile sees a gap. Both requests therefore go out together, and the gap
 		 * lasts only from one method to the next on one channel.
@@ -167,7 +171,7 @@ on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
 		send_declare(engine, fsck);
 		return;
 	}
-	fsck->slot++; /* held, or unknown: it stays as it is */
+	fsck->slot++; /* busy, or unknown: it stays as it is */
 	renew_next(engine, fsck);
 }
 
@@ -180,6 +184,7 @@ renew_next(struct lock_engine *engine, struct fsck *fsck)
 	       fsck->seen.make[fsck->slot - 1] != FSCK_MAKE_TRANSIENT)
 		fsck->slot++;
 	if (fsck->slot > full_scan->slots) {
+		FAULT(GATE_LEFT, repaired(engine, fsck); return;);
 		/* A gate has no effect beside slots, or beside N-U. */
 		if (!full_scan->gate || (!full_scan->unlimited && full_scan->slots == 0)) {
 			repaired(engine, fsck);
@@ -278,6 +283,7 @@ on_cleared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fsck_progress(engine, fsck);
 		fsck->deleted = !fsck->deleted && is_remade(fsck) &&
 				(reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT);
+		FAULT(HOLDER_NOT_REMADE, fsck->deleted = false);
 		fsck->slot += !fsck->deleted;
 	}
 	clear_next(engine, fsck);
@@ -345,11 +351,15 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
 	bool to_consumer = fsck != NULL && fsck->convert == LOCK_CLAIM_BY_CONSUMER;
+	enum broker_answer answer = reply->answer;
 	struct semaphore *semaphore;
 
 	if (!fsck_take_reply(engine, fsck, FSCK_CONVERTING, reply))
 		return;
-	switch (reply->answer) {
+	FAULT_IF(REFUSED_IS_CONVERTED, answer == BROKER_LOCKED, answer = BROKER_OK);
+	FAULT_IF(SKIPPED_IS_CONVERTED, answer == BROKER_SKIPPED || answer == BROKER_UNKNOWN,
+	    answer = BROKER_OK);
+	switch (answer) {
 	case BROKER_OK:
 	case BROKER_ABSENT:
 		fsck->converted++;
@@ -364,7 +374,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_LOCKED:
 	case BROKER_UNREACHABLE:
 		fsck->seen.b[fsck->slot - 1] =
-		    reply->answer == BROKER_LOCKED ? BROKER_OK : BROKER_UNREACHABLE;
+		    answer == BROKER_LOCKED ? BROKER_OK : BROKER_UNREACHABLE;
 		leave(fsck);
 		break;
 	case BROKER_SKIPPED:

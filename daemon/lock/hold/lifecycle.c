@@ -116,6 +116,7 @@ lifecycle_b_answered(
 		return;
 	switch (reply->answer) {
 	case BROKER_ABSENT:
+		FAULT_IF(CONSUMER_GONE_IGNORED, hold->way != BROKER_BY_QUEUE, break);
 		if (passing)
 			lifecycle_drop(engine, hold);
 		else if (hold->way == BROKER_BY_QUEUE)

@@ -403,6 +403,7 @@ rescan_start(struct lock_engine *engine, struct semaphore *semaphore, bool for_n
 	semaphore->scan.for_new = for_new;
 	if (!for_new && count > WINDOW_MOST) {
 		first += (int)jitter_below(&engine->jitter, count);
+		FAULT(RESCAN_FROM_FIRST, first = 1);
 		count = WINDOW_MOST;
 	}
 	probe_window(engine, semaphore, first, count);
