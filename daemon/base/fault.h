@@ -118,6 +118,8 @@
 	X(GATE_AFTER_SLOTS, "to zero, the slots deleted before the gate is there")                 \
 	X(GATE_UNHEEDED, "a gate taken for an absent lock")                                        \
 	X(GATE_IS_UNLIMITED, "a hold without a slot given at a gate")                              \
+	X(LATECOMER_IS_UNLIMITED,                                                                  \
+	    "a waiter granted as unlimited by a scan that began before it came")                   \
 	X(SLOTLESS_HAS_LINK, "a hold without a slot lost with the link")                           \
 	X(REVOKED_IS_FREE, "a slot granted while its revoked holder still has it")                 \
 	X(UNCOUNTED_LEFT, "no scan for uncounted slots above the new size")                        \

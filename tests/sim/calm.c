@@ -273,6 +273,8 @@ calm_down(struct sim *sim)
 		crowd_is_suspect(sim);
 	if (!is_over(sim))
 		crowd_is_stuck(sim);
+	if (!is_over(sim))
+		crowd_is_limited(sim);
 	pass_until_quiet(sim);
 	/* Places in wait queues are kept for a moment. */
 	if (!is_over(sim))

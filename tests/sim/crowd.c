@@ -1,6 +1,7 @@
 #include "tests/sim/crowd.h"
 
 #include "protocol/duration.h"
+#include "tests/sim/admins.h"
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 #include "tests/sim/replace.h"
@@ -17,6 +18,8 @@
 #define WAVERS 20
 /* The number of waiters, and of newcomers, in races for a mutex. */
 #define NEWCOMERS 20
+/* The number of clients that come while an unlimited semaphore gets a limit. */
+#define LATECOMERS 60
 /* The waiters at each daemon, and the waiters if one daemon alone has any. */
 #define WAITERS 2
 #define WAITERS_ALONE 6
@@ -677,6 +680,38 @@ crowd_is_frozen(struct sim *sim)
 	if (!is_over(sim) && is_waiting_for(sim, daemon->number, name))
 		check_fail(sim, 16, "daemon %d was frozen, and its waiter does not get a free slot",
 		    daemon->number + 1);
+	if (!is_over(sim))
+		disperse(sim);
+}
+
+/* ---- an unlimited semaphore gets a limit ---- */
+
+static void
+order_size(struct sim *sim, int name, int slots)
+{
+	const struct order order = {.what = ASK_RESIZE, .name = name, .slots = slots};
+
+	admins_ask(sim, any_daemon(sim), &order);
+}
+
+void
+crowd_is_limited(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	int size = truth_size(&sim->truth, name);
+	struct sim_daemon *daemon = any_daemon(sim);
+
+	if (!is_fit(sim, name) || daemon->draining || !dice_percent(&sim->dice, 20))
+		return;
+	order_size(sim, name, LOCK_UNLIMITED);
+	sim_pass(sim, NSEC_PER_SEC);
+	order_size(sim, name, size);
+	/* Each one scans, or finds that the scan of another began before it came. */
+	for (int i = 0; i < LATECOMERS && !is_over(sim); i++) {
+		client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, 0, 0);
+		sim_pass(sim, (int64_t)dice_below(&sim->dice, (uint64_t)sim->plan.usual));
+		release_all(sim);
+	}
 	if (!is_over(sim))
 		disperse(sim);
 }

@@ -48,6 +48,8 @@ void crowd_is_short(struct sim *sim);
 void crowd_is_frozen(struct sim *sim);
 /* A claim is answered while the lease is suspect. */
 void crowd_is_suspect(struct sim *sim);
+/* Clients of one daemon come one after another while an unlimited semaphore gets a limit. */
+void crowd_is_limited(struct sim *sim);
 /* A claim is never answered while its daemon has another hold. Every waiter gets its turn. */
 void crowd_is_stuck(struct sim *sim);
 

@@ -224,6 +224,7 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 		semaphore->scan.direct = 1;
 	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LOCAL_QUEUE_OF(WAITER_WAITING);
+	FAULT_IF(LATECOMER_IS_UNLIMITED, verdict == VERDICT_UNLIMITED, who |= NEW);
 	/* The next free channel wakes the name. The daemon then joins the wait queue again. */
 	if (verdict == VERDICT_NOTHING && semaphore->out)
 		channels_starve(engine, semaphore, LOCAL_QUEUE_WANTS);
