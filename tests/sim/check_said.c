@@ -473,6 +473,7 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 			    queue_b(belief->name, belief->slot));
 		break;
 	case LOCK_NOTICE_VANISHED:
+		check_judged(sim, 10);
 		if (slot->removed <= slot->deeds[daemon->number].claimed)
 			check_fail(sim, 10, "%s was reported vanished, but is not",
 			    queue_b(belief->name, belief->slot));
