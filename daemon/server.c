@@ -24,6 +24,7 @@
 #include "daemon/peer/listener.h"
 #include "daemon/peer/peers.h"
 #include "daemon/server_record.h"
+#include "daemon/server_rehearsal.h"
 #include "daemon/server_replacement.h"
 #include "daemon/server_settings.h"
 #include "daemon/state/state.h"
@@ -748,38 +749,6 @@ server_pass(struct server *server, bool peers_due)
 }
 
 /*
- * The rehearsal. Returns the exit status, which says whether this program would take over. Its
- * errors go to the log of the daemon that asks.
- */
-static int
-rehearse(const struct config *config, const struct state_text *text)
-{
-	struct state_reader *reader = state_reader_new(text->text, text->len, NULL, 0);
-	struct event_base *base = event_base_new();
-	struct timers *timers = timers_new(&clock_boottime);
-	struct broker *broker = NULL;
-	struct daemon_record record;
-	const char *why = daemon_record_take(config, reader, &record);
-	char *error = NULL;
-
-	/* Certificates may be unreadable. */
-	if (why == NULL && base != NULL)
-		broker = settings_broker(config, base, timers, draw(), &error);
-	if (broker == NULL)
-		log_error("this version of lockbrokerd (" PACKAGE_VERSION ") cannot take over: %s",
-		    why != NULL     ? why
-		    : error != NULL ? error
-				    : "no event loop");
-	broker_free(broker);
-	timers_free(timers);
-	if (base != NULL)
-		event_base_free(base);
-	state_reader_free(reader);
-	free(error);
-	return broker != NULL ? SUCCESSOR_AGREES : EX_UNAVAILABLE;
-}
-
-/*
  * The state cannot be used. Its sockets are closed: the broker frees the slots, and clients see the
  * end of their connections. owns_socket: the listening socket is not one of the service manager's.
  * Returns the exit status if the service manager starts the daemon again.
@@ -856,7 +825,7 @@ server_run(struct config *config)
 		why = daemon_record_take(config, reader, &past);
 	}
 	if (role == SUCCESSOR_REHEARSES) {
-		status = rehearse(config, &text);
+		status = server_rehearse(config, &text);
 		config_free(config);
 	} else if (why != NULL) {
 		/* Without the record its owner is unknown, and taken for this daemon. */

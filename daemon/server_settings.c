@@ -96,6 +96,8 @@ settings_broker(const struct config *config, struct event_base *base, struct tim
 	    .first_timeout = config->connect_grace / 3,
 	    .probe_timeout = config->probe_timeout,
 	    .auxiliary_idle = config->auxiliary_idle,
+	    .any_product = strcmp(config->broker_product, "any") == 0,
+	    .exclusion_timeout = config->request_timeout,
 	    .name = name,
 	};
 	if (amqp_tcp_dialer(base, &settings, &dialer, ret_error))

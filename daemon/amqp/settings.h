@@ -43,7 +43,13 @@ struct amqp_settings {
 	int64_t ack_after;      /* deliveries to a watch are acknowledged after this; 0: 20 s */
 	bool in_process;        /* the server is part of this process: links are not logged */
 	const char *name;       /* connection_name, less " (locks)" or " (auxiliary)" */
-	bool replays;           /* the seed decides all random values, names of inboxes too */
+	bool any_product;       /* brokers other than RabbitMQ are used, too */
+	/*
+	 * How long the test of exclusive queues may take (daemon/broker/exclusion.h). 0: the daemon
+	 * uses the broker without it.
+	 */
+	int64_t exclusion_timeout;
+	bool replays; /* the seed decides all random values, names of inboxes too */
 };
 
 /*

@@ -209,6 +209,13 @@
 	    "a slot taken as converted whose request was not performed")                           \
 	X(CONVERSION_OUTLIVES_CLIENT, "test_lock/convert",                                         \
 	    "a conversion that waits on for a client that is gone")                                \
+	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \
+	    "a broker used that gives an exclusive queue to two connections")                      \
+	X(UNSEEN_QUEUE_IGNORED, "test_memory/exclusion",                                           \
+	    "a broker used whose connections see different queues")                                \
+	X(READY_BEFORE_VERDICT, "test_memory/exclusion",                                           \
+	    "a lock connection used before its exclusive queues are tested")                       \
+	X(ANY_PRODUCT, "test_memory/exclusion", "a broker used that is not RabbitMQ")              \
 	X(FSCK_MAKES_HOLDERS, "test_lock/fsck",                                                    \
 	    "an fsck that makes a durable holder queue of a slot held by queue")                   \
 	X(FSCK_GUESSES, "test_lock/fsck", "an fsck that takes nack or silence as absent")          \

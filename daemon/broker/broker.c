@@ -10,6 +10,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/broker/count.h"
 #include "daemon/broker/directory.h"
+#include "daemon/broker/exclusion.h"
 #include "daemon/broker/hint.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/broker/mailbox.h"
@@ -29,6 +30,13 @@ struct broker {
 	struct amqp_reconnector *locks, *auxiliary; /* owned */
 	/* the modules that use the auxiliary connection */
 	struct amqp_auxiliary over;
+	struct amqp_exclusion *exclusion; /* owned */
+	/* of the lock connection, if it is up: others may know, and use it */
+	bool ready;
+	bool auxiliary_waits; /* it is up, and publishes nothing before the verdict */
+	bool exclusion_tested;
+	char *exclusion_why;     /* owned; NULL or the reason if it is not */
+	bool unfit;              /* see broker_info */
 	char *cluster;           /* owned; of the first server; NULL before */
 	char *product, *version; /* owned; of the lock connection's server */
 	/* of that server; assumed while there was none */
@@ -124,12 +132,74 @@ static char *
 on_vet(void *ctx, const struct amqp_server *server)
 {
 	struct broker *broker = ctx;
+	const struct amqp_settings *settings = &broker->settings;
 
-	if (broker->cluster == NULL || strcmp(broker->cluster, server->cluster) == 0)
+	broker->unfit = true;
+	FAULT(ANY_PRODUCT, broker->unfit = false; return NULL);
+	if (!settings->in_process && !settings->any_product &&
+	    strcmp(server->product, "RabbitMQ") != 0)
+		return mem_printf("this broker is \"%s\", not RabbitMQ; broker-product = any uses "
+				  "it, without the promises about leases",
+		    server->product);
+	if (settings->host_count > 1 && server->cluster[0] == '\0')
+		return mem_strdup("this host names no cluster, so it could be another broker than "
+				  "the other hosts; configure one host alone");
+	broker->unfit = broker->cluster != NULL && strcmp(broker->cluster, server->cluster) != 0;
+	if (!broker->unfit)
 		return NULL;
 	return mem_printf("this host belongs to cluster \"%s\", not to \"%s\"; all hosts must "
 			  "belong to one cluster (rabbitmqctl set_cluster_name names it)",
 	    server->cluster, broker->cluster);
+}
+
+/* NULL: the login is by certificate, and only the broker knows the user. */
+static const char *
+auxiliary_user(const struct broker *broker)
+{
+	const struct amqp_settings *settings = &broker->settings;
+
+	return settings->external ? NULL
+				  : settings->hosts[amqp_reconnector_host(broker->auxiliary)].user;
+}
+
+/* From now on others use the lock connection. */
+static void
+set_ready(struct broker *broker)
+{
+	if (broker->ready)
+		return;
+	broker->ready = true;
+	if (!broker->stopped && broker->events.link != NULL)
+		broker->events.link(broker->events.ctx, BROKER_LOCKS, BROKER_UP, "");
+}
+
+/* If the auxiliary connection waits for a verdict, it does not any longer. */
+static void
+let_auxiliary_go(struct broker *broker)
+{
+	if (!broker->auxiliary_waits)
+		return;
+	broker->auxiliary_waits = false;
+	amqp_auxiliary_go(&broker->over, auxiliary_user(broker));
+}
+
+static void
+on_verdict(void *ctx, enum amqp_exclusion_verdict verdict, const char *why)
+{
+	struct broker *broker = ctx;
+
+	broker->exclusion_tested = verdict == AMQP_EXCLUSION_KEPT;
+	free(broker->exclusion_why);
+	broker->exclusion_why = mem_strdup(why);
+	if (verdict == AMQP_EXCLUSION_BROKEN) {
+		broker->unfit = true;
+		amqp_reconnector_drop(broker->locks, why);
+		return;
+	}
+	if (verdict == AMQP_EXCLUSION_NOT_TESTED)
+		log_warning("exclusive queues of the broker are not tested: %s", why);
+	set_ready(broker);
+	let_auxiliary_go(broker);
 }
 
 static void
@@ -149,18 +219,16 @@ locks_up(struct broker *broker)
 	if (amqp_reconnector_host(broker->auxiliary) != amqp_reconnector_host(broker->locks))
 		amqp_reconnector_drop(
 		    broker->auxiliary, "the lock connection goes to another host now");
-	if (auxiliary_in_use(broker))
+	if (broker->settings.exclusion_timeout == 0) {
+		broker->ready = true;
+	} else {
+		amqp_exclusion_begin(broker->exclusion);
+		FAULT(READY_BEFORE_VERDICT, broker->ready = true);
+		if (amqp_reconnector_state(broker->auxiliary) == BROKER_UP)
+			amqp_exclusion_go(broker->exclusion);
+	}
+	if (auxiliary_in_use(broker) || !broker->ready)
 		need_auxiliary(broker);
-}
-
-/* NULL: the login is by certificate, and only the broker knows the user. */
-static const char *
-auxiliary_user(const struct broker *broker)
-{
-	const struct amqp_settings *settings = &broker->settings;
-
-	return settings->external ? NULL
-				  : settings->hosts[amqp_reconnector_host(broker->auxiliary)].user;
 }
 
 static void
@@ -175,7 +243,9 @@ on_up(void *ctx, enum broker_link which)
 	broker->auxiliary_used = now(broker);
 	timers_set(
 	    broker->timers, &broker->auxiliary_idle, now(broker) + broker->settings.auxiliary_idle);
-	amqp_auxiliary_go(&broker->over, auxiliary_user(broker));
+	broker->auxiliary_waits = true;
+	if (!amqp_exclusion_go(broker->exclusion))
+		let_auxiliary_go(broker);
 }
 
 /*
@@ -198,9 +268,14 @@ on_down(void *ctx, enum broker_link which)
 	struct broker *broker = ctx;
 
 	if (which == BROKER_LOCKS) {
+		broker->ready = broker->exclusion_tested = false;
+		amqp_exclusion_stop(broker->exclusion);
+		let_auxiliary_go(broker);
 		locks_down(broker);
 		return;
 	}
+	broker->auxiliary_waits = false;
+	amqp_exclusion_fail(broker->exclusion, amqp_reconnector_why(broker->auxiliary));
 	broker->blocked = false;
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
 	amqp_auxiliary_fail(&broker->over, amqp_reconnector_code(broker->auxiliary));
@@ -231,6 +306,9 @@ on_changed(void *ctx, enum broker_link which, enum broker_state state, const cha
 {
 	struct broker *broker = ctx;
 
+	/* set_ready() tells it. */
+	if (which == BROKER_LOCKS && state == BROKER_UP && !broker->ready)
+		return;
 	if (!broker->stopped && broker->events.link != NULL)
 		broker->events.link(broker->events.ctx, which, state, why);
 }
@@ -306,7 +384,8 @@ broker_start(struct broker *broker)
 bool
 broker_is_still(const struct broker *broker)
 {
-	return amqp_reconnector_is_still(broker->locks);
+	return amqp_reconnector_is_still(broker->locks) &&
+	       !amqp_exclusion_is_running(broker->exclusion);
 }
 
 bool
@@ -318,17 +397,19 @@ broker_owes_hints(const struct broker *broker)
 bool
 broker_save(struct broker *broker, struct state_writer *writer)
 {
-	return amqp_reconnector_state(broker->locks) != BROKER_UP ||
-	       amqp_reconnector_save(broker->locks, writer);
+	return !broker->ready || amqp_reconnector_save(broker->locks, writer);
 }
 
 bool
 broker_resume(struct broker *broker, struct state_reader *reader)
 {
-	if (state_is(reader, "link"))
-		return amqp_reconnector_resume(broker->locks, reader);
-	broker_start(broker);
-	return true;
+	if (!state_is(reader, "link")) {
+		broker_start(broker);
+		return true;
+	}
+	/* Its holds go on during the test. */
+	broker->ready = true;
+	return amqp_reconnector_resume(broker->locks, reader);
 }
 
 size_t
@@ -357,6 +438,7 @@ broker_stop(struct broker *broker)
 	broker->stopped = true;
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
 	timers_cancel(broker->timers, &broker->auxiliary_wait);
+	amqp_exclusion_stop(broker->exclusion);
 	amqp_auxiliary_silence(&broker->over);
 	amqp_reconnector_quit(broker->auxiliary);
 	amqp_reconnector_quit(broker->locks);
@@ -369,10 +451,12 @@ broker_free(struct broker *broker)
 		return;
 	broker_stop(broker);
 	amqp_auxiliary_done(&broker->over);
+	amqp_exclusion_free(broker->exclusion);
 	amqp_reconnector_free(broker->auxiliary);
 	amqp_reconnector_free(broker->locks);
 	broker->dialer.free(broker->dialer.ctx);
 	amqp_settings_done(&broker->settings);
+	free(broker->exclusion_why);
 	free(broker->cluster);
 	free(broker->product);
 	free(broker->version);
@@ -383,13 +467,16 @@ void
 broker_get_info(const struct broker *broker, struct broker_info *ret)
 {
 	const struct amqp_link *link = amqp_reconnector_link(broker->locks);
+	/* Without a link there is nothing to test. */
+	bool tested = link == NULL || broker->ready;
 
 	*ret = (struct broker_info){
-	    .locks = amqp_reconnector_state(broker->locks),
+	    .locks = tested ? amqp_reconnector_state(broker->locks) : BROKER_DOWN,
 	    .auxiliary = amqp_reconnector_state(broker->auxiliary),
 	    .probes_refused = amqp_probes_refused(broker->over.probes),
 	    .auxiliary_blocked = broker->blocked,
-	    .why = amqp_reconnector_why(broker->locks),
+	    .why = tested ? amqp_reconnector_why(broker->locks)
+			  : "connected; the test of exclusive queues is not answered yet",
 	    .host = amqp_reconnector_host_text(broker->locks),
 	    .host_number = amqp_reconnector_host(broker->locks),
 	    .product = broker->product != NULL ? broker->product : "",
@@ -404,6 +491,9 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .deletes_by_name =
 		link != NULL ? link->server.deletes_by_name : broker->deletes_by_name,
 	    .hides_queues = link != NULL ? link->server.hides_queues : broker->hides_queues,
+	    .exclusion_tested = broker->exclusion_tested,
+	    .exclusion_why = broker->exclusion_why != NULL ? broker->exclusion_why : "",
+	    .unfit = broker->unfit,
 	};
 }
 
@@ -691,6 +781,23 @@ init_auxiliary(struct broker *broker)
 	amqp_auxiliary_init(&broker->over, &config);
 }
 
+static void
+init_exclusion(struct broker *broker)
+{
+	const struct amqp_exclusion_config config = {
+	    .timers = broker->timers,
+	    .locks = amqp_reconnector_channels(broker->locks),
+	    .auxiliary = amqp_reconnector_channels(broker->auxiliary),
+	    .jitter = &broker->jitter,
+	    .replays = broker->settings.replays,
+	    .timeout = broker->settings.exclusion_timeout,
+	    .verdict = on_verdict,
+	    .ctx = broker,
+	};
+
+	broker->exclusion = amqp_exclusion_new(&config);
+}
+
 struct broker *
 broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *settings,
     const struct amqp_dialer *dialer)
@@ -709,6 +816,7 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	broker->locks = new_reconnector(broker, BROKER_LOCKS);
 	broker->auxiliary = new_reconnector(broker, BROKER_AUXILIARY);
 	init_auxiliary(broker);
+	init_exclusion(broker);
 	return broker;
 }
 

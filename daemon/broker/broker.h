@@ -218,6 +218,11 @@ struct broker_info {
 	bool deletes_by_name;
 	/* The server says of a durable queue whose node is down that it does not exist (before 3.11). */
 	bool hides_queues;
+	/* Exclusive queues are for one connection alone, as tested; false: not tested yet, or not possible */
+	bool exclusion_tested;
+	const char *exclusion_why; /* the reason if not tested, else "" */
+	/* The broker was reached, and must not be used, for the reason in `why`. */
+	bool unfit;
 };
 
 /* Of one connection, since the start. */

@@ -60,7 +60,7 @@ struct amqp_mailbox {
 	bool wanted;                     /* by broker_inbox_open() */
 	struct timer asking;             /* wanted for a query, until this fires */
 	struct timer again;              /* WAITING: the next try */
-	char name[64];                   /* of the inbox; OPENING, OPEN */
+	char name[MAILBOX_NAME_MAX];     /* of the inbox; OPENING, OPEN */
 	struct amqp_raw_channel channel; /* OPENING, OPEN */
 	const char *user;                /* borrowed; login of the link; NULL: not sent */
 	/* of the present delivery: it came through the exchange */
@@ -143,25 +143,26 @@ inbox_set_state(struct amqp_mailbox *mailbox, enum inbox_state state)
 	mailbox->state = state;
 }
 
-static void
-name_inbox(struct amqp_mailbox *mailbox)
+void
+amqp_mailbox_name(
+    char ret[MAILBOX_NAME_MAX], const char *prefix, struct jitter *jitter, bool replays)
 {
 	uint8_t random[16];
-	size_t used = strlen(MAILBOX_INBOX);
+	size_t used = strlen(prefix);
 	ssize_t got = sizeof(random);
 
 	/* The high bits: two seeds may have the same low bits (nrand48(3)). */
-	if (mailbox->config.replays)
+	if (replays)
 		for (size_t i = 0; i < sizeof(random); i++)
-			random[i] =
-			    (uint8_t)(jitter_below(mailbox->config.jitter, INT64_C(1) << 62) >> 54);
+			random[i] = (uint8_t)(jitter_below(jitter, INT64_C(1) << 62) >> 54);
 	else
 		got = getrandom(random, sizeof(random), 0);
 	/* getrandom(2) returns so few bytes completely, and without an interruption. */
 	assert(got == (ssize_t)sizeof(random));
-	memcpy(mailbox->name, MAILBOX_INBOX, used);
+	assert(used + 2 * sizeof(random) < MAILBOX_NAME_MAX);
+	memcpy(ret, prefix, used);
 	for (size_t i = 0; i < sizeof(random); i++, used += 2)
-		snprintf(mailbox->name + used, sizeof(mailbox->name) - used, "%02x", random[i]);
+		snprintf(ret + used, MAILBOX_NAME_MAX - used, "%02x", random[i]);
 }
 
 static void
@@ -222,7 +223,8 @@ open_now(struct amqp_mailbox *mailbox)
 		return;
 	}
 	inbox_set_state(mailbox, INBOX_OPENING);
-	name_inbox(mailbox);
+	amqp_mailbox_name(
+	    mailbox->name, MAILBOX_INBOX, mailbox->config.jitter, mailbox->config.replays);
 	send_declares(mailbox);
 	send_consume(mailbox);
 }

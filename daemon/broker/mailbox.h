@@ -30,6 +30,7 @@
 #define MAILBOX_SENDERS_MAX 256
 /* The beginning of each inbox's name. */
 #define MAILBOX_INBOX "lockbroker=inbox="
+#define MAILBOX_NAME_MAX 64
 
 struct amqp_mailbox;
 
@@ -49,6 +50,10 @@ struct amqp_mailbox *amqp_mailbox_new(const struct amqp_mailbox_config *config);
 void amqp_mailbox_free(struct amqp_mailbox *mailbox); /* before its channels; NULL is fine */
 /* Nothing is sent, and no callback is called, after this. */
 void amqp_mailbox_silence(struct amqp_mailbox *mailbox);
+
+/* Makes a name: the prefix, and 32 random hexadecimal digits. replays: the seed decides them. */
+void amqp_mailbox_name(
+    char ret[MAILBOX_NAME_MAX], const char *prefix, struct jitter *jitter, bool replays);
 
 /* As in broker.h. */
 void amqp_mailbox_open(struct amqp_mailbox *mailbox);

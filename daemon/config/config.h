@@ -38,6 +38,7 @@ struct config {
 	struct config_broker *brokers;
 	size_t broker_count;
 	char *password_file;               /* "" = none; see config_load() */
+	char *broker_product;              /* "RabbitMQ", "any" */
 	char *sasl;                        /* "plain", "external" */
 	char *tls_ca, *tls_cert, *tls_key; /* paths; "" = the system's CAs, no client certificate */
 	int heartbeat;                     /* seconds */

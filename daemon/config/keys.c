@@ -9,6 +9,7 @@
 #define HOUR (3600 * SECOND)
 
 static const char *const sasl_words[] = {"plain", "external", NULL};
+static const char *const product_words[] = {"RabbitMQ", "any", NULL};
 static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", "custom", NULL};
 static const char *const claim_words[] = {"exclusive-queue", "consumer", NULL};
 static const char *const format_words[] = {"text", "json", NULL};
@@ -34,6 +35,11 @@ const struct config_key config_keys[] = {
 	    "the daemon tries in turn. They must all have the same cluster name (rabbitmqctl "
 	    "set_cluster_name). memory: is a broker inside the daemon, for development. Its locks "
 	    "are for this host alone, and end with the daemon."},
+	{"broker-product", KEY_WORD, AT(broker_product), "RabbitMQ", "PRODUCT", 0, 0, product_words,
+	    false,
+	    "RabbitMQ: the daemon uses no other broker. any: the broker's name does not matter. "
+	    "Promises about leases and losses are then not tested: another broker may free a "
+	    "slot earlier than RabbitMQ does."},
 	{"password-file", KEY_STRING, AT(password_file), "", "PATH", 0, 1024, NULL, true,
 	    "A file with one line: the password for every broker URL that has none. A reload reads "
 	    "it again. Empty: the systemd credential broker-password is used if it exists."},

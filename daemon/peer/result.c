@@ -556,9 +556,11 @@ struct cJSON *
 result_broker(const struct broker_info *info)
 {
 	struct cJSON *result = json_new_object(), *auxiliary = json_new_object();
-	char why[MESSAGE_ERROR_MAX];
+	struct cJSON *exclusion = json_new_object();
+	char why[MESSAGE_ERROR_MAX], untested[MESSAGE_ERROR_MAX];
 
 	message_escape(why, sizeof(why), info->why == NULL ? "" : info->why);
+	message_escape(untested, sizeof(untested), info->exclusion_why);
 	json_add_string(result, "state", broker_state_word(info->locks));
 	json_add_string(result, "why", why);
 	json_add_string(result, "host", info->host);
@@ -573,6 +575,9 @@ result_broker(const struct broker_info *info)
 	json_add_string(auxiliary, "state", broker_state_word(info->auxiliary));
 	json_add_bool(auxiliary, "blocked", info->auxiliary_blocked);
 	json_add(result, "auxiliary", auxiliary);
+	json_add_bool(exclusion, "tested", info->exclusion_tested);
+	json_add_string(exclusion, "why", untested);
+	json_add(result, "exclusion", exclusion);
 	return result;
 }
 

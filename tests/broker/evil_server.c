@@ -141,6 +141,7 @@ evil_settings(void)
 	    .password = "guest",
 	};
 	settings = rig_settings(&evil_host, 1);
+	settings.any_product = true;
 	settings.connect_timeout = 300 * NSEC_PER_MSEC;
 	settings.probe_timeout = 100 * NSEC_PER_MSEC;
 	return settings;

@@ -12,6 +12,8 @@
 	proxy.spoil("client", noise)	# noise arrives in the middle of the next bytes for this end
 	proxy.end("server")	# closes all connections at this end. The other end hears of it at mend()
 
+	Proxy(self, port, rename=(b"RabbitMQ", b"OtherMQ!"))	# the broker introduces itself otherwise
+
 	proxy.strand()		# cuts the present connections, but not new ones, for good;
 				# the broker still gets heartbeats on them
 	proxy.abandon()		# ends those heartbeats
@@ -50,9 +52,10 @@ class Pair:
 
 
 class Proxy:
-    def __init__(self, test, port, host="127.0.0.1"):
-        """host, port: of the broker. Ends with the test."""
+    def __init__(self, test, port, host="127.0.0.1", rename=(b"", b"")):
+        """host, port: of the broker. rename: words and, as long as these, the others in their place. Ends with the test."""
         self.broker = host, port
+        self.rename = rename
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.woken, self.waker = os.pipe()
@@ -186,6 +189,8 @@ class Proxy:
             data = b""
         if data and end in self.noise:
             data = data[:len(data) // 2] + self.noise.pop(end) + data[len(data) // 2:]
+        if end == "client":
+            data = data.replace(*self.rename)
         pair.late[end].append((time.monotonic() + self.delay, data))
         pair.is_read = bool(data)
 

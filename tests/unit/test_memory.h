@@ -9,6 +9,7 @@
 Suite *suite_memory_broker(void);
 Suite *suite_memory_directory(void);
 Suite *suite_memory_ends(void);
+Suite *suite_memory_exclusion(void);
 Suite *suite_memory_holders(void);
 Suite *suite_memory_mailbox(void);
 Suite *suite_memory_nodes(void);
