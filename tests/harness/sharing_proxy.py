@@ -1,4 +1,4 @@
-"""An AMQP proxy that shares one connection to the broker among all its clients, as connection pools do: the broker sees
+"""An AMQP proxy that shares one connection to the broker among all its clients, as connection pools do. The broker sees
 the channels of several daemons as channels of one connection. Nobody must use such a proxy for locks.
 
 	proxy = SharingProxy(self, rabbit.port)
