@@ -34,6 +34,7 @@ struct broker {
 	/* of the lock connection, if it is up: others may know, and use it */
 	bool ready;
 	bool auxiliary_waits; /* it is up, and publishes nothing before the verdict */
+	bool test_due;        /* the test begins when the old auxiliary connection has ended */
 	bool exclusion_tested;
 	char *exclusion_why;     /* owned; NULL or the reason if it is not */
 	bool unfit;              /* see broker_info */
@@ -206,6 +207,7 @@ static void
 locks_up(struct broker *broker)
 {
 	const struct amqp_server *server = &amqp_reconnector_link(broker->locks)->server;
+	bool tests = broker->settings.exclusion_timeout != 0;
 
 	if (broker->cluster == NULL)
 		broker->cluster = mem_strdup(server->cluster);
@@ -216,18 +218,16 @@ locks_up(struct broker *broker)
 	broker->persistent = server->persistent;
 	broker->deletes_by_name = server->deletes_by_name;
 	broker->hides_queues = server->hides_queues;
-	if (amqp_reconnector_host(broker->auxiliary) != amqp_reconnector_host(broker->locks))
-		amqp_reconnector_drop(
-		    broker->auxiliary, "the lock connection goes to another host now");
-	if (broker->settings.exclusion_timeout == 0) {
-		broker->ready = true;
-	} else {
+	/* One for the test has not published, and is not as dead as the old lock connection. */
+	if ((tests && amqp_reconnector_state(broker->auxiliary) == BROKER_UP) ||
+	    amqp_reconnector_host(broker->auxiliary) != amqp_reconnector_host(broker->locks))
+		broker->test_due =
+		    amqp_reconnector_drop(broker->auxiliary, "the lock connection is a new one");
+	if (tests && !broker->test_due)
 		amqp_exclusion_begin(broker->exclusion);
-		FAULT(READY_BEFORE_VERDICT, broker->ready = true);
-		if (amqp_reconnector_state(broker->auxiliary) == BROKER_UP)
-			amqp_exclusion_go(broker->exclusion);
-	}
-	if (auxiliary_in_use(broker) || !broker->ready)
+	broker->ready |= !tests;
+	FAULT(READY_BEFORE_VERDICT, broker->ready = true);
+	if (auxiliary_in_use(broker) || tests)
 		need_auxiliary(broker);
 }
 
@@ -268,14 +268,22 @@ on_down(void *ctx, enum broker_link which)
 	struct broker *broker = ctx;
 
 	if (which == BROKER_LOCKS) {
-		broker->ready = broker->exclusion_tested = false;
+		broker->ready = broker->exclusion_tested = broker->test_due = false;
 		amqp_exclusion_stop(broker->exclusion);
 		let_auxiliary_go(broker);
 		locks_down(broker);
 		return;
 	}
 	broker->auxiliary_waits = false;
-	amqp_exclusion_fail(broker->exclusion, amqp_reconnector_why(broker->auxiliary));
+	if (broker->test_due) {
+		broker->test_due = false;
+		if (broker->settings.exclusion_timeout != 0) {
+			amqp_exclusion_begin(broker->exclusion);
+			need_auxiliary(broker);
+		}
+	} else {
+		amqp_exclusion_fail(broker->exclusion, amqp_reconnector_why(broker->auxiliary));
+	}
 	broker->blocked = false;
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
 	amqp_auxiliary_fail(&broker->over, amqp_reconnector_code(broker->auxiliary));

@@ -6,8 +6,8 @@
  *
  * The lock connection declares an exclusive queue. A passive declare on the auxiliary connection must
  * then be refused with 405. Nobody is told that the lock connection is up before the verdict. The
- * auxiliary connection publishes nothing before it, as RabbitMQ does not read a connection that
- * publishes during an alarm. One verdict counts for the life of the lock connection. It owns the
+ * auxiliary connection is made anew for it, and publishes nothing before: RabbitMQ does not read a
+ * connection that publishes during an alarm. One verdict counts for the life of the lock connection. It owns the
  * test, and knows no locks.
  */
 #ifndef BROKER_EXCLUSION_H

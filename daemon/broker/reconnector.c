@@ -329,13 +329,14 @@ amqp_reconnector_rest(struct amqp_reconnector *reconnector, const char *why)
 	tell(reconnector, news);
 }
 
-void
+bool
 amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why)
 {
 	timers_cancel(reconnector->config.timers, &reconnector->retry);
 	if (reconnector->link == NULL)
-		return;
+		return false;
 	amqp_link_drop(reconnector->link, why);
+	return true;
 }
 
 /* ---- the successor ---- */

@@ -68,10 +68,10 @@ void amqp_reconnector_need(struct amqp_reconnector *reconnector, size_t host);
 /* Auxiliary connection, up and unused: closes it with connection.close. */
 void amqp_reconnector_rest(struct amqp_reconnector *reconnector, const char *why);
 /*
- * Ends the link, if there is one. Of the auxiliary connection it also ends a try to connect. `down`
- * comes from the loop. The lock connection is then connected again.
+ * Ends the link, if there is one. Of the auxiliary connection it also ends a try to connect. The lock
+ * connection is then connected again. Returns whether there was a link: `down` then comes from the loop.
  */
-void amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why);
+bool amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why);
 
 struct amqp_channels *amqp_reconnector_channels(const struct amqp_reconnector *reconnector);
 enum broker_state amqp_reconnector_state(const struct amqp_reconnector *reconnector);

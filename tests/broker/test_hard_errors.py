@@ -250,6 +250,7 @@ class KeptOut(HardError):
     def test_one_connection_alone(self):
         """The lock connection is the one; without the other, slots are claimed unseen."""
         RABBIT.ctl("set_vhost_limits", "-p", self.vhost, '{"max-connections": 1}')
+        self.daemon.expect("exclusive queues of the broker are not tested")
         self.force_close()
         self.all_lost("maintenance")
         wait_until(lambda: self.admin.call("info")["broker"]["state"] == "up", what="it is back")
