@@ -274,6 +274,8 @@ LB_PUBLIC int lb_lock_slot(const struct lb_lock *lock);
 LB_PUBLIC int64_t lb_lock_waited(const struct lb_lock *lock);    /* ms from request to grant */
 LB_PUBLIC int64_t lb_lock_heartbeat(const struct lb_lock *lock); /* ms; 0: no lease */
 LB_PUBLIC int64_t lb_lock_margin(const struct lb_lock *lock);    /* ms; 0: no lease */
+/* ms that a lease lasts from the newest request that the broker answered; 0: no lease. Since 0.2. */
+LB_PUBLIC int64_t lb_lock_lease(const struct lb_lock *lock);
 /* The end of the lease by all that was read: ms of CLOCK_BOOTTIME. -1: no lease. */
 LB_PUBLIC int64_t lb_lock_safe_until(const struct lb_lock *lock);
 LB_PUBLIC const char *lb_lock_json(const struct lb_lock *lock); /* the result of the acquire */

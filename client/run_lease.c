@@ -38,19 +38,19 @@ seconds(int64_t ms)
 bool
 run_lease_suffices(const struct options *options, const struct lb_lock *lock)
 {
-	int64_t heartbeat = lb_lock_heartbeat(lock), margin = lb_lock_margin(lock);
+	int64_t heartbeat = lb_lock_heartbeat(lock), lease = lb_lock_lease(lock);
 	int64_t kill_after = run_lease_kill_after(options, lock);
-	int64_t whole = 2 * heartbeat - margin - RUN_LEASE_RESERVE_MS;
+	int64_t whole = lease - RUN_LEASE_RESERVE_MS;
 	int64_t needed = heartbeat / ASKING_PARTS + ANSWER_MS;
 
 	if (options->on_lost.kind != REACTION_KILL || lb_lock_safe_until(lock) < 0 ||
 	    whole - kill_after >= needed)
 		return true;
-	say("%s: too little time to end a command: 2 * %g (heartbeat) - %g (margin) - %g "
-	    "(kill-after) - %g = %.3f s, needed: %g / %d + %g = %.3f s",
-	    lb_lock_name(lock), seconds(heartbeat), seconds(margin), seconds(kill_after),
-	    seconds(RUN_LEASE_RESERVE_MS), seconds(whole - kill_after), seconds(heartbeat),
-	    ASKING_PARTS, seconds(ANSWER_MS), seconds(needed));
+	say("%s: too little time to end a command: %g (lease) - %g (kill-after) - %g = %.3f s, "
+	    "needed: %g (heartbeat) / %d + %g = %.3f s",
+	    lb_lock_name(lock), seconds(lease), seconds(kill_after), seconds(RUN_LEASE_RESERVE_MS),
+	    seconds(whole - kill_after), seconds(heartbeat), ASKING_PARTS, seconds(ANSWER_MS),
+	    seconds(needed));
 	if (whole < needed || options->kill_after_ms < 0)
 		say("the heartbeat of lockbrokerd is too short, or its margin is too long");
 	if (whole >= needed)
@@ -61,8 +61,7 @@ run_lease_suffices(const struct options *options, const struct lb_lock *lock)
 void
 run_lease_say_over(const struct options *options, const struct lb_lock *lock, int64_t now)
 {
-	int64_t silent =
-	    now - (lb_lock_safe_until(lock) + lb_lock_margin(lock) - 2 * lb_lock_heartbeat(lock));
+	int64_t silent = now - (lb_lock_safe_until(lock) - lb_lock_lease(lock));
 	time_t since = time(NULL) - (time_t)(silent / 1000);
 	char clock[16] = "?", json[256];
 	struct tm parts;

@@ -100,7 +100,7 @@ class Lock:
     def verify(self) -> None:
         """Asks the broker. Lost or Revoked when it is not simply held."""
         result = self.broker.call("verify", lock=self.id)
-        self.broker.renew(self, result.get("safe_until"))
+        self.broker.renew(self, end_of_lease(result))
         self.broker.read()
         if not self.held:
             raise Lost({"code": 8, "message": "the lock was lost", "data": {"reason": "lost"}})
@@ -130,6 +130,12 @@ class Lock:
 def now() -> float:
     """The clock of safe_until."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def end_of_lease(message: Dict[str, Any]) -> Optional[float]:
+    """The earlier of safe_until, and of safe_for from now on: in another time namespace, safe_until is of another clock."""
+    until, left = message.get("safe_until"), message.get("safe_for")
+    return until if until is None or left is None else min(until, now() + left)
 
 
 class LockBroker:
@@ -229,7 +235,7 @@ class LockBroker:
             self.abandon(request_id)
             raise
         lock = Lock(self, grant["lock"], grant["name"], grant["kind"], grant["slot"], grant["waited"],
-                    grant.get("safe_until"))
+                    end_of_lease(grant))
         self.locks[lock.id] = lock
         return lock
 
@@ -302,7 +308,7 @@ class LockBroker:
             if notification.method == "lease":
                 for lock in self.locks.values():
                     if lock.id not in self._suspect:
-                        self.renew(lock, notification.params["safe_until"])
+                        self.renew(lock, end_of_lease(notification.params))
                 return
             if notification.method == "suspect":
                 self._suspect.add(notification.params["lock"])

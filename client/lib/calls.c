@@ -176,6 +176,12 @@ lb_lock_margin(const struct lb_lock *lock)
 }
 
 int64_t
+lb_lock_lease(const struct lb_lock *lock)
+{
+	return lock->lease_ms;
+}
+
+int64_t
 lb_lock_safe_until(const struct lb_lock *lock)
 {
 	return lock->safe_until != HOLDS_NO_LEASE ? lock->safe_until : -1;

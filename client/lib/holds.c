@@ -91,19 +91,29 @@ ms_of(const struct cJSON *object, const char *name)
 	return (int64_t)(seconds * 1000 < MS_MAX ? seconds * 1000 : MS_MAX);
 }
 
-/* *ret stays when there is none. False: it is something else than a time. */
+/*
+ * The end of the lease: the earlier of safe_until, and safe_for from now on. In another time namespace
+ * the daemon's clock is another one, and safe_until may be far ahead. A message that is read late would
+ * make safe_for too long. Both are rounded down, so the end is never later than the daemon's. *ret
+ * stays when there is none. False: it is something else than a time.
+ */
 static bool
 read_safe_until(const struct cJSON *object, int64_t *ret)
 {
 	const struct cJSON *member = json_get(object, "safe_until");
+	int64_t by_receipt = INT64_MAX;
 	double seconds;
 
 	if (member == NULL || json_is_null(member))
 		return true;
 	if (!json_number(member, &seconds))
 		return false;
-	/* Rounded down: never later than the daemon's. */
-	*ret = seconds > 0 ? ms_of(object, "safe_until") : 0;
+	*ret = ms_of(object, "safe_until");
+	if (json_number(json_get(object, "safe_for"), &seconds))
+		by_receipt = client_clock_now() + ms_of(object, "safe_for");
+	FAULT(CLIENT_TRUSTS_OTHER_CLOCK, by_receipt = INT64_MAX);
+	if (by_receipt < *ret)
+		*ret = by_receipt;
 	return true;
 }
 
@@ -145,6 +155,9 @@ holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result, stru
 	lock->waited_ms = ms_of(result, "waited");
 	lock->heartbeat_ms = ms_of(json_get(result, "lease"), "heartbeat");
 	lock->margin_ms = ms_of(json_get(result, "lease"), "margin");
+	lock->lease_ms = ms_of(json_get(result, "lease"), "length");
+	if (lock->lease_ms == 0) /* a daemon of version 0.1.0 */
+		lock->lease_ms = 2 * lock->heartbeat_ms - lock->margin_ms;
 	lock->safe_until = HOLDS_NO_LEASE;
 	if (!copy_string(result, "lock", lock->id, sizeof(lock->id)) ||
 	    !copy_string(result, "name", lock->name, sizeof(lock->name)) ||

@@ -22,7 +22,7 @@ struct lb_lock {
 	char id[METHODS_LOCK_MAX + 1];
 	char name[LOCKNAME_MAX + 1];
 	int slot;
-	int64_t waited_ms, heartbeat_ms, margin_ms;
+	int64_t waited_ms, heartbeat_ms, margin_ms, lease_ms;
 	int64_t safe_until; /* ms of CLOCK_BOOTTIME; HOLDS_NO_LEASE */
 	bool suspect;       /* the notification `lease` does not extend it */
 	bool lapsed;        /* lost because safe_until passed: the connection may still have it */

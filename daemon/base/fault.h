@@ -276,6 +276,8 @@
 	    "sockets that other programs inherit after a failed takeover")                         \
 	X(CLIENT_LEASE_MOVES_BACK, "test_client_lease",                                            \
 	    "a lease of the library that an older message shortens")                               \
+	X(CLIENT_TRUSTS_OTHER_CLOCK, "test_client_lease",                                          \
+	    "a lease of the library that ends by the clock of another time namespace")             \
 	X(CLIENT_RENEWS_SUSPECT, "test_client_lease",                                              \
 	    "a suspect lock extended with the others by the library")                              \
 	X(CLIENT_RELEASE_LAPSES, "test_client_lease",                                              \

@@ -85,6 +85,7 @@ result_acquire(const struct result_facts *facts, const struct lock_answer *answe
 	lease = json_new_object();
 	json_add_integer(lease, "heartbeat", facts->heartbeat);
 	json_add_seconds(lease, "margin", facts->margin);
+	json_add_seconds(lease, "length", 2 * facts->heartbeat * NSEC_PER_SEC - facts->margin);
 	json_add(result, "lease", lease);
 	return result;
 }

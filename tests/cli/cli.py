@@ -91,7 +91,8 @@ def fill_datagrams(path):
 
 class Job:
     def __init__(self, test, daemon, *argv, stdin=subprocess.DEVNULL, env=None, fds=(), binary=None,
-                 session=True, **more):
+                 session=True, enter=(), **more):
+        """enter: words in front of the command, as of unshare(1)."""
         self.test = test
         self.dir = tempfile.mkdtemp(prefix="lb-job-")
         self.argv = argv
@@ -99,7 +100,7 @@ class Job:
         environment = clean_environment(**({"LOCKBROKER_SOCKET": path} if path else {}), **(env or {}))
         with open(self.path("out"), "wb") as out, open(self.path("err"), "wb") as err:
             self.process = subprocess.Popen(
-                [binary or program("lockbroker"), *argv], stdin=stdin, stdout=out, stderr=err,
+                [*enter, binary or program("lockbroker"), *argv], stdin=stdin, stdout=out, stderr=err,
                 env=environment, pass_fds=fds, start_new_session=session, **more)
         test.addCleanup(self._teardown)
 

@@ -114,6 +114,22 @@ class Frozen(LeaseCase):
         self.next(lines, "released")
 
 
+class OtherClock(LeaseCase):
+    def test_a_run_in_another_time_namespace_ends_in_time(self):
+        enter = ("unshare", "--time", "--boottime", "-1500")
+        if subprocess.run([*enter, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+            self.skipTest("no time namespace can be made here (root is needed)")
+        daemon = Daemon(self, "--heartbeat", "3", "--margin", "1.5", expect=["warning: lost db "])
+        command(self, daemon, "create", "db")
+        job, lines = self.start(daemon, "db", "sh", "-c", OBEDIENT, enter=enter)
+        self.next(lines, "granted")
+        daemon.freeze()
+        # By the daemon's clock alone it would go on for 1,500 s.
+        self.assertLess(self.next(lines, "ending")["silent"], 100)
+        job.wait(79)
+        daemon.thaw()
+
+
 class FrozenAcquire(unittest.TestCase):
     def test_acquire_ends(self):
         heartbeat = 3
@@ -150,8 +166,8 @@ class Refused(unittest.TestCase):
         daemon = Daemon(self)
         command(self, daemon, "create", "db")
         err = self.refused(daemon, "-k", "13.2")
-        self.assertIn("2 * 10 (heartbeat) - 2 (margin) - 13.2 (kill-after) - 0.5 = 4.300 s", err)
-        self.assertIn("10 / 3 + 1 = 4.333 s", err)
+        self.assertIn("18 (lease) - 13.2 (kill-after) - 0.5 = 4.300 s", err)
+        self.assertIn("10 (heartbeat) / 3 + 1 = 4.333 s", err)
         self.assertIn("--kill-after of at most 13.167 s", err)
         self.assertNotIn("is too short, or", err)
         command(self, daemon, "run", "-k", "13.1", "db", "true")

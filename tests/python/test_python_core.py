@@ -67,7 +67,8 @@ class Bookkeeping(unittest.TestCase):
 
     def grant(self, request, lock="l-1", until=1018.0):
         self.say({"id": request.id, "result": {"lock": lock, "name": "m", "kind": "mutex", "slot": None, "waited": 0.5,
-                                               "safe_for": 18, "safe_until": until, "lease": None}})
+                                               "safe_for": None if until is None else min(until - self.time, 18),
+                                               "safe_until": until, "lease": None}})
 
     def held(self, lock="l-1", until=1018.0):
         request = self.acquire()
@@ -130,7 +131,9 @@ class Bookkeeping(unittest.TestCase):
     # ---- leases and losses ----
 
     def test_a_lease_extends_all_but_suspect_holds_and_never_shortens(self):
-        one, two = self.held("l-1"), self.held("l-2", 1030.0)
+        one = self.held("l-1")
+        self.time = 1012.0
+        two = self.held("l-2", 1030.0)
         self.note("lease", safe_until=1025.0)
         self.assertEqual((one.safe_until, two.safe_until), (1025.0, 1030.0))
         self.note("suspect", lock="l-1")
@@ -139,6 +142,17 @@ class Bookkeeping(unittest.TestCase):
         self.note("restored", lock="l-1")
         self.note("lease", safe_until=1041.0)
         self.assertEqual(one.safe_until, 1041.0)
+
+    def test_the_clock_of_another_time_namespace_does_not_extend_a_lease(self):
+        hold = self.held(until=2518.0)
+        self.assertEqual(hold.safe_until, 1018.0)
+        self.time = 1005.0
+        self.note("lease", safe_for=18.0, safe_until=2523.0)
+        self.assertEqual(hold.safe_until, 1023.0)
+        # Read late, by the same clock.
+        self.time = 1010.0
+        self.note("lease", safe_for=18.0, safe_until=1024.0)
+        self.assertEqual(hold.safe_until, 1024.0)
 
     def test_a_lease_that_passes_is_a_loss_for_good(self):
         hold = self.held()

@@ -104,6 +104,36 @@ event(enum lb_event_type type)
 	return next;
 }
 
+/* The daemon's clock is 1,500 s ahead of this one, as in another time namespace. */
+START_TEST(another_clock_does_not_extend_the_lease)
+{
+	const long long other = client_clock_now() + 1500000;
+	struct lb_lock *lock = NULL;
+	char line[256];
+
+	snprintf(line, sizeof(line),
+	    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"lock\":\"a-1\",\"name\":\"db\","
+	    "\"slot\":2,\"safe_for\":8,\"safe_until\":%lld.5,\"lease\":{\"heartbeat\":6,"
+	    "\"margin\":2,\"length\":9}}}",
+	    other / 1000);
+	say(line);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_OK);
+	heard();
+	ck_assert_int_eq(lb_lock_lease(lock), 9000);
+	ck_assert_int_le(lb_lock_safe_until(lock), client_clock_now() + 8000);
+	shift += 5000;
+	snprintf(line, sizeof(line), NOTICE("lease", "\"safe_for\":8,\"safe_until\":%lld.5"),
+	    other / 1000 + 5);
+	say(line);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	shift += 7000;
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_HELD);
+	shift += 1001;
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+	lb_lock_free(lock);
+}
+END_TEST
+
 START_TEST(the_newest_word_counts)
 {
 	int64_t until = ahead(LEASE);
@@ -111,6 +141,7 @@ START_TEST(the_newest_word_counts)
 
 	ck_assert_int_eq(lb_lock_safe_until(first), until);
 	ck_assert_int_eq(lb_lock_margin(first), 2000);
+	ck_assert_int_eq(lb_lock_lease(first), 10000); /* a daemon that does not tell it */
 	say_granted(2, until + 1000);
 	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &second), LB_OK);
 	say(GRANT("3", "a-3"));
@@ -582,6 +613,7 @@ lease_suite(void)
 
 	tcase_set_timeout(tcase, 120);
 	tcase_add_checked_fixture(tcase, up, client_rig_down);
+	tcase_add_test(tcase, another_clock_does_not_extend_the_lease);
 	tcase_add_test(tcase, the_newest_word_counts);
 	tcase_add_test(tcase, a_suspect_lock_is_not_extended_with_the_others);
 	tcase_add_test(tcase, the_end_of_the_lease_is_a_loss_for_good);

@@ -67,7 +67,7 @@ START_TEST(results_have_the_shapes_of_the_wire)
 	assert_json(result_acquire(&facts, &answer),
 	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,"
 	    "\"waited\":0.5,\"safe_for\":19,\"safe_until\":20,\"lease\":{\"heartbeat\":10,"
-	    "\"margin\":2}}");
+	    "\"margin\":2,\"length\":18}}");
 	mutex.kind = LOCK_KIND_MUTEX;
 	mutex.slot = 0;
 	assert_json(result_verify(&facts, &mutex),

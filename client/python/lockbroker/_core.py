@@ -36,6 +36,13 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def _end(message: dict[str, Any]) -> float | None:
+    """The end of a lease, which is the earlier of safe_until, and of safe_for from now on. In another time namespace the
+    daemon's clock is another one. A message that is read late would make safe_for too long."""
+    until, left = _seconds(message["safe_until"]), _seconds(message.get("safe_for"))
+    return until if until is None or left is None else min(until, now() + left)
+
+
 class Future(Protocol):
     """The part that concurrent.futures.Future and asyncio.Future share."""
 
@@ -57,7 +64,7 @@ class Hold:
         #: Seconds from the request to the grant.
         self.waited: float = _seconds(result["waited"]) or 0.0
         #: The end of the lease, in seconds of CLOCK_BOOTTIME. None: the hold has no lease.
-        self.safe_until: float | None = _seconds(result["safe_until"])
+        self.safe_until: float | None = _end(result)
         #: True: the slot was removed. The hold continues: release it soon.
         self.revoked = False
         self._on_lost = on_lost
@@ -247,7 +254,7 @@ class Core:
             self._holds.pop(hold.id, None)
             hold._released = True
         elif hold is not None:
-            hold._renew(_seconds(result["safe_until"]))
+            hold._renew(_end(result))
         request.finish(result)
 
     def _refused(self, request: Request, error: Error) -> None:
@@ -263,7 +270,7 @@ class Core:
     def _notice(self, method: str, params: dict[str, Any]) -> None:
         hold = self._holds.get(params.get("lock", ""))
         if method == "lease":
-            until = _seconds(params["safe_until"])
+            until = _end(params)
             for extended in self._holds.values():
                 if not extended._suspect:
                     extended._renew(until)
