@@ -26,6 +26,8 @@ static const struct command commands[] = {
 	NULL, cmd_release, "Without NAME, releases all locks that are held for PID."},
     {"verify", "[LOCK]", "Checks that a lock is still held (default: $LOCKBROKER_LOCK)", FOR_ASKING,
 	0, 1, &question_verify, NULL, NULL},
+    {"await", "NAME SLOT STATE", "Waits until a slot is `free` or `busy`", FOR_AWAIT, 3, 3,
+	&question_await, NULL, "The slot need not exist: a removed slot can be waited for."},
     {"create", "NAME [SLOTS]", "Creates a semaphore (default: 1 slot)", FOR_ASKING | FOR_CREATE, 1,
 	2, &question_create, NULL,
 	"SLOTS: 0 to 10000, or `unlimited`. 0 makes a gate: every client waits.\n"
@@ -36,10 +38,21 @@ static const struct command commands[] = {
 	"Holders of removed slots are notified, and keep them until they release them."},
     {"destroy", "NAME", "Removes a semaphore", FOR_ASKING | FOR_DESTROY, 1, 1, &question_destroy,
 	NULL, "Holders are notified, and keep their slots until they release them."},
-    {"size", "NAME", "Prints the number of slots of a semaphore, or `unlimited`", FOR_ASKING, 1, 1,
-	&question_size, NULL, NULL},
-    {"await", "NAME SLOT STATE", "Waits until a slot is `free` or `busy`", FOR_AWAIT, 3, 3,
-	&question_await, NULL, "The slot need not exist: a removed slot can be waited for."},
+    {"grant", "WAITER", "Lets a waiter start at once, without a slot", FOR_ASKING, 1, 1,
+	&question_grant, NULL,
+	"WAITER: the last column of `lockbroker show`.\n"
+	"The waiter becomes a holder, and releases the lock like any other."},
+    {"deny", "WAITER|NAME", "Denies the lock to a waiter, or to all waiters (--all)",
+	FOR_ASKING | FOR_DENY, 1, 1, &question_deny, NULL,
+	"WAITER: the last column of `lockbroker show`. Its `run` or `acquire` exits with 80.\n"
+	"With --all, NAME is the name of a lock."},
+    {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)",
+	FOR_ASKING | FOR_FSCK | FOR_TABLE, 1, 1, &question_fsck, NULL,
+	"If the output is no terminal, tabs are between the columns. Exits with 1 if a problem is "
+	"left.\n"
+	"Exits with 4 if --repair can repair none of the problems that are left. These are\n"
+	"orphans, slots that are held in another way (see --convert), slot queues with\n"
+	"other arguments, and nodes that cannot be reached."},
     {"list", "", "Prints every lock with its slots, busy slots and waiters", FOR_ASKING | FOR_TABLE,
 	0, 0, &question_list, NULL,
 	"If the output is no terminal, tabs are between the columns.\n"
@@ -58,31 +71,18 @@ static const struct command commands[] = {
     {"top", "", "Shows semaphores, holders and waiters live, with administration keys", 0, 0, 0,
 	NULL, cmd_top,
 	"Press ? for help. Without a terminal, or with --json, `top` acts as `watch`."},
-    {"grant", "WAITER", "Lets a waiter start at once, without a slot", FOR_ASKING, 1, 1,
-	&question_grant, NULL,
-	"WAITER: the last column of `lockbroker show`.\n"
-	"The waiter becomes a holder, and releases the lock like any other."},
-    {"deny", "WAITER|NAME", "Denies the lock to a waiter, or to all waiters (--all)",
-	FOR_ASKING | FOR_DENY, 1, 1, &question_deny, NULL,
-	"WAITER: the last column of `lockbroker show`. Its `run` or `acquire` exits with 80.\n"
-	"With --all, NAME is the name of a lock."},
-    {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)",
-	FOR_ASKING | FOR_FSCK | FOR_TABLE, 1, 1, &question_fsck, NULL,
-	"If the output is no terminal, tabs are between the columns. Exits with 1 if a problem is "
-	"left.\n"
-	"Exits with 4 if --repair can repair none of the problems that are left. These are\n"
-	"orphans, slots that are held in another way (see --convert), slot queues with\n"
-	"other arguments, and nodes that cannot be reached."},
+    {"size", "NAME", "Prints the number of slots of a semaphore, or `unlimited`", FOR_ASKING, 1, 1,
+	&question_size, NULL, NULL},
     {"explain", "NAME", "Explains whether an acquire would succeed now, and why not",
 	FOR_ASKING | FOR_EXPLAIN, 1, 1, &question_explain, NULL, NULL},
-    {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,
-	0, 0, &question_info, NULL, NULL},
     {"metrics", "", "Prints counts, ages and histograms of the daemon for Prometheus",
 	FOR_ASKING | FOR_METRICS, 0, 0, &question_metrics, NULL,
 	"FILE is replaced at once. For the textfile collector of node_exporter, its name\n"
 	"ends in .prom."},
     {"ping", "", "Checks that the daemon answers", FOR_ASKING | FOR_PING, 0, 0, &question_ping,
 	NULL, NULL},
+    {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,
+	0, 0, &question_info, NULL, NULL},
     {"call", "METHOD [JSON]", "Calls a method of the protocol with a JSON object of parameters",
 	FOR_ASKING, 1, 2, &question_call, NULL,
 	"A lock that the call acquires is released as soon as the call ends."},
@@ -92,15 +92,25 @@ static const struct command commands[] = {
 #define DISTANCE_WORD 32
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+/* --help puts a title in front of these. */
+static const struct {
+	const char *first, *title;
+} groups[] = {{"run", "Jobs"}, {"create", "Administration"}, {"list", "Look"}, {"ping", "Debug"}};
+
 static void
 help(FILE *to)
 {
-	fputs(
-	    "Usage: lockbroker SUBCOMMAND [OPTIONS] [OPERANDS]\n"
-	    "Acquires and administers distributed locks through the lockbrokerd of this host.\n\n",
+	size_t group = 0;
+
+	fputs("Usage: lockbroker SUBCOMMAND [OPTIONS] [OPERANDS]\n"
+	      "Acquires and administers distributed locks through the lockbrokerd of this host.\n",
 	    to);
-	for (size_t i = 0; i < COMMANDS; i++)
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (group < sizeof(groups) / sizeof(groups[0]) &&
+		    strcmp(commands[i].name, groups[group].first) == 0)
+			fprintf(to, "\n%s:\n", groups[group++].title);
 		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	}
 	fputs("\n`lockbroker SUBCOMMAND --help` lists its options.\n", to);
 }
 

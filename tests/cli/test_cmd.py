@@ -4,6 +4,7 @@ import getpass
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -38,6 +39,8 @@ class Usage(unittest.TestCase):
         job = command(self, None, "--help")
         subcommands = [line.split()[0] for line in job.out.splitlines() if line.startswith("  ")]
         self.assertIn("run", subcommands)
+        self.assertEqual(re.findall(r"(?m)^(\w+):\n  (\w+)", job.out),
+                         [("Jobs", "run"), ("Administration", "create"), ("Look", "list"), ("Debug", "ping")])
         for subcommand in subcommands:
             with self.subTest(subcommand=subcommand):
                 job = command(self, None, subcommand, "--help")
