@@ -1,10 +1,8 @@
 #include "daemon/config/url.h"
 
-#include <stdint.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <amqp.h>
 
 #include "daemon/base/mem.h"
 
@@ -12,7 +10,12 @@
 #define URL_PART_MAX 255
 #define URL_MAX 2048
 
-/* Finds bytes that amqp_parse_url() accepts, although no URL contains them. */
+static const char not_a_url[] =
+    "no broker URL: expected amqp://USER:PASSWORD@HOST:PORT/VHOST, special "
+    "characters as %XX";
+static const char no_host[] = "no host: expected amqp://USER@HOST:PORT/VHOST";
+
+/* Finds bytes that no URL contains. */
 static const char *
 url_check_bytes(const char *text)
 {
@@ -21,15 +24,38 @@ url_check_bytes(const char *text)
 			return "a space or control character must be written as %XX";
 		if (strncmp(p, "%00", 3) == 0)
 			return "%00 is not allowed";
+		if (*p == '%' && (!isxdigit((unsigned char)p[1]) || !isxdigit((unsigned char)p[2])))
+			return "after % there must be two hexadecimal digits";
+		if (*p == '?' || *p == '#')
+			return "? and # must be written as %3F and %23: a broker URL has no "
+			       "options";
 	}
 	return NULL;
+}
+
+/* Replaces each %XX of a part by its byte. */
+static void
+url_decode(char *part)
+{
+	char *to = part, pair[3] = "";
+
+	for (; *part != '\0'; part++) {
+		if (*part == '%') {
+			memcpy(pair, part + 1, 2);
+			*to++ = (char)strtoul(pair, NULL, 16);
+			part += 2;
+		} else {
+			*to++ = *part;
+		}
+	}
+	*to = '\0';
 }
 
 static const char *
 url_check_host(const char *host)
 {
 	if (*host == '\0')
-		return "no host: expected amqp://USER@HOST:PORT/VHOST";
+		return no_host;
 	if (strlen(host) > URL_PART_MAX)
 		return "the host's name is too long";
 	for (; *host != '\0'; host++) {
@@ -40,50 +66,115 @@ url_check_host(const char *host)
 	return NULL;
 }
 
-/*
- * amqp_parse_url() points into the URL for parts that it found, and to its own defaults for others.
- */
-static bool
-is_within(const char *part, const char *buf, size_t len)
+/* The parts of a URL, as pointers into it. */
+struct url_parts {
+	bool tls;
+	char *user, *password; /* NULL: none */
+	char *host;
+	char *port;  /* NULL: the usual one */
+	char *vhost; /* without the slash in front of it; "": none */
+};
+
+/* Cuts `text` at the first of that character. Returns the rest; NULL: there is none. */
+static char *
+cut(char *text, char at)
 {
-	return (uintptr_t)part >= (uintptr_t)buf && (uintptr_t)part <= (uintptr_t)buf + len;
+	char *rest = strchr(text, at);
+
+	if (rest == NULL)
+		return NULL;
+	*rest = '\0';
+	return rest + 1;
 }
 
 static const char *
-url_take(char *buf, size_t len, struct config_broker *ret)
+url_split(char *text, struct url_parts *ret)
 {
-	struct amqp_connection_info info;
-	const char *error, *vhost;
-	bool has_user;
+	char *slashes = strstr(text, "://"), *authority, *rest;
 
-	if (amqp_parse_url(buf, &info) != AMQP_STATUS_OK)
-		return "no broker URL: expected amqp://USER:PASSWORD@HOST:PORT/VHOST, special "
-		       "characters "
-		       "as %XX";
-	if (!is_within(info.host, buf, len))
-		return "no host: expected amqp://USER@HOST:PORT/VHOST";
-	if ((error = url_check_host(info.host)) != NULL)
+	*ret = (struct url_parts){.vhost = text + strlen(text)};
+	if (slashes == NULL)
+		return not_a_url;
+	*slashes = '\0';
+	ret->tls = strcasecmp(text, "amqps") == 0;
+	if (!ret->tls && strcasecmp(text, "amqp") != 0)
+		return not_a_url;
+	authority = slashes + 3;
+	if ((rest = cut(authority, '/')) != NULL)
+		ret->vhost = rest;
+	if ((rest = cut(authority, '@')) != NULL) {
+		ret->user = authority;
+		ret->password = cut(authority, ':');
+		authority = rest;
+	}
+	if (strchr(authority, '@') != NULL ||
+	    (ret->password != NULL && strchr(ret->password, ':') != NULL))
+		return not_a_url;
+	ret->host = authority;
+	if (*authority != '[') {
+		ret->port = cut(authority, ':');
+		return NULL;
+	}
+	ret->host++;
+	rest = cut(ret->host, ']');
+	if (rest == NULL || (*rest != '\0' && *rest != ':'))
+		return not_a_url;
+	ret->port = *rest == ':' ? rest + 1 : NULL;
+	return NULL;
+}
+
+/* The port of a URL; 0: it is none. */
+static int
+url_port(const struct url_parts *parts)
+{
+	size_t len;
+
+	if (parts->port == NULL)
+		return parts->tls ? 5671 : 5672;
+	len = strlen(parts->port);
+	if (len == 0 || len > 5 || strspn(parts->port, "0123456789") != len)
+		return 0;
+	return atoi(parts->port);
+}
+
+static const char *
+url_take(char *buf, struct config_broker *ret)
+{
+	struct url_parts parts;
+	const char *error = url_split(buf, &parts), *user, *password, *vhost;
+	char *texts[] = {parts.user, parts.password, parts.host, parts.vhost};
+	int port = url_port(&parts);
+
+	if (error != NULL)
 		return error;
-	if (info.port < 1 || info.port > 65535)
+	if (port < 1 || port > 65535)
 		return "the port is not between 1 and 65535";
-	has_user = is_within(info.user, buf, len);
-	if (*info.user == '\0')
+	if (parts.user != NULL && *parts.user == '\0')
 		return "a password without a user";
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i] != NULL)
+			url_decode(texts[i]);
+	if ((error = url_check_host(parts.host)) != NULL)
+		return error;
+	user = parts.user != NULL ? parts.user : "guest";
+	password = parts.user != NULL ? parts.password : "guest";
 	/* RabbitMQ has no vhost without a name. "/" alone is usual for the default vhost. */
-	vhost = *info.vhost == '\0' ? "/" : info.vhost;
-	if (strlen(info.user) > URL_PART_MAX || strlen(vhost) > URL_PART_MAX ||
-	    strlen(info.password) > URL_PART_MAX)
+	vhost = *parts.vhost == '\0' ? "/" : parts.vhost;
+	if (strlen(user) > URL_PART_MAX || strlen(vhost) > URL_PART_MAX ||
+	    (password != NULL && strlen(password) > URL_PART_MAX))
 		return "user, password or vhost is longer than 255 bytes";
-	ret->password_given = is_within(info.password, buf, len);
-	if (ret->password_given && *info.password != '\0' &&
-	    strspn(info.password, "*") == strlen(info.password))
+	if (parts.password != NULL && *password != '\0' &&
+	    strspn(password, "*") == strlen(password))
 		return "the password is asterisks, as --print-config prints it; set the real one";
-	ret->tls = info.ssl != 0;
-	ret->host = mem_strdup(info.host);
-	ret->port = info.port;
-	ret->vhost = mem_strdup(vhost);
-	ret->user = mem_strdup(info.user);
-	ret->password = has_user && !ret->password_given ? NULL : mem_strdup(info.password);
+	*ret = (struct config_broker){
+	    .tls = parts.tls,
+	    .host = mem_strdup(parts.host),
+	    .port = port,
+	    .vhost = mem_strdup(vhost),
+	    .user = mem_strdup(user),
+	    .password = password != NULL ? mem_strdup(password) : NULL,
+	    .password_given = parts.password != NULL,
+	};
 	return NULL;
 }
 
@@ -92,21 +183,15 @@ url_parse(const char *text, size_t len, struct config_broker *ret)
 {
 	struct config_broker broker = {0};
 	const char *error;
-	char *buf, *slash;
+	char *buf;
 
 	if (len > URL_MAX)
 		return "longer than 2048 bytes";
 	buf = mem_alloc(len + 1);
 	memcpy(buf, text, len);
-	/*
-	 * HOST// is the default vhost according to rabbitmq-c's manual, but its parser refuses it.
-	 */
-	slash = len > 2 ? buf + len - 2 : buf;
-	if (strcmp(slash, "//") == 0 && len > 2 && buf[len - 3] != ':')
-		slash[1] = '\0';
 	error = url_check_bytes(buf);
 	if (error == NULL)
-		error = url_take(buf, len, &broker);
+		error = url_take(buf, &broker);
 	explicit_bzero(buf, len);
 	free(buf);
 	if (error == NULL)
@@ -135,7 +220,7 @@ url_encode(const char *part)
 	for (; *part != '\0'; part++) {
 		unsigned char c = (unsigned char)*part;
 
-		if (c <= ' ' || c == 0x7f || strchr(":/?#[]@,%", c) != NULL) {
+		if (c <= ' ' || c >= 0x7f || strchr(":/?#[]@,%", c) != NULL) {
 			*to++ = '%';
 			*to++ = hex[c >> 4];
 			*to++ = hex[c & 15];

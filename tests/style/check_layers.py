@@ -44,7 +44,7 @@ TYPES = {"daemon/lock/lock.h": LOCK}
 # Libraries, and the only places that may know them.
 LIBRARIES = {
     r"(cjson/)?cJSON\.h": ("protocol/json.c",),
-    r"(rabbitmq-c/)?amqp\w*\.h": ("daemon/amqp/", "daemon/broker/", "daemon/memory/", "daemon/config/url.c"),
+    r"(rabbitmq-c/)?amqp\w*\.h": ("daemon/amqp/", "daemon/broker/", "daemon/memory/"),
     r"event2/.*": ("daemon/amqp/", "daemon/peer/", "daemon/server", "daemon/successor"),
     r"openssl/.*": ("daemon/amqp/",),
     r"ini\.h": ("daemon/config/",),
