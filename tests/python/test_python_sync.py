@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import logging
 import os
 import signal
@@ -181,6 +182,47 @@ class Threads(unittest.TestCase):
             with self.assertRaises(KeyboardInterrupt):
                 self.client.acquire("db")
         self.wait_counts(granted=1, holds=0)
+
+    def interrupt_everywhere(self, function, first):
+        """Calls function again and again, and raises an exception in front of one line of the client after the other, as a
+        signal handler can. first: the number of the first of these lines. Each time the locks must be free. Returns the
+        number of lines."""
+        for number in itertools.count(first):
+            left = number
+
+            def trace(frame, event, _argument):
+                nonlocal left
+                if frame.f_code.co_filename != lockbroker._sync.__file__:
+                    return None
+                left -= event == "line"
+                if event == "line" and left == 0:
+                    raise KeyboardInterrupt
+                return trace
+
+            with contextlib.suppress(KeyboardInterrupt):
+                function(trace)
+            sys.settrace(None)
+            if left > 0:
+                return number
+            self.wait_counts(holds=0, waiting=0)
+
+    def test_an_acquire_that_is_interrupted_anywhere_leaves_no_lock(self):
+        def acquire(trace):
+            sys.settrace(trace)
+            lock = self.client.acquire("db")
+            sys.settrace(None)
+            lock.release()
+
+        self.assertGreater(self.interrupt_everywhere(acquire, 1), 10)
+
+    def test_a_release_that_is_interrupted_anywhere_leaves_no_lock(self):
+        def release(trace):
+            lock = self.client.acquire("db")
+            sys.settrace(trace)
+            lock.release()
+
+        # In front of its `try` it has not begun.
+        self.assertGreater(self.interrupt_everywhere(release, 3), 10)
 
     def test_an_acquire_that_is_not_answered_is_given_up_and_its_grant_released(self):
         daemon = fake.Fake(self, acquire=None, cancel={"cancelled": False}, release={"lock": "f-1"})

@@ -219,7 +219,13 @@ class AsyncClient:
                               future=self._future(), on_progress=on_progress,
                               make=lambda result: AsyncLock(self, result, on_lost, on_revoked))
             lock: AsyncLock = await self._ask(request, _calls.patience(timeout))
-            _calls.check_grant(lock, lambda: self._give_back(lock))
+            # It may have ended together with the grant, or its lease may be over by now. If no lock is returned, none
+            # stays: the daemon may still have the hold.
+            try:
+                lock.check()
+            except BaseException:
+                self._give_back(lock)
+                raise
             return lock
         return _Acquire(acquire)
 

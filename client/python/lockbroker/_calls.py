@@ -155,16 +155,6 @@ def acquire(name: str, timeout: float | None, kind: Kind, priority: int, create:
         progress=on_progress is not None)
 
 
-def check_grant(lock: Hold, give_back: Callable[[], object]) -> None:
-    """The hold may have ended together with the grant, or its lease may be over by now. If acquire() does not return a
-    lock, none stays: the daemon may still have the hold."""
-    try:
-        lock.check()
-    except BaseException:
-        give_back()
-        raise
-
-
 def _result(result: Any) -> Any:
     return result
 

@@ -196,6 +196,8 @@ class Core:
 
     def abandon(self, request: Request) -> None:
         """Nobody waits for this request any more: it is cancelled, and its lock is released."""
+        if request.abandoned:
+            return
         request.abandoned = True
         if request.id in self._pending:
             self.send(Request("cancel", {"id": request.id}, None))
@@ -204,7 +206,9 @@ class Core:
 
     def give_back(self, hold: Hold) -> None:
         """Releases a lock, and does not wait for the answer. A hold that was lost by its lease may still be one for
-        the daemon ("Holds and leases")."""
+        the daemon ("Holds and leases"). Does nothing if the lock is released already."""
+        if hold._released:
+            return
         self._holds.pop(hold.id, None)
         hold._released = True
         self.send(Request("release", {"lock": hold.id}, None))

@@ -127,15 +127,18 @@ class Lock(Hold):
             raise Revoked(f"{self.name}: the slot was removed", {"lock": self.id})
 
     def release(self) -> None:
-        """Ends the hold. Returns when another client can have the slot. Raises Lost if the lock was lost before."""
+        """Ends the hold. Returns when another client can have the slot. Raises Lost if the lock was lost before. If it
+        is interrupted, for example by Ctrl-C, the lock is released, and nobody waits for that."""
+        reader = self._client._reader
         try:
             self.check()
-        except Lost as error:
-            if error.cause == "lease":
-                self._client._reader.post(lambda: self._client._reader.core.give_back(self))
+            self._releasing = True
+            self._client._ask(Request("release", {"lock": self.id}, concurrent.futures.Future(), hold=self), PATIENCE)
+        except BaseException as error:
+            interrupted = not isinstance(error, Error) and not reader.here()
+            if interrupted or (isinstance(error, Lost) and error.cause == "lease"):
+                reader.post(lambda: reader.core.give_back(self))
             raise
-        self._releasing = True
-        self._client._ask(Request("release", {"lock": self.id}, concurrent.futures.Future(), hold=self), PATIENCE)
 
     def __enter__(self) -> Lock:
         return self
@@ -233,9 +236,13 @@ class Client:
         request = Request(*_calls.acquire(name, timeout, kind, priority, create, who, why, command, on_progress),
                           future=concurrent.futures.Future(), on_progress=on_progress,
                           make=lambda result: Lock(self, result, on_lost, on_revoked))
-        lock: Lock = self._ask(request, _calls.patience(timeout))
-        _calls.check_grant(lock, lambda: self._reader.post(lambda: self._reader.core.give_back(lock)))
-        return lock
+        try:
+            lock: Lock = self._ask(request, _calls.patience(timeout))
+            lock.check()  # it may have ended together with the grant, or its lease may be over by now
+            return lock
+        except BaseException:
+            self._reader.post(lambda: self._reader.core.abandon(request))
+            raise
 
     def call(self, method: str, /, *, patience: float | None = PATIENCE, **params: Any) -> Any:
         """Any method of the protocol, and its result. NoAnswer after `patience` seconds; None: no limit. For
@@ -251,7 +258,7 @@ class Client:
             reader.post(lambda: reader.core.send(request))
             return request.future.result(patience)
         except BaseException as error:
-            if not request.future.done() or request.make is not None:
+            if not request.future.done():
                 reader.post(lambda: reader.core.abandon(request))
             if isinstance(error, TimeoutError):
                 raise NoAnswer(f"{request.method}: the daemon did not answer in time") from None
