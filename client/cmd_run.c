@@ -178,6 +178,37 @@ run_guarded(struct run *run)
 
 /* ---- before ---- */
 
+/*
+ * The locks of all runs around this command, as in "semaphore:nightly mutex:deploy". A persistent mutex is
+ * a semaphore.
+ */
+#define HELD "LOCKBROKER_HELD"
+
+/* The word for this lock in that list. The caller frees it; NULL: no memory. */
+static char *
+held_word(const struct run *run)
+{
+	const char *kind = run->task.options->kind == LB_MUTEX ? "mutex" : "semaphore";
+	char *word;
+
+	return asprintf(&word, "%s:%s", kind, run->task.name) >= 0 ? word : NULL;
+}
+
+static bool
+add_to_held(const struct run *run)
+{
+	const char *outer = getenv(HELD);
+	char *word = held_word(run), *all = NULL;
+	bool ok = false;
+
+	if (word != NULL && asprintf(&all, "%s%s%s", outer != NULL ? outer : "",
+				outer != NULL ? " " : "", word) >= 0)
+		ok = setenv(HELD, all, 1) == 0;
+	free(word);
+	free(all);
+	return ok;
+}
+
 static bool
 set_environment(const struct run *run)
 {
@@ -192,19 +223,29 @@ set_environment(const struct run *run)
 	return setenv("LOCKBROKER_NAME", run->task.name, 1) == 0 &&
 	       setenv("LOCKBROKER_SLOT", slot, 1) == 0 &&
 	       setenv("LOCKBROKER_LOCK", lb_lock_id(run->task.lock), 1) == 0 &&
-	       setenv("LOCKBROKER_SOCKET", path, 1) == 0;
+	       setenv("LOCKBROKER_SOCKET", path, 1) == 0 && add_to_held(run);
 }
 
-/* Waiting for what the outer run holds may take for ever. */
+/* Waiting for what an outer run holds may take for ever. */
 static void
 warn_when_inside(const struct run *run)
 {
-	const char *outer = getenv("LOCKBROKER_NAME");
+	const char *at = getenv(HELD);
+	char *word = held_word(run);
+	size_t len = word != NULL ? strlen(word) : 0;
 
-	if (outer != NULL && strcmp(outer, run->task.name) == 0 && run->task.options->wait_ms != 0)
-		say("%s: this command runs under a lockbroker run that holds a slot of the same "
-		    "lock",
-		    run->task.name);
+	while (word != NULL && at != NULL && *at != '\0' && run->task.options->wait_ms != 0) {
+		size_t next = strcspn(at, " ");
+
+		if (next == len && strncmp(at, word, len) == 0) {
+			say("%s: this command runs under a lockbroker run that holds a slot of the "
+			    "same lock",
+			    run->task.name);
+			break;
+		}
+		at += next + (at[next] == ' ');
+	}
+	free(word);
 }
 
 /* After the lock is granted, and before the guard has it. Returns an exit status; 0: go on. */

@@ -439,6 +439,11 @@ class Waiting(RunCase):
         self.assertIn("runs under a lockbroker run", job.err)
         self.assertEqual(self.run_to_end("two", lockbroker, "run", "db", "true").err, "")
         self.assertEqual(self.run_to_end("two", lockbroker, "run", "-n", "two", "true").err, "")
+        job = self.run_to_end("two", lockbroker, "run", "db", lockbroker, "run", "two", "true")
+        self.assertIn("two: this command runs under a lockbroker run", job.err)
+        self.assertEqual(self.run_to_end("two", lockbroker, "run", "--mutex", "two", "true").err, "")
+        job = self.run_to_end("--mutex", "deploy", lockbroker, "run", "--mutex", "--wait=0.1", "deploy", "true", status=75)
+        self.assertIn("deploy: this command runs under", job.err)
 
     def test_is_quiet_unless_verbose(self):
         self.assertEqual(self.run_to_end("db", "true").err, "")
