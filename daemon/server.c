@@ -495,6 +495,7 @@ grace_over(void *ctx, uint64_t id)
 static bool
 server_init_loop(struct server *server)
 {
+	log_flush_at_crashes();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* its parent may have ignored it */
 	server->base = event_base_new();
@@ -540,7 +541,7 @@ server_wire(struct server *server)
 
 	server->naming = settings_naming(server->started);
 	settings = settings_lock(server->config, server->started, server->naming);
-	server->dispatch = dispatch_new(&clock_boottime, &server->past, server->started);
+	server->dispatch = dispatch_new(server->timers, &server->past, server->started);
 	handler = dispatch_peers_handler(server->dispatch);
 	answers = dispatch_lock_events(server->dispatch);
 	server->peers = peers_new(server->base, &handler);
@@ -727,6 +728,7 @@ server_pass(struct server *server, bool peers_due)
 	int64_t wait = timers_next(server->timers);
 	struct timeval tv;
 
+	log_collect();
 	wait = wait == INT64_MAX ? WAIT_MAX : wait - clock_now(&clock_boottime);
 	if (wait > WAIT_MAX)
 		wait = WAIT_MAX;
@@ -745,6 +747,8 @@ server_pass(struct server *server, bool peers_due)
 	broker_flush(server->broker);
 	server_tell_broker(server);
 	server_serve(server);
+	/* Nobody waits for the log while it is written. */
+	log_flush();
 	return peers_are_due(server->peers);
 }
 

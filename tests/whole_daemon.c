@@ -47,7 +47,7 @@ whole_daemon_make(struct whole_daemon *daemon)
 
 	daemon->is_replaced = false;
 	daemon->broker = memory_broker_new(daemon->world, 10, daemon->channels_max);
-	daemon->dispatch = dispatch_new(daemon->clock, &past, daemon->config);
+	daemon->dispatch = dispatch_new(daemon->timers, &past, daemon->config);
 	daemon->handler = dispatch_peers_handler(daemon->dispatch);
 	daemon->peers = peers_new(daemon->base, &handler);
 	events = dispatch_lock_events(daemon->dispatch);

@@ -204,6 +204,8 @@
  * and the mistake in words.
  */
 #define UNIT_FAULTS(X)                                                                             \
+	X(FLOOD_IS_LOGGED, "test_peer/log", "a flood of one user that is logged in full")          \
+	X(LOSS_IS_LEFT_OUT, "test_peer/log", "a loss left out of the log")                         \
 	X(REFUSED_IS_CONVERTED, "test_lock/convert", "a busy slot taken as converted")             \
 	X(SKIPPED_IS_CONVERTED, "test_lock/convert",                                               \
 	    "a slot taken as converted whose request was not performed")                           \

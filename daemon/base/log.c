@@ -4,14 +4,15 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,10 @@
 #define FIELDS_SIZE 1024
 #define JOURNAL_PATH "/run/systemd/journal/socket"
 
+/* Lines that wait for the end of a pass, at most. */
+#define WAITING_BYTES ((size_t)64 * 1024)
+#define WAITING_MOST 256
+
 /* One log per process. */
 static struct {
 	enum log_level level;
@@ -35,6 +40,16 @@ static struct {
 	void *sink_ctx; /* borrowed */
 	uint64_t dropped;
 } the_log = {.level = LOG_LEVEL_INFO, .journal_fd = -1};
+
+/* Lines that are made and not written yet. */
+static struct {
+	bool collects;
+	bool journal; /* they are messages to the journal */
+	char text[WAITING_BYTES];
+	size_t len;
+	struct iovec lines[WAITING_MOST]; /* in `text` */
+	size_t count;
+} waiting;
 
 void
 log_set_level(enum log_level level)
@@ -162,7 +177,9 @@ journal_connect(void)
 	return false;
 }
 
-/* A field of the journal's native protocol. No value has a line end. */
+/* Of a message in the journal's native protocol. No value has a line end. */
+#define JOURNAL_HEAD "PRIORITY=%d\nSYSLOG_IDENTIFIER=lockbrokerd\nMESSAGE="
+
 static void
 add_fields(struct line *line, const struct log_event *event)
 {
@@ -184,24 +201,30 @@ add_fields(struct line *line, const struct log_event *event)
 		add(line, "LOCKBROKER_METHOD=%s\n", event->method);
 }
 
-/* Returns whether the journal took the line. */
-static bool
-journal_write(enum log_level level, const struct log_event *event, const char *text)
+static void
+make_journal(
+    struct line *line, enum log_level level, const struct log_event *event, const char *text)
 {
-	struct line line;
+	add(line, JOURNAL_HEAD "%s\n", levels[level].priority, text);
+	if (event != NULL)
+		add_fields(line, event);
+}
+
+/* Returns how many of the lines the journal took. The others go to stderr. */
+static size_t
+journal_write(struct iovec *lines, size_t count)
+{
+	struct mmsghdr messages[WAITING_MOST];
+	int sent;
 
 	if (!journal_connect())
-		return false;
-	line.len = 0;
-	add(&line, "PRIORITY=%d\nSYSLOG_IDENTIFIER=lockbrokerd\nMESSAGE=%s\n",
-	    levels[level].priority, text);
-	if (event != NULL)
-		add_fields(&line, event);
-	if (send(the_log.journal_fd, line.text, line.len, MSG_NOSIGNAL) >= 0)
-		return true;
-	if (errno != EAGAIN)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &lines[i], .msg_iovlen = 1}};
+	sent = sendmmsg(the_log.journal_fd, messages, (unsigned)count, MSG_NOSIGNAL);
+	if (sent < 0 && errno != EAGAIN)
 		log_set_journal(the_log.journal); /* the next line connects anew */
-	return false;
+	return sent < 0 ? 0 : (size_t)sent;
 }
 
 /* ---- stderr ---- */
@@ -275,51 +298,166 @@ make_json(struct line *line, enum log_level level, const struct log_event *event
 }
 
 /*
- * Returns whether stderr took the line. Other programs may share stderr, so the daemon cannot set
- * O_NONBLOCK. It only writes if poll(2) reports room. If stderr is closed by its reader, nothing is
- * written, as that would cause a SIGPIPE.
+ * Returns how many of the lines stderr took, with one write. Other programs may share stderr, so the
+ * daemon cannot set O_NONBLOCK. It only writes if poll(2) reports room, and then at most PIPE_BUF
+ * bytes, which a pipe with room takes at once. If stderr is closed by its reader, nothing is written,
+ * as that would cause a SIGPIPE.
  */
-static bool
-write_line(enum log_level level, const struct log_event *event, const char *text)
+static size_t
+stderr_write(const struct iovec *lines, size_t count)
 {
 	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
-	bool journal = is_journal();
-	struct line line;
+	size_t some = 0, len = 0;
 	ssize_t written;
 
-	if (journal && journal_write(level, event, text))
-		return true;
 	if (poll(&fd, 1, 0) != 1 || (fd.revents & ~POLLOUT) != 0)
-		return false;
-	line.len = 0;
-	if (journal) {
-		add(&line, "<%d>%s\n", levels[level].priority, text);
-	} else if (the_log.format == LOG_FORMAT_JSON) {
-		make_json(&line, level, event, text);
-	} else {
-		add_time(&line);
-		add(&line, " %s: %s\n", levels[level].word, text);
-	}
+		return 0;
+	while (some < count && (some == 0 || len + lines[some].iov_len <= PIPE_BUF))
+		len += lines[some++].iov_len;
 	do {
-		written = write(STDERR_FILENO, line.text, line.len);
+		written = writev(STDERR_FILENO, lines, (int)some);
 	} while (written < 0 && errno == EINTR);
-	return written >= 0;
+	return written < 0 ? 0 : some;
+}
+
+/* A line that the journal did not take: its text alone, for the stream to the journal. */
+static void
+make_stream(struct line *line, const struct iovec *message)
+{
+	const char *text = message->iov_base;
+	int priority = 0, head = 0;
+
+	(void)sscanf(text, JOURNAL_HEAD "%n", &priority, &head);
+	text += head;
+	add(line, "<%d>%.*s\n", priority, (int)strcspn(text, "\n"), text);
+}
+
+/* Returns how many of the lines were written, from the first on. 0: there is no room. */
+static size_t
+write_some(struct iovec *lines, size_t count)
+{
+	size_t written;
+	struct line line;
+
+	if (!waiting.journal)
+		return stderr_write(lines, count);
+	written = journal_write(lines, count);
+	if (written > 0)
+		return written;
+	line.len = 0;
+	make_stream(&line, &lines[0]);
+	return stderr_write(&(struct iovec){.iov_base = line.text, .iov_len = line.len}, 1);
 }
 
 static void
-write_all(enum log_level level, const struct log_event *event, const char *text)
+make(struct line *line, enum log_level level, const struct log_event *event, const char *text)
 {
+	line->len = 0;
+	if (waiting.journal) {
+		make_journal(line, level, event, text);
+	} else if (the_log.format == LOG_FORMAT_JSON) {
+		make_json(line, level, event, text);
+	} else {
+		add_time(line);
+		add(line, " %s: %s\n", levels[level].word, text);
+	}
+}
+
+static void
+tell_dropped(void)
+{
+	struct line line;
 	char note[80];
 
-	if (the_log.dropped > 0) {
-		snprintf(note, sizeof(note), "%ju log lines were dropped: stderr was full",
-		    (uintmax_t)the_log.dropped);
-		if (write_line(LOG_LEVEL_WARNING, NULL, note))
-			the_log.dropped = 0;
-	}
-	if (the_log.dropped > 0 || !write_line(level, event, text))
-		the_log.dropped++;
+	snprintf(note, sizeof(note), "%ju log lines were dropped: stderr was full",
+	    (uintmax_t)the_log.dropped);
+	make(&line, LOG_LEVEL_WARNING, NULL, note);
+	if (write_some(&(struct iovec){.iov_base = line.text, .iov_len = line.len}, 1) == 1)
+		the_log.dropped = 0;
 }
+
+static void
+write_waiting(void)
+{
+	size_t done = 0, written;
+
+	while (done < waiting.count) {
+		if (the_log.dropped > 0)
+			tell_dropped();
+		written = the_log.dropped > 0
+			      ? 0
+			      : write_some(waiting.lines + done, waiting.count - done);
+		the_log.dropped += written == 0;
+		done += written == 0 ? 1 : written;
+	}
+	waiting.count = waiting.len = 0;
+}
+
+static void
+put(enum log_level level, const struct log_event *event, const char *text)
+{
+	struct line line;
+
+	if (waiting.count == 0)
+		waiting.journal = is_journal();
+	make(&line, level, event, text);
+	if (waiting.count == WAITING_MOST || waiting.len + line.len > sizeof(waiting.text))
+		write_waiting();
+	memcpy(waiting.text + waiting.len, line.text, line.len);
+	waiting.lines[waiting.count++] =
+	    (struct iovec){.iov_base = waiting.text + waiting.len, .iov_len = line.len};
+	waiting.len += line.len;
+	/* The program may end behind an error. */
+	if (!waiting.collects || level == LOG_LEVEL_ERROR)
+		write_waiting();
+}
+
+void
+log_collect(void)
+{
+	waiting.collects = true;
+}
+
+void
+log_flush(void)
+{
+	int saved = errno;
+
+	waiting.collects = false;
+	write_waiting();
+	errno = saved;
+}
+
+/* ---- crashes ---- */
+
+static const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+#define CRASHES (sizeof(crashes) / sizeof(crashes[0]))
+static struct sigaction before[CRASHES];
+
+/* Then the signal has the effect that it had before. */
+static void
+crashed(int signo, siginfo_t *info, void *context)
+{
+	(void)context;
+	for (size_t i = 0; i < CRASHES; i++)
+		sigaction(crashes[i], &before[i], NULL);
+	log_flush();
+	/* A faulty instruction is executed again, and abort(3) sends the signal again. */
+	if (info->si_code <= 0)
+		raise(signo);
+}
+
+void
+log_flush_at_crashes(void)
+{
+	struct sigaction action = {.sa_sigaction = crashed, .sa_flags = SA_SIGINFO};
+
+	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < CRASHES; i++)
+		sigaction(crashes[i], &action, &before[i]);
+}
+
+/* ---- events ---- */
 
 static void
 log_line(enum log_level level, const struct log_event *event, const char *format, va_list args)
@@ -340,8 +478,14 @@ log_line(enum log_level level, const struct log_event *event, const char *format
 	if (the_log.sink != NULL)
 		the_log.sink(the_log.sink_ctx, level, text);
 	else
-		write_all(level, event, text);
+		put(level, event, text);
 	errno = saved;
+}
+
+bool
+log_takes(enum log_level level)
+{
+	return level <= the_log.level;
 }
 
 void
@@ -349,7 +493,7 @@ log_event_at(enum log_level level, const struct log_event *event, const char *fo
 {
 	va_list args;
 
-	if (level > the_log.level)
+	if (!log_takes(level))
 		return;
 	va_start(args, format);
 	log_line(level, event, format, args);

@@ -2,12 +2,16 @@
  * The daemon's log: one line for each event, to stderr. If stderr is the journal, the event goes to
  * the journal's own socket, with its facts as fields (systemd.journal-fields(7)). Otherwise the line
  * is text or JSON. The log never blocks the loop: sd_journal_send(3) would wait if the journal does
- * not read. A line that cannot be written at once is counted and dropped, and the count is logged
- * later. There is one log in a process.
+ * not read. A line that cannot be written is counted and dropped, and the count is logged later.
+ * There is one log in a process.
+ *
+ * A line is written at once. During a pass of the loop lines are collected instead, and are written
+ * behind the answers and requests of the pass, by one write. SIGKILL can lose the lines of a pass.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -58,6 +62,18 @@ void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line
 /* The socket of the journal, for tests. */
 void log_set_journal(const char *path);
 
+/*
+ * Lines are collected until log_flush(). If there is no room for another line, or if it is an error,
+ * they are written earlier.
+ */
+void log_collect(void);
+/* Writes the collected lines. Later ones are written at once. Also for a process before its end. */
+void log_flush(void);
+/* Has the collected lines written if the process crashes or aborts. */
+void log_flush_at_crashes(void);
+
+/* Whether lines of that level are written. */
+bool log_takes(enum log_level level);
 /* The line begins with the kind's word. event: NULL: it is about no lock. */
 void log_event_at(enum log_level level, const struct log_event *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -216,6 +216,7 @@ notify_is_restarted(void)
 	/* The asker has the handlers of the daemon, which would act on the daemon's pipes. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
+	log_flush(); /* the asker would write these lines, too */
 	asker = fork();
 	if (asker == 0)
 		_exit(ask_manager() ? EX_OK : EX_UNAVAILABLE);

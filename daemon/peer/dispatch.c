@@ -25,7 +25,7 @@ has_right(const struct dispatch *dispatch, const struct conn *conn, const char *
 	if (access_allowed(rules, &conn->subject, method, privilege, name))
 		return true;
 	access_explain(why, rules, &conn->subject, method, privilege, name);
-	lock_log_forbidden(conn, called, name, why);
+	lock_log_forbidden(dispatch->lock_log, conn, called, name, why);
 	message_error_set(ret_error, REASON_PERMISSION_DENIED, "uid %u may not %s%s%.80s: %s",
 	    (unsigned)conn->subject.uid, method, name == NULL ? "" : " ", name == NULL ? "" : name,
 	    why);
@@ -286,7 +286,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		facts = handlers_facts(dispatch);
 		handlers_reply(&call, row->result(&facts, answer));
 	}
-	/* The waiter gets its answer before the line of the log. */
+	/* Its client may be visited only after the broker got the requests of this pass. */
 	if (request_waits(&kept))
 		conn_push(call.conn);
 	lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
@@ -482,18 +482,17 @@ dispatch_hold(struct dispatch *dispatch, bool holds)
 }
 
 struct dispatch *
-dispatch_new(
-    const struct clock *clock, const struct dispatch_past *past, const struct config *config)
+dispatch_new(struct timers *timers, const struct dispatch_past *past, const struct config *config)
 {
 	struct dispatch *dispatch = mem_alloc(sizeof(*dispatch));
 
 	for (const struct method_spec *spec = method_all(); spec->name != NULL; spec++)
 		assert(handlers_find(spec->name) != NULL);
-	dispatch->clock = clock;
+	dispatch->clock = timers_clock(timers);
 	dispatch->past = *past;
 	dispatch->started = config;
 	dispatch->config = config;
-	dispatch->lock_log = lock_log_new(clock, past->run);
+	dispatch->lock_log = lock_log_new(timers, past->run);
 	return dispatch;
 }
 

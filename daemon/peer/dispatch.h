@@ -29,7 +29,7 @@ struct dispatch_past {
  * there.
  */
 struct dispatch *dispatch_new(
-    const struct clock *clock, const struct dispatch_past *past, const struct config *config);
+    struct timers *timers, const struct dispatch_past *past, const struct config *config);
 void dispatch_free(struct dispatch *dispatch);
 
 /* The callbacks for peers_new(), lock_engine_new() and view_new(). */

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/users.h"
 #include "daemon/peer/handlers.h"
+#include "daemon/peer/log_limit.h"
 #include "daemon/view/wire_id.h"
 
 /* Has room for all that what_words() and outcome_words() may say. */
@@ -21,7 +23,8 @@ struct entry_key {
 /* A change, a read, or a release. */
 struct entry {
 	struct entry_key key;
-	bool loud; /* at info, not at debug */
+	bool loud;     /* at info, not at debug */
+	bool unproven; /* whether its user has the right is not known yet */
 	uid_t uid;
 	pid_t pid;
 	const char *method;   /* static */
@@ -32,16 +35,18 @@ struct entry {
 
 struct lock_log {
 	const struct clock *clock; /* borrowed */
+	struct log_limit *limit;   /* owned */
 	uint32_t run;              /* of the ids of locks */
 	struct entry *entries;     /* owned */
 };
 
 struct lock_log *
-lock_log_new(const struct clock *clock, uint32_t run)
+lock_log_new(struct timers *timers, uint32_t run)
 {
 	struct lock_log *lock_log = mem_alloc(sizeof(*lock_log));
 
-	lock_log->clock = clock;
+	lock_log->clock = timers_clock(timers);
+	lock_log->limit = log_limit_new(timers);
 	lock_log->run = run;
 	return lock_log;
 }
@@ -63,7 +68,21 @@ lock_log_free(struct lock_log *lock_log)
 		return;
 	HASH_ITER (hh, lock_log->entries, entry, next)
 		entry_free(lock_log, entry);
+	log_limit_free(lock_log->limit);
 	free(lock_log);
+}
+
+void
+lock_log_end_second(struct lock_log *lock_log)
+{
+	log_limit_end(lock_log->limit);
+}
+
+/* Whether a line about a request of that user is written. */
+static bool
+takes(const struct lock_log *lock_log, enum log_level level, uid_t uid)
+{
+	return log_takes(level) && log_limit_takes(lock_log->limit, uid);
 }
 
 static struct entry *
@@ -83,6 +102,7 @@ entry_of(bool loud, const struct conn *conn, const struct request *request, cons
 	return (struct entry){
 	    .key = {.peer = conn->id, .number = request->number},
 	    .loud = loud,
+	    .unproven = request->row->name_later && name == NULL,
 	    .uid = conn->subject.uid,
 	    .pid = conn->subject.pid,
 	    .method = request->row->method,
@@ -248,6 +268,10 @@ hold_log(const struct lock_log *lock_log, enum log_level level, enum log_kind ki
 	struct log_event event = event_of(kind, NULL, hold->name, &hold->uid, hold->pid);
 	char slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
+	FAULT_IF(LOSS_IS_LEFT_OUT, !takes(lock_log, level, hold->uid), return );
+	if ((kind == LOG_RELEASED || kind == LOG_NOT_RELEASED) &&
+	    !takes(lock_log, level, hold->uid))
+		return;
 	event.lock = wire_id_write(id, lock_log->run, hold->lock);
 	event.slot = hold->slot;
 	log_event_at(level, &event, "%s%s: lock %s, %s, pid %d, held %.3f s%s%s", hold->name,
@@ -257,13 +281,16 @@ hold_log(const struct lock_log *lock_log, enum log_level level, enum log_kind ki
 }
 
 static void
-acquire_requested(const struct conn *conn, const struct method_params *params)
+acquire_requested(
+    const struct lock_log *lock_log, const struct conn *conn, const struct method_params *params)
 {
 	const struct access_subject *subject = &conn->subject;
 	const struct log_event event =
 	    event_of(LOG_REQUESTED, "acquire", params->name, &subject->uid, subject->pid);
 	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "", user[USER_MAX];
 
+	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+		return;
 	if (params->create > 0)
 		snprintf(create, sizeof(create), ", creates it with %d slot%s if it does not exist",
 		    params->create, params->create == 1 ? "" : "s");
@@ -287,6 +314,8 @@ acquire_ended(
 	const char *words = answer->text == NULL ? "" : answer->text;
 	char text[LOG_QUOTE_MAX], slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
+	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+		return;
 	user_words(user, &event);
 	if (answer->reason == REASON_NONE) {
 		event.lock = wire_id_write(id, lock_log->run, answer->lock);
@@ -304,13 +333,16 @@ acquire_ended(
 }
 
 void
-lock_log_forbidden(const struct conn *conn, const char *method, const char *name, const char *why)
+lock_log_forbidden(const struct lock_log *lock_log, const struct conn *conn, const char *method,
+    const char *name, const char *why)
 {
 	const struct access_subject *subject = &conn->subject;
 	const struct log_event event =
 	    event_of(LOG_FORBIDDEN, method, name, &subject->uid, subject->pid);
 	char user[USER_MAX];
 
+	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+		return;
 	log_event_at(LOG_LEVEL_INFO, &event, "%s%s%s: client %" PRIu64 ", %s, pid %d: %s", method,
 	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
 	    user_words(user, &event), (int)subject->pid, why);
@@ -371,14 +403,18 @@ lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold)
 
 /* "<kind> resize of db: client 3, uid 0 (root), pid 7<more>" */
 static void
-entry_log(const struct entry *entry, enum log_kind kind, const char *more)
+entry_log(const struct lock_log *lock_log, const struct entry *entry, enum log_kind kind,
+    const char *more)
 {
+	enum log_level level = entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
+	bool limited = !entry->loud || (entry->unproven && kind != LOG_DONE);
 	const struct log_event event =
 	    event_of(kind, entry->method, entry->name, &entry->uid, entry->pid);
 	char user[USER_MAX];
 
-	log_event_at(entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, &event,
-	    "%s%s%s: client %" PRIu64 ", %s, pid %d%s", entry->method,
+	if (limited && !takes(lock_log, level, entry->uid))
+		return;
+	log_event_at(level, &event, "%s%s%s: client %" PRIu64 ", %s, pid %d%s", entry->method,
 	    entry->name == NULL ? "" : " of ", entry->name == NULL ? "" : entry->name,
 	    entry->key.peer, user_words(user, &event), (int)entry->pid, more);
 }
@@ -391,7 +427,8 @@ is_changed(const struct lock_answer *answer)
 }
 
 static void
-entry_log_end(const struct entry *entry, const struct lock_answer *answer)
+entry_log_end(
+    const struct lock_log *lock_log, const struct entry *entry, const struct lock_answer *answer)
 {
 	const char *words = answer->reason == REASON_NONE ? answer->warning : answer->text;
 	char more[512], text[LOG_QUOTE_MAX], outcome[WHAT_MAX];
@@ -402,7 +439,7 @@ entry_log_end(const struct entry *entry, const struct lock_answer *answer)
 	    answer->reason == REASON_NONE ? "" : ", ",
 	    answer->reason == REASON_NONE ? "" : reason_word(answer->reason),
 	    words[0] == '\0' ? "" : ": ", log_quote(text, words, strlen(words)));
-	entry_log(entry, is_changed(answer) ? LOG_DONE : LOG_REFUSED, more);
+	entry_log(lock_log, entry, is_changed(answer) ? LOG_DONE : LOG_REFUSED, more);
 }
 
 void
@@ -418,15 +455,15 @@ lock_log_request(struct lock_log *lock_log, const struct conn *conn, const struc
 	case LOCK_LOG_RELEASE:
 		return;
 	case LOCK_LOG_ACQUIRE:
-		acquire_requested(conn, params);
+		acquire_requested(lock_log, conn, params);
 		return;
 	case LOCK_LOG_CHANGE:
-		entry_log(entry_add(lock_log, conn, request, params->name), LOG_REQUESTED,
+		entry_log(lock_log, entry_add(lock_log, conn, request, params->name), LOG_REQUESTED,
 		    what_words(what, method, params));
 		return;
 	case LOCK_LOG_READ:
 		read = entry_of(false, conn, request, params->name);
-		entry_log(&read, LOG_REQUESTED, what_words(what, method, params));
+		entry_log(lock_log, &read, LOG_REQUESTED, what_words(what, method, params));
 		return;
 	}
 }
@@ -457,7 +494,7 @@ entry_end(struct lock_log *lock_log, struct entry *entry, const struct lock_answ
 	if (entry == NULL)
 		return;
 	if (entry->hold.lock == 0)
-		entry_log_end(entry, answer);
+		entry_log_end(lock_log, entry, answer);
 	else if (answer->reason == REASON_NONE)
 		hold_log(lock_log, LOG_LEVEL_INFO, LOG_RELEASED, &entry->hold, why);
 	else if (answer->reason != REASON_NOT_HELD)
@@ -480,7 +517,7 @@ lock_log_answer(struct lock_log *lock_log, const struct conn *conn, const struct
 		return;
 	case LOCK_LOG_READ:
 		read = entry_of(false, conn, request, answer->name);
-		entry_log_end(&read, answer);
+		entry_log_end(lock_log, &read, answer);
 		return;
 	case LOCK_LOG_RELEASE:
 	case LOCK_LOG_CHANGE:
@@ -504,6 +541,6 @@ lock_log_left(struct lock_log *lock_log, uint64_t peer, uint64_t number)
 
 	if (entry == NULL)
 		return;
-	entry_log(entry, LOG_LEFT, ", its client has disconnected");
+	entry_log(lock_log, entry, LOG_LEFT, ", its client has disconnected");
 	entry_free(lock_log, entry);
 }

@@ -4,11 +4,15 @@
  * changes to semaphores, requests that the access rules refused, and, at debug, requests that only
  * read. It remembers changes and releases until they end, because they continue when their peer
  * hangs up. It takes holds from the engine's rows. It decides nothing.
+ *
+ * Lines about requests are limited for each user (log_limit.h). Those are acquires and releases,
+ * requests that are forbidden, and requests that only read. Losses and other events that come from the
+ * broker are not limited, nor are changes by a user that has the right.
  */
 #ifndef PEER_LOCK_LOG_H
 #define PEER_LOCK_LOG_H
 
-#include "daemon/base/clock.h"
+#include "daemon/base/timers.h"
 #include "daemon/lock/lock.h"
 #include "daemon/peer/conn.h"
 
@@ -16,8 +20,10 @@ struct lock_log;
 struct method_params;
 struct request;
 
-struct lock_log *lock_log_new(const struct clock *clock, uint32_t run);
-void lock_log_free(struct lock_log *lock_log);
+struct lock_log *lock_log_new(struct timers *timers, uint32_t run);
+void lock_log_free(struct lock_log *lock_log); /* as lock_log_end_second() first */
+/* Another program goes on with the process: writes the numbers of lines that were left out. */
+void lock_log_end_second(struct lock_log *lock_log);
 
 /* The events of a method that are logged. A column of the dispatch table. */
 enum lock_log_kind {
@@ -49,8 +55,8 @@ void lock_log_unheard(
 void lock_log_notice(
     struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_row *hold);
 /* The access rules refused a request. name may be NULL. */
-void lock_log_forbidden(
-    const struct conn *conn, const char *method, const char *name, const char *why);
+void lock_log_forbidden(const struct lock_log *lock_log, const struct conn *conn,
+    const char *method, const char *name, const char *why);
 /* The peer of the hold has ended: the hold is released. */
 void lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold);
 

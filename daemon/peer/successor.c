@@ -124,6 +124,7 @@ dispatch_save(struct dispatch *dispatch, struct state_writer *writer)
 	    &(struct clients_record){.last = peers_last(dispatch->peers)});
 	peers_each(dispatch->peers, save_client, &saving);
 	peers_each_leaving(dispatch->peers, save_leaver, &saving);
+	lock_log_end_second(dispatch->lock_log);
 }
 
 /* ---- restoring ---- */

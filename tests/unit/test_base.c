@@ -259,6 +259,17 @@ START_TEST(log_to_the_journal_has_fields)
 	ck_assert_int_gt(len, 0);
 	text[len] = '\0';
 	ck_assert_str_eq(text, "PRIORITY=6\nSYSLOG_IDENTIFIER=lockbrokerd\nMESSAGE=plain\n");
+	log_collect();
+	log_info("first of a pass");
+	log_info("second of a pass");
+	ck_assert_int_eq(recv(journal, text, sizeof(text), 0), -1);
+	log_flush();
+	for (int i = 0; i < 2; i++) {
+		len = recv(journal, text, sizeof(text) - 1, 0);
+		ck_assert_int_gt(len, 0);
+		text[len] = '\0';
+		ck_assert_ptr_nonnull(strstr(text, i == 0 ? "MESSAGE=first" : "MESSAGE=second"));
+	}
 	/* A journal that does not read, and one that is gone: the lines go to the stream. */
 	for (; sent < 10000 && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) == 0;
 	     sent++)
@@ -387,6 +398,127 @@ START_TEST(log_to_a_full_pipe_does_not_block_and_counts)
 	ck_assert_ptr_null(strstr(text, "lost"));
 	ck_assert_ptr_nonnull(strstr(text, "warning: 3 log lines were dropped"));
 	ck_assert_ptr_nonnull(strstr(text, "info: room again\n"));
+	close(fd);
+}
+END_TEST
+
+/* Whether a read of it would not wait. */
+static bool
+has_some(int fd)
+{
+	return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) == 1;
+}
+
+/* A socket that keeps the bounds of writes, in stderr's place; returns the reading end. */
+static int
+stderr_to_packets(int *ret_saved)
+{
+	int ends[2], most = 1 << 20;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	ck_assert_int_eq(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &most, sizeof(most)), 0);
+	*ret_saved = dup(STDERR_FILENO);
+	ck_assert_int_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	close(ends[1]);
+	return ends[0];
+}
+
+START_TEST(log_lines_of_a_pass_are_written_at_its_end_by_one_write)
+{
+	char text[PIPE_BUF + 1];
+	int saved, fd;
+
+	unsetenv("JOURNAL_STREAM");
+	fd = stderr_to_packets(&saved);
+	log_collect();
+	log_info("a");
+	log_warning("b");
+	ck_assert(!has_some(fd));
+	log_flush();
+	read_some(fd, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "info: a\n"));
+	ck_assert_ptr_nonnull(strstr(text, "warning: b\n"));
+	/* Outside of a pass, and before an end. */
+	log_info("c");
+	read_some(fd, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "info: c\n"));
+	log_collect();
+	log_info("d");
+	log_error("e");
+	read_some(fd, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "info: d\n"));
+	ck_assert_ptr_nonnull(strstr(text, "error: e\n"));
+	log_flush();
+	ck_assert(!has_some(fd));
+	stderr_back(saved);
+	close(fd);
+}
+END_TEST
+
+/* Reads lines with the numbers from `next` on. Returns the next number. */
+static int
+drain(int fd, int next)
+{
+	char text[PIPE_BUF + 1], wanted[32];
+	const char *at;
+
+	while (has_some(fd)) {
+		read_some(fd, text, sizeof(text));
+		for (at = text;; next++) {
+			snprintf(wanted, sizeof(wanted), "info: %d:", next);
+			at = strstr(at, wanted);
+			if (at == NULL)
+				break;
+		}
+	}
+	return next;
+}
+
+/* Short ones, so that their number is the limit; then long ones. */
+START_TEST(log_lines_that_have_no_room_are_not_lost)
+{
+	const int count = 600;
+	int saved, fd, seen = 0;
+
+	unsetenv("JOURNAL_STREAM");
+	fd = stderr_to_packets(&saved);
+	log_collect();
+	for (int i = 0; i < count; i++) {
+		log_info("%d:%0*d", i, _i == 0 ? 1 : 1000, 0);
+		seen = drain(fd, seen);
+	}
+	ck_assert_int_gt(seen, 0);
+	log_flush();
+	seen = drain(fd, seen);
+	stderr_back(saved);
+	ck_assert_int_eq(seen, count);
+	close(fd);
+}
+END_TEST
+
+START_TEST(log_lines_are_not_lost_in_a_crash)
+{
+	static const int signals[] = {SIGABRT, SIGSEGV};
+	char text[256];
+	int saved, fd, status;
+	pid_t child;
+
+	unsetenv("JOURNAL_STREAM");
+	fd = stderr_to_packets(&saved);
+	child = fork();
+	if (child == 0) {
+		log_flush_at_crashes();
+		log_collect();
+		log_info("last words");
+		raise(signals[_i]);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	stderr_back(saved);
+	/* A sanitizer exits at SIGSEGV. */
+	ck_assert(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+	read_some(fd, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "info: last words\n"));
 	close(fd);
 }
 END_TEST
@@ -565,6 +697,9 @@ base_suite(void)
 	tcase_add_test(tcase, log_as_json);
 	tcase_add_test(tcase, users_have_the_names_of_the_file);
 	tcase_add_test(tcase, log_to_a_full_pipe_does_not_block_and_counts);
+	tcase_add_test(tcase, log_lines_of_a_pass_are_written_at_its_end_by_one_write);
+	tcase_add_loop_test(tcase, log_lines_that_have_no_room_are_not_lost, 0, 2);
+	tcase_add_loop_test(tcase, log_lines_are_not_lost_in_a_crash, 0, 2);
 	tcase_add_test(tcase, log_to_a_pipe_without_reader_is_no_signal);
 	tcase_add_test(tcase, log_quote_escapes);
 	tcase_add_test(tcase, log_quote_cuts_between_escapes);

@@ -17,6 +17,7 @@
 #include <event2/event.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/users.h"
 #include "daemon/peer/account.h"
 #include "daemon/peer/conn.h"
 #include "daemon/peer/handlers.h"
@@ -58,7 +59,8 @@ log_came(void *ctx, enum log_level level, const char *line)
 static const char *
 log_of_release(enum reason reason)
 {
-	struct lock_log *lock_log = lock_log_new(&clock_boottime, 0x12);
+	struct timers *timers = timers_new(&clock_boottime);
+	struct lock_log *lock_log = lock_log_new(timers, 0x12);
 	struct conn conn = {.id = 1};
 	const struct request request = {.number = 1, .row = handlers_find("release")};
 	const struct lock_row hold = {.lock = 5, .name = "db", .slot = 2};
@@ -70,6 +72,7 @@ log_of_release(enum reason reason)
 	lock_log_answer(lock_log, &conn, &request, &answer);
 	log_set_sink(NULL, NULL);
 	lock_log_free(lock_log);
+	timers_free(timers);
 	return last_line;
 }
 
@@ -83,6 +86,155 @@ START_TEST(a_release_that_the_broker_refuses_is_not_logged_as_one)
 	ck_assert_int_eq(
 	    strncmp(log_of_release(REASON_NONE), "released db slot 2: lock 00000012-5,", 36), 0);
 	ck_assert_str_eq(log_of_release(REASON_NOT_HELD), "");
+}
+END_TEST
+
+/* ---- the log of users who ask for much ---- */
+
+static int64_t told_time; /* of the clock */
+
+static int64_t
+tell_time(void *ctx)
+{
+	(void)ctx;
+	return told_time;
+}
+
+static const struct clock told_clock = {.now = tell_time};
+
+static struct {
+	struct timers *timers;
+	struct lock_log *lock_log;
+	int lines, notes; /* notes: of lines that were left out */
+	char note[128];   /* the last one */
+} logged;
+
+static void
+much_came(void *ctx, enum log_level level, const char *line)
+{
+	(void)ctx;
+	(void)level;
+	if (strstr(line, "were left out") == NULL) {
+		logged.lines++;
+		return;
+	}
+	logged.notes++;
+	snprintf(logged.note, sizeof(logged.note), "%s", line);
+}
+
+static void
+much_setup(void)
+{
+	accounts_setup();
+	memset(&logged, 0, sizeof(logged));
+	logged.timers = timers_new(&told_clock);
+	logged.lock_log = lock_log_new(logged.timers, 0x12);
+	user_names_set_file("/dev/null");
+	log_set_sink(much_came, NULL);
+}
+
+static void
+much_teardown(void)
+{
+	lock_log_free(logged.lock_log);
+	timers_free(logged.timers);
+	log_set_sink(NULL, NULL);
+	log_set_level(LOG_LEVEL_INFO);
+	user_names_set_file(NULL);
+	accounts_teardown();
+}
+
+/* Requests of that user that the access rules refuse. Returns how many lines they made. */
+static int
+refuse(uid_t uid, int count)
+{
+	const struct conn conn = {.id = 1, .subject = {.uid = uid}};
+	int before = logged.lines;
+
+	for (int i = 0; i < count; i++)
+		lock_log_forbidden(logged.lock_log, &conn, "destroy", "db", "no");
+	return logged.lines - before;
+}
+
+static void
+pass_time(int64_t ns)
+{
+	told_time += ns;
+	timers_run(logged.timers);
+}
+
+START_TEST(one_user_makes_64_lines_a_second_and_one_with_the_number_left_out)
+{
+	ck_assert_int_eq(refuse(7, 1000), 64);
+	ck_assert_int_eq(refuse(8, 1), 1); /* another user */
+	pass_time(NSEC_PER_SEC - 1);
+	ck_assert_int_eq(refuse(7, 10), 0);
+	ck_assert_int_eq(logged.notes, 0);
+	pass_time(1);
+	ck_assert_int_eq(logged.notes, 1);
+	ck_assert_str_eq(logged.note, "uid 7: 946 log lines about its requests were left out");
+	ck_assert_int_eq(refuse(7, 1000), 64);
+	pass_time(NSEC_PER_SEC);
+	ck_assert_str_eq(logged.note, "uid 7: 936 log lines about its requests were left out");
+	/* As many as it may have: none is left out. */
+	ck_assert_int_eq(refuse(7, 64), 64);
+	pass_time(10 * NSEC_PER_SEC);
+	ck_assert_int_eq(logged.notes, 2);
+	/* The end of the daemon, or a successor. */
+	ck_assert_int_eq(refuse(7, 65), 64);
+	lock_log_end_second(logged.lock_log);
+	ck_assert_int_eq(logged.notes, 3);
+	ck_assert_str_eq(logged.note, "uid 7: 1 log lines about its requests were left out");
+}
+END_TEST
+
+START_TEST(losses_and_administration_are_logged_of_a_user_who_asks_for_much)
+{
+	struct conn conn = {.id = 1, .subject = {.uid = 7}};
+	const struct lock_row hold = {.lock = 5, .name = "db", .slot = 2, .uid = 7};
+	const struct lock_notice lost = {.kind = LOCK_NOTICE_LOST, .name = "db"},
+				 revoked = {.kind = LOCK_NOTICE_REVOKED, .name = "db"};
+	const struct request change = {.number = 1, .row = handlers_find("resize")},
+			     grant = {.number = 2, .row = handlers_find("grant")};
+	struct method_params params = {.name = "db"};
+	const struct lock_answer done = {.slots = 1, .target = 1},
+				 not_held = {.reason = REASON_NOT_HELD};
+
+	refuse(7, 1000);
+	logged.lines = 0;
+	lock_log_notice(logged.lock_log, &lost, &hold);
+	lock_log_notice(logged.lock_log, &revoked, &hold);
+	ck_assert_int_eq(logged.lines, 2);
+	lock_log_request(logged.lock_log, &conn, &change, &params);
+	lock_log_answer(logged.lock_log, &conn, &change, &done);
+	ck_assert_int_eq(logged.lines, 4);
+	/* The user of such a request may have no right to grant the waiter. */
+	params = (struct method_params){.waiter = "1-1"};
+	lock_log_request(logged.lock_log, &conn, &grant, &params);
+	lock_log_answer(logged.lock_log, &conn, &grant, &not_held);
+	ck_assert_int_eq(logged.lines, 4);
+	lock_log_request(logged.lock_log, &conn, &grant, &params);
+	lock_log_answer(logged.lock_log, &conn, &grant, &done);
+	ck_assert_int_eq(logged.lines, 5);
+	lock_log_gone(logged.lock_log, &hold);
+	ck_assert_int_eq(logged.lines, 5);
+}
+END_TEST
+
+START_TEST(lines_that_are_not_written_do_not_count)
+{
+	const struct conn conn = {.id = 1, .subject = {.uid = 7}};
+	const struct request read = {.number = 1, .row = handlers_find("size")};
+	const struct method_params params = {.name = "db"};
+
+	for (int i = 0; i < 1000; i++)
+		lock_log_request(logged.lock_log, &conn, &read, &params);
+	ck_assert_int_eq(logged.lines, 0);
+	ck_assert_int_eq(refuse(7, 10), 10);
+	log_set_level(LOG_LEVEL_DEBUG);
+	for (int i = 0; i < 1000; i++)
+		lock_log_request(logged.lock_log, &conn, &read, &params);
+	ck_assert_int_eq(logged.lines, 64);
 }
 END_TEST
 
@@ -477,6 +629,13 @@ peer_suite(void)
 	tcase_add_test(tcase, an_account_lives_as_long_as_its_user_has_clients);
 	tcase_add_test(tcase, a_user_with_little_has_room_though_all_together_have_none);
 	tcase_add_test(tcase, credentials_are_the_kernels);
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("log");
+	tcase_add_checked_fixture(tcase, much_setup, much_teardown);
+	tcase_add_test(tcase, one_user_makes_64_lines_a_second_and_one_with_the_number_left_out);
+	tcase_add_test(tcase, losses_and_administration_are_logged_of_a_user_who_asks_for_much);
+	tcase_add_test(tcase, lines_that_are_not_written_do_not_count);
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("listener");
