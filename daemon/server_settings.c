@@ -41,6 +41,7 @@ settings_lock(
 	    .max_locks_per_connection = (size_t)config->max_locks_per_connection,
 	    .max_waits_per_connection = (size_t)config->max_waits_per_connection,
 	    .channels_reserve = (size_t)config->channels_reserve,
+	    .max_mutexes_per_uid = (size_t)config->max_mutexes_per_uid,
 	};
 }
 

@@ -230,6 +230,10 @@
 	X(RESCAN_FROM_FIRST, "test_lock/rescan",                                                   \
 	    "a rescan of a large semaphore that always begins at slot 1")                          \
 	X(FROZEN_OWES_HINTS, "test_lock/wait", "a late hint that is not sent before a freeze")     \
+	X(RELEASED_MUTEX_UNCOUNTED, "test_lock/used_mutexes",                                      \
+	    "a mutex that is not counted while its queue still exists")                            \
+	X(PASSED_MUTEX_UNLIMITED, "test_lock/used_mutexes",                                        \
+	    "a mutex handed off to a user that has too many")                                      \
 	X(RESTORED_UNSUSPECT, "test_lock/successor",                                               \
 	    "a suspect hold that the successor takes for a safe one")                              \
 	X(CONSUMER_GONE_IGNORED, "test_lock/consumer",                                             \

@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/histogram.h"
 
 enum broker_link {
@@ -53,6 +54,9 @@ enum broker_way {
 	/* the same, of a true mutex: the claim declares B, which ends a minute after its last use */
 	BROKER_BY_MUTEX_CONSUMER
 };
+
+/* How long such a B of a mutex exists after its last use. */
+#define BROKER_MUTEX_EXPIRES (60 * NSEC_PER_SEC)
 
 enum broker_answer {
 	BROKER_OK,     /* declared and ours, present, or deleted */

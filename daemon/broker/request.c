@@ -9,8 +9,6 @@
 
 /* The consumer of a claim. A channel has one at a time. */
 #define TAG "h"
-/* A mutex leaves nothing behind: its holder queue ends so long after its last use (ms). */
-#define MUTEX_EXPIRES 60000
 
 amqp_method_number_t
 amqp_request_method(enum amqp_request what, unsigned done)
@@ -82,7 +80,7 @@ send_declare(struct amqp_link *link, uint16_t channel, enum amqp_request what, c
 	    amqp_entry_number("x-max-length", 0),
 	    amqp_entry_text("x-queue-type", "classic"),
 	    amqp_entry_text("x-overflow", "reject-publish"),
-	    amqp_entry_number("x-expires", MUTEX_EXPIRES),
+	    amqp_entry_number("x-expires", BROKER_MUTEX_EXPIRES / NSEC_PER_MSEC),
 	};
 	int count = argument_count(what);
 	amqp_queue_declare_t declare = {

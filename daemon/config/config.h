@@ -60,6 +60,7 @@ struct config {
 	char *slot_queue, *holder_queue; /* custom: templates that go together; else "" */
 	int max_locks_per_connection, max_waits_per_connection, max_requests_per_connection;
 	int channels_reserve;
+	int max_mutexes_per_uid;
 	int max_connections_per_uid, max_waits_per_uid, max_watches_per_uid, max_scans_per_uid;
 	int max_buffer_per_uid, max_buffer; /* MiB */
 	char *admin_group;

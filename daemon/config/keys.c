@@ -135,6 +135,12 @@ const struct config_key config_keys[] = {
 	    "reserve is at most half of the channels that the broker allows. If a user has taken "
 	    "the rest, its requests wait, or are refused as too-many-locks if their timeout is 0. "
 	    "Root, the daemon's own user and members of admin-group are exempt."},
+	{"max-mutexes-per-uid", KEY_INTEGER, AT(max_mutexes_per_uid), "2000", "N", 1, 1000000, NULL, true,
+	    "The limit of mutexes that one user uses, if claim is consumer. Each of them is a "
+	    "durable queue, which costs RabbitMQ about 55 KiB until a minute after its last use. A "
+	    "mutex counts for so long, and can be acquired again meanwhile. Acquires of other "
+	    "mutexes are refused as too-many-locks. Root, the daemon's own user and members of "
+	    "admin-group are exempt."},
 	{"max-requests-per-connection", KEY_INTEGER, AT(max_requests_per_connection), "64", "N", 1, 65535, NULL,
 	    true,
 	    "The limit of requests of one client connection that are in progress, waiters not "

@@ -44,6 +44,8 @@ struct lock_settings {
 	 * Channels of the lock connection that one user leaves to the others; at most half of them.
 	 */
 	size_t channels_reserve;
+	/* True mutexes by consumer that one user has at the broker (used_mutexes.h). */
+	size_t max_mutexes_per_uid;
 	/* Maximum slots of a semaphore. 0: METHODS_SLOTS_MAX. The simulation has few. */
 	int slots_most;
 	/*

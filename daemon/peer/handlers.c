@@ -451,6 +451,7 @@ handle_info(const struct call *call)
 	json_add_integer(limits, "waits_per_uid", config->max_waits_per_uid);
 	json_add_integer(limits, "watches_per_uid", config->max_watches_per_uid);
 	json_add_integer(limits, "scans_per_uid", config->max_scans_per_uid);
+	json_add_integer(limits, "mutexes_per_uid", config->max_mutexes_per_uid);
 	json_add(result, "limits", limits);
 	json_add(result, "broker", result_broker(&info));
 	json_add_seconds(lease, "margin", lock_margin(dispatch->engine));

@@ -253,7 +253,7 @@ class Looking(WireCase):
         self.assertEqual(info["limits"], {"line": 65536, "locks_per_connection": 1024,
                                           "waits_per_connection": 1024, "requests_per_connection": 64,
                                           "waits_per_uid": 20000, "watches_per_uid": 64,
-                                          "scans_per_uid": 2})
+                                          "scans_per_uid": 2, "mutexes_per_uid": 2000})
         self.assertEqual(info["broker"]["state"], "up")
         self.assertFalse(info["broker"]["persistent"])
         self.assertEqual((info["counts"]["holds"], info["counts"]["granted"]), (1, 1))

@@ -145,6 +145,7 @@ any_plan(struct dice *dice)
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
 		    .max_locks_per_connection = 1000,
 		    .max_waits_per_connection = 1000,
+		    .max_mutexes_per_uid = 1000,
 		    .slots_most = SLOTS_KNOWN,
 		    .flights_most = PLAN_MANY,
 		},

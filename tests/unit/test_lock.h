@@ -33,6 +33,7 @@ Suite *suite_lock_cut(void);
 Suite *suite_lock_directory(void);
 Suite *suite_lock_progress(void);
 Suite *suite_lock_successor(void);
+Suite *suite_lock_used_mutexes(void);
 Suite *suite_lock_wait(void);
 Suite *suite_lock_handoff(void);
 Suite *suite_lock_watch(void);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/lock/core/used_mutexes.h"
 #include "daemon/lock/core/wait_queue.h"
 
 /*
@@ -224,11 +225,14 @@ channels_charge(struct lock_engine *engine, struct hold *hold, struct share *sha
 		return;
 	assert(hold->state != HOLD_SLOTLESS && hold->flight == FLIGHT_NONE);
 	assert(share_has_room(share));
-	if (share != NULL)
+	if (share != NULL) {
 		share->taken++;
+		used_mutexes_begin(engine, hold, share->uid);
+	}
 	hold->share = share;
 	if (before == NULL)
 		return;
+	used_mutexes_end(engine, hold, before->uid);
 	assert(before->taken > 0);
 	before->taken--;
 	if (share_has_room(before))
@@ -242,6 +246,7 @@ channels_charge_again(struct lock_engine *engine, struct hold *hold, uid_t uid)
 	assert(hold->share == NULL && hold->state != HOLD_SLOTLESS);
 	hold->share = share_of(engine, uid);
 	hold->share->taken++;
+	used_mutexes_begin(engine, hold, uid);
 }
 
 void
@@ -362,4 +367,5 @@ channels_done(struct lock_engine *engine)
 {
 	assert(engine->channels.shares == NULL);
 	none_starves(engine);
+	used_mutexes_done(engine);
 }

@@ -86,6 +86,7 @@ struct lock_engine {
 	struct hold_table holds;
 	struct slot_checks slot_checks;
 	struct channels channels;                 /* of channels.c */
+	struct mutex_user *mutex_users;           /* of used_mutexes.c: by uid */
 	struct hold *watched;                     /* by the name of A: holds with a watch */
 	struct waiter *waiters;                   /* by id */
 	struct semaphore *scans;                  /* by probe: with a scan in progress */

@@ -417,10 +417,11 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	const char *name = waiter->semaphore->name;
 	enum lock_kind kind = waiter->kind;
 	struct queue_name b = registry_slot_queue(engine, name, kind, slot);
+	enum broker_way way = way_of(engine, waiter, slot);
 	struct hold *hold;
 	uint64_t channel;
 
-	if (!grant_has_room(engine, waiter))
+	if (!grant_has_room(engine, waiter, way))
 		return;
 	assert(channels_are_left(engine));
 	channel = broker_channel_take(engine->broker, BROKER_LOCKS);
@@ -429,7 +430,7 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 		return;
 	}
 	hold = hold_new(&engine->holds, engine_id(engine), &b, name, kind,
-	    kind == LOCK_KIND_MUTEX ? 0 : slot, way_of(engine, waiter, slot));
+	    kind == LOCK_KIND_MUTEX ? 0 : slot, way);
 	hold->channel = channel;
 	channels_charge(engine, hold, waiter->share);
 	engine->channels.not_given = 0;

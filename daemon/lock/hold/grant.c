@@ -6,6 +6,7 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/rows.h"
+#include "daemon/lock/core/used_mutexes.h"
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/keepalive.h"
@@ -14,14 +15,19 @@
 const char grant_peer_is_full[] = "this connection holds as many locks as it may hold";
 
 bool
-grant_has_room(struct lock_engine *engine, struct waiter *waiter)
+grant_has_room(struct lock_engine *engine, struct waiter *waiter, enum broker_way way)
 {
 	const struct lock_peer *peer = engine_peer_find(engine, waiter->peer);
+	const char *why = NULL;
+	char text[LOCK_LACKING_MAX];
 
-	if (peer->hold_count + peer->claim_count < engine->settings.max_locks_per_connection)
-		return true;
-	registry_waiter_refuse(engine, waiter, REASON_TOO_MANY_LOCKS, grant_peer_is_full);
-	return false;
+	if (peer->hold_count + peer->claim_count >= engine->settings.max_locks_per_connection)
+		why = grant_peer_is_full;
+	else if (way == BROKER_BY_MUTEX_CONSUMER)
+		why = used_mutexes_lacking(engine, waiter->share, waiter->semaphore->name, text);
+	if (why != NULL)
+		registry_waiter_refuse(engine, waiter, REASON_TOO_MANY_LOCKS, why);
+	return why == NULL;
 }
 
 static void
@@ -71,10 +77,12 @@ bool
 grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
 	struct share *share = waiter->share;
+	enum broker_way way = hold->way;
 	uint64_t lock;
 
 	assert(hold->peer == 0);
-	if (!grant_has_room(engine, waiter))
+	FAULT(PASSED_MUTEX_UNLIMITED, way = BROKER_BY_QUEUE);
+	if (!grant_has_room(engine, waiter, way))
 		return false;
 	lock = engine_id(engine);
 	FAULT(PASSED_UNDER_OLD_NUMBER, lock = hold->lock);
@@ -102,7 +110,7 @@ grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool admitted)
 	struct hold *hold;
 
 	/* lock_admit() has checked this, and reports it to the administrator. */
-	if (!admitted && !grant_has_room(engine, waiter))
+	if (!admitted && !grant_has_room(engine, waiter, BROKER_BY_QUEUE))
 		return;
 	hold = hold_new_slotless(
 	    &engine->holds, engine_id(engine), waiter->semaphore->name, waiter->kind);

@@ -10,10 +10,11 @@
 /* The refusal of a peer that may have no more holds. */
 extern const char grant_peer_is_full[];
 /*
- * Whether the peer may have one more hold. A peer can queue many acquires, so its limit is checked
- * at each claim and grant. False: the waiter is refused and freed.
+ * Whether the peer may have one more hold, and its user the mutex if it is held that way. A peer can
+ * queue many acquires, so the limits are checked at each claim and grant. False: the waiter is refused
+ * and freed.
  */
-bool grant_has_room(struct lock_engine *engine, struct waiter *waiter);
+bool grant_has_room(struct lock_engine *engine, struct waiter *waiter, enum broker_way way);
 /*
  * Grants the claimed slot: this daemon has B, and A was seen after it. If the lease of the
  * connection is over, the lock connection is closed instead, and the waiter waits on. False: only
