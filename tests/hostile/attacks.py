@@ -4,6 +4,7 @@ Each attack is a function of a Hostile. It says `ready` when it has all that it 
 it. Then it goes on until it is killed.
 """
 
+import itertools
 import json
 import select
 import socket
@@ -12,6 +13,8 @@ import time
 
 COUNTED = ("connections", "requests", "lines", "granted", "refused", "closed")
 CHUNK = 1 << 16
+# Escape, line ends, DEL, and CSI as one character of C1; then a line of the command, forged.
+WORDS = "\x1b[2J\r\nlockbroker: forged\x7f\x9b31m"
 UNREAD_MAX = 1 << 20  # bytes that are kept to be sent, a connection
 
 
@@ -272,6 +275,48 @@ def locks(it):
                     peer.ask("release", lock=result["lock"])
                 else:
                     peer.ask("acquire", name=f"hostile/{at}-{peer.last_id % 16}", kind="mutex")
+
+
+def floods(it):
+    """Requests that the access rules forbid, as fast as they are answered. Each wants a line of the log."""
+    it.keep_busy(it.connect(16, keep=True), lambda peer: peer.ask("destroy", name="shared/big"), 256)
+
+
+def names(it):
+    """Mutexes of ever new names. Each fourth is an old one again, whose queue does not end then."""
+    peers = it.connect(16, keep=True)
+    numbers = itertools.count()
+
+    def acquire(peer):
+        number = next(numbers)
+        peer.ask("acquire", name=f"hostile/{number // 2 if number % 4 == 0 else number}", kind="mutex", timeout=0)
+    for peer in peers:
+        for _ in range(8):
+            acquire(peer)
+    it.pump(0.2)
+    it.user.set_ready()
+    while True:
+        it.pump(0.005)
+        for peer in peers:
+            lines, peer.lines = peer.lines, []
+            if not it.alive(peer):
+                continue
+            for line in lines:
+                result = json.loads(line).get("result", {})
+                if "safe_for" in result:
+                    peer.ask("release", lock=result["lock"])
+                else:
+                    acquire(peer)
+
+
+def words(it):
+    """Holders and waiters whose words have control characters, and forge a line of the command."""
+    for at, peer in enumerate(it.connect(8)):
+        for name, kind in ("hostile/words", "mutex"), (f"hostile/words-{at}", "mutex"), ("shared/big", "semaphore"):
+            peer.ask("acquire", name=name, kind=kind, who=WORDS, why=WORDS, command=WORDS)
+    it.settle()
+    while True:
+        it.pump(1)
 
 
 def awaits(it):

@@ -26,13 +26,14 @@ HOSTILE_SECONDS: how long the honest user is alone, and how long the hostile use
 
 import os
 import resource
+import subprocess
 import time
 import unittest
 from typing import NamedTuple
 
 import attacks
 import tap
-from daemon import Daemon, program
+from daemon import Daemon, clean_environment, program
 from rabbit import Rabbit
 from timing import TIMED
 from users import (BROKER_NICE, HONEST_UID, HOSTILE_UID, Honest, Line, Newcomer, Refused, User, honest_work,
@@ -52,6 +53,8 @@ RATES = {"memory": (75, 25), "rabbit": (15, 5)}
 PATIENCE = 120
 # No user may have all descriptors, whatever the limit of open files is here.
 CONNECTIONS = min(20000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 1000)
+LINES_A_SECOND = 64 + 1  # of the log, about one user
+MUTEXES = 200
 RABBIT = Rabbit()
 TABLE = [("attack", "broker", "what", "alone", "beside", "ratio", "rounds", "harm", "refused", "MiB", "")]
 
@@ -163,7 +166,7 @@ class Hostile(unittest.TestCase):
                   for make, rate in zip((Honest, Newcomer), RATES[broker])]
         wait_until(lambda: all(user.is_ready() for user in honest), PATIENCE, "the honest user works")
         alone = self.let_pass()
-        began = time.monotonic()
+        began = self.began = time.monotonic()
         hostile = User(self, HOSTILE_UID, lambda user: attack(attacks.Hostile(user, daemons[0].socket)),
                        counted=attacks.COUNTED)
         problems = []
@@ -273,6 +276,27 @@ class Hostile(unittest.TestCase):
     def test_locks(self):
         self.attack(attacks.locks, most={"granted": 512})
 
+    def test_words(self):
+        """Root's commands, and the log, show the words of the hostile user."""
+        def need_clean_words(daemon, _):
+            problems = []
+            environment = clean_environment(LOCKBROKER_SOCKET=daemon.socket)
+            texts = {"the log": daemon.log()}
+            for argv in (("show", "hostile/words"), ("show", "shared/big"), ("show",), ("list",), ("metrics",),
+                         ("explain", "shared/big"), ("run", "--nonblock", "--mutex", "hostile/words", "true")):
+                done = subprocess.run([program("lockbroker"), *argv], env=environment, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE, check=False)
+                texts[" ".join(argv)] = done.stdout.decode("utf-8", "surrogateescape")
+            for what, text in texts.items():
+                if any((character < " " and character not in "\n\t") or "\x7f" <= character <= "\x9f"
+                       for character in text) or "\nlockbroker: forged" in text:
+                    problems.append(f"{what} has a control character or a forged line: {ascii(text)[:500]}")
+            for what in "show hostile/words", "run --nonblock --mutex hostile/words true":
+                if "lockbroker: forged" not in texts[what]:
+                    problems.append(f"{what} shows no word of the hostile user: {ascii(texts[what])[:500]}")
+            return problems
+        self.attack(attacks.words, then=need_clean_words, most={"granted": 17})
+
     def test_waiters(self):
         self.attack(attacks.waiters, most={"requests": 19000})
 
@@ -283,6 +307,33 @@ class Hostile(unittest.TestCase):
 
     def test_channels(self):
         self.attack(attacks.channels, broker="rabbit", most={"requests": 4000})
+
+    def test_floods(self):
+        """A loss of another user is in the log, and not many lines of the hostile user are."""
+        def need_lines(daemon, _):
+            victim = Line(daemon.socket)  # it hangs up without a name
+            victim.call("acquire", name="victim", kind="mutex", timeout=0)
+            RABBIT.perform("delete_queue", "victim-M")
+            try:
+                wait_until(lambda: "lost victim" in daemon.log(), PATIENCE, "the log has the loss")
+            except AssertionError as error:
+                return [str(error)]
+            lines = sum(f"uid {HOSTILE_UID}" in line and ("forbidden" in line or "left out" in line)
+                        for line in daemon.log().splitlines())
+            most = LINES_A_SECOND * (int(time.monotonic() - self.began) + 1)
+            print(f"floods: {lines} lines of the log, at most {most}")
+            return [f"{lines} lines of the log"] if lines > most else []
+        self.attack(attacks.floods, "--claim", "consumer", broker="rabbit", then=need_lines, most={"requests": 20000})
+
+    def test_names(self):
+        """The broker keeps no more mutexes than the limit."""
+        def need_few_queues(_, __):
+            names = RABBIT.eval('[io:format("~ts~n", [element(4, Name)]) || Name <- rabbit_amqqueue:list_names(<<"/">>)], ok.')
+            count = sum(name.startswith("hostile/") and name.endswith("-M") for name in names.splitlines())
+            print(f"names: {count} queues, at most {MUTEXES}")
+            return [f"{count} queues of mutexes"] if count > MUTEXES else []
+        self.attack(attacks.names, "--claim", "consumer", "--max-mutexes-per-uid", str(MUTEXES), broker="rabbit",
+                    then=need_few_queues, most={"requests": 4000, "granted": MUTEXES}, late=Late(BEHIND_QUEUES, 1))
 
     def test_locks_of_rabbit(self):
         self.attack(attacks.locks, broker="rabbit", most={"granted": 200}, late=Late(BEHIND_QUEUES, 1))
