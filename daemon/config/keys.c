@@ -137,7 +137,7 @@ const struct config_key config_keys[] = {
 	    "Root, the daemon's own user and members of admin-group are exempt."},
 	{"max-mutexes-per-uid", KEY_INTEGER, AT(max_mutexes_per_uid), "2000", "N", 1, 1000000, NULL, true,
 	    "The limit of mutexes that one user uses, if claim is consumer. Each of them is a "
-	    "durable queue, which costs RabbitMQ about 55 KiB until a minute after its last use. A "
+	    "durable queue, which costs RabbitMQ 30 to 55 KiB until a minute after its last use. A "
 	    "mutex counts for so long, and can be acquired again meanwhile. Acquires of other "
 	    "mutexes are refused as too-many-locks. Root, the daemon's own user and members of "
 	    "admin-group are exempt."},
