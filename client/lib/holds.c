@@ -1,10 +1,12 @@
 #include "client/lib/holds.h"
-#include "daemon/base/fault.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "client/lib/clock.h"
+#include "daemon/base/fault.h"
 
 /* More milliseconds than any duration of the wire has (DURATION_MAX_SECONDS). */
 #define MS_MAX 1e12
