@@ -8,6 +8,7 @@ All its files are below one folder: database, logs, configuration, Erlang cookie
         connect(rabbit.url)
 
     rabbit.py run [OPTIONS] -- COMMAND  # COMMAND with LOCKBROKER_AMQP_URL set; its exit status
+    rabbit.py pool N -- COMMAND         # COMMAND, whose tests lease at most N nodes (pool.py)
     rabbit.py start [OPTIONS] DIR       # a node below DIR; prints its URL when it is up
     rabbit.py stop|kill|freeze|thaw DIR # ends it in order | by SIGKILL | SIGSTOP | SIGCONT
     rabbit.py ctl DIR ARGUMENT...       # as rabbitmqctl of that node
@@ -51,6 +52,9 @@ DOWN_TIMEOUT = 60
 # More descriptors than this only cost memory: the Erlang VM sizes a table by the limit.
 FILES_MAX = 65536
 CALLS = itertools.count(1)  # of erl_call
+# A variable: the path of the socket of a pool.
+POOL = "LOCKBROKER_RABBIT_POOL"
+LEASE_TIMEOUT = 1800
 # Commands of rabbitmqctl, by the functions that it calls in the node. {0} is the first operand, and {vhost} that of -p
 # or --vhost.
 IN_NODE = {
@@ -67,6 +71,10 @@ IN_NODE = {
     "set_permissions": 'ok = rabbit_auth_backend_internal:set_permissions({0}, {vhost}, {1}, {2}, {3}, <<"test">>).',
     "set_vm_memory_high_watermark": "ok = vm_memory_monitor:set_vm_memory_high_watermark({words[0]}).",
 }
+# The parameters of RabbitMQ at the node's start, for the reset of a node of a pool.
+REMEMBER = """
+    persistent_term:get(lockbroker_env, none) =:= none andalso
+        persistent_term:put(lockbroker_env, application:get_all_env(rabbit))."""
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 
 
@@ -149,6 +157,25 @@ def write_file(path, text, mode=0o600):
         f.write(text)
 
 
+def ask_pool(path, words):
+    """The connection to the pool, and its answer (pool.py)."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(LEASE_TIMEOUT)
+        connection.connect(path)
+        connection.sendall(json.dumps(words).encode() + b"\n")
+        with connection.makefile(encoding="utf-8") as file:
+            answer = json.loads(file.readline())
+        if "error" in answer:
+            raise RabbitError(answer["error"])
+    except BaseException as e:
+        connection.close()
+        if isinstance(e, (OSError, ValueError)):
+            raise RabbitError(f"the pool of RabbitMQ nodes: {e}") from e
+        raise
+    return connection, answer
+
+
 class Certificates:
     """A CA, certificates it signed, and files of them below a folder."""
 
@@ -211,6 +238,15 @@ class Rabbit:
     join: a running node whose cluster this one joins at its first start. On the same host it must end after this one.
     """
 
+    shared = False  # by several tests (pool.py)
+    login, vhost = "guest:guest", "/"
+
+    @staticmethod
+    def lease(**needs):
+        """A node of the pool, if there is one: pool.Lease. Otherwise it is a node of its own."""
+        from pool import Lease  # pylint: disable=import-outside-toplevel,cyclic-import
+        return Lease(**needs)
+
     def __init__(self, directory=None, config="", plugins=(), tls=False,
                  san="DNS:localhost,IP:127.0.0.1", env=None, join=None, host=LOCALHOST, erl_args=""):
         self.temporary = directory is None
@@ -230,7 +266,7 @@ class Rabbit:
             "epmd_port": ports[2], "tls_port": ports[3] if tls else None, "plugins": list(plugins),
             "env": env or {}, "epmd": None, "beam": None, "root": os.environ.get("RABBITMQ_ROOT"),
             "khepri": os.environ.get("RABBITMQ_KHEPRI", "0") != "0",
-            "host": host, "erl_args": erl_args,
+            "host": host, "erl_args": erl_args, "pool": None,
         }
         if join is not None:
             config += "\n" + self._prepare_to_join(join)
@@ -257,7 +293,14 @@ class Rabbit:
 
     @property
     def url(self):
-        return f"amqp://guest:guest@{self.host.address}:{self.port}"
+        return self.url_at(self.port)
+
+    def url_at(self, port, login=None):
+        """Its URL for a proxy, or for another login."""
+        return f"amqp://{login or self.login}@{self.host.address}:{port}" + self._url_path()
+
+    def _url_path(self):
+        return "" if self.vhost == "/" else f"/{self.vhost}"
 
     @property
     def tls_port(self):
@@ -265,13 +308,14 @@ class Rabbit:
 
     @property
     def tls_url(self):
-        return f"amqps://guest:guest@localhost:{self.tls_port}"
+        return f"amqps://{self.login}@localhost:{self.tls_port}" + self._url_path()
 
     def variables(self):
         """The variables that `run` adds to the environment."""
-        env = {"LOCKBROKER_AMQP_URL": self.url, "LOCKBROKER_RABBIT_DIR": self.directory,
-               "LOCKBROKER_RABBIT_NODE": self.node,
-               "LOCKBROKER_RABBIT_PY": f"'{sys.executable}' '{os.path.abspath(__file__)}'"}
+        env = {"LOCKBROKER_AMQP_URL": self.url}
+        if not self.shared:
+            env.update({"LOCKBROKER_RABBIT_DIR": self.directory, "LOCKBROKER_RABBIT_NODE": self.node,
+                        "LOCKBROKER_RABBIT_PY": f"'{sys.executable}' '{os.path.abspath(__file__)}'"})
         if self.tls_port:
             env["LOCKBROKER_AMQPS_URL"] = self.tls_url
         return env
@@ -306,6 +350,10 @@ class Rabbit:
         """Starts it and does not wait."""
         if self.pid is not None:
             return self
+        if self.state.get("pool") and not self.temporary:
+            # It ends with the pool, and not with this process.
+            ask_pool(self.state["pool"], {"launch": self.directory})[0].close()
+            return self
         reason = missing()
         if reason is not None:
             raise RabbitError(reason)
@@ -322,28 +370,38 @@ class Rabbit:
             wait_until("RabbitMQ", UP_TIMEOUT, self._is_up)
         except RabbitError as e:
             out = self._tail("log/console") + self._tail("log/node.log")
-            self.kill()
+            self._end("beam", signal.SIGKILL)
             raise RabbitError(f"{e}\n{out}") from e
         if self.state["khepri"]:
             self.ctl("enable_feature_flag", "--experimental", "khepri_db")
             self.state["khepri"] = False  # it stays so
-            self._save()
+            self.save()
+        if self.state.get("pool"):
+            self._evaluate(REMEMBER)
         return self
+
+    def alone(self, what):
+        """Refuses an act that others would notice."""
+        if self.shared:
+            raise RabbitError(f"{what}: other tests share this node, so it is refused: lease one with shared=False")
 
     def stop(self):
         """Stops it in order: its clients get a connection.close (320)."""
+        self.alone("stop")
         self._end("beam", signal.SIGTERM)
         if not self.clustered:
             self._end_epmd()
 
     def kill(self):
         """SIGKILL: no goodbye to anybody."""
+        self.alone("kill")
         self._end("beam", signal.SIGKILL)
         if not self.clustered:
             self._end_epmd()
 
     def freeze(self):
         """Returns when every thread has stopped: until then the node may still answer."""
+        self.alone("freeze")
         os.kill(self.pid, signal.SIGSTOP)
         deadline = time.monotonic() + 60
         while not self._is_stopped():
@@ -362,17 +420,20 @@ class Rabbit:
         return states <= {"T"}
 
     def thaw(self):
+        self.alone("thaw")
         os.kill(self.pid, signal.SIGCONT)
 
     def close(self):
-        self.kill()
-        if self.state["epmd"] is not None:
+        self._end("beam", signal.SIGKILL)
+        if self.state["epmd"] is not None or not self.clustered:
             self._end_epmd()
         if self.temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def ctl(self, *args, check=True, timeout=300):
         """rabbitmqctl; its output."""
+        if not args[0].startswith("list_"):
+            self.alone(f"rabbitmqctl {args[0]}")
         if self.pid is None:
             raise RabbitError(f"rabbitmqctl {' '.join(args)}: the node does not run")
         done = subprocess.run(self._argv(f"{BIN}/rabbitmqctl", "-q", "-n", self.node, *args),
@@ -399,6 +460,10 @@ class Rabbit:
         """The output of Erlang expressions in the node, with the value of the last one at its end. They end with a dot.
         erl_call(1) takes some milliseconds, and rabbitmqctl a second. A node refuses two calls of the same name
         at once. So each has a name of its own, by -h."""
+        self.alone("eval")
+        return self._evaluate(expressions, check)
+
+    def _evaluate(self, expressions, check=True):
         with open(self._path("home/.erlang.cookie"), encoding="ascii") as file:
             cookie = file.read().strip()
         done = subprocess.run(self._argv("erl_call", "-address", f"{self.host.address}:{self.state['dist_port']}",
@@ -413,20 +478,20 @@ class Rabbit:
             raise RabbitError(f"{expressions}: {done.stdout}{done.stderr}")
         return ""
 
-    def queues(self, vhost="/"):
+    def queues(self, vhost=None):
         """{name: Queue} of all queues whose nodes are up."""
-        rows = self.eval("""
+        rows = self._evaluate("""
             [io:format("~ts\t~s\t~b~n", [element(4, Name), Durable, Consumers])
              || [{name, Name}, {durable, Durable}, {consumers, Consumers}]
                 <- rabbit_amqqueue:info_all(<<"%s">>, [name, durable, consumers])],
-            done.""" % vhost).splitlines()[:-1]
+            done.""" % (vhost or self.vhost)).splitlines()[:-1]
         return {name: Queue(durable == "true", int(consumers)) for name, durable, consumers in
                 (row.split("\t") for row in rows)}
 
-    def holders(self, vhost="/"):
+    def holders(self, vhost=None):
         """The queues that a connection has declared as exclusive ones or consumes from, each with the process id of
         that connection at the broker. They include the holder queues of all slots that are held, in either way."""
-        rows = self.eval("""
+        rows = self._evaluate("""
             Connection = fun(Channel) -> [{_, Pid}] = rabbit_channel:info(Channel, [connection]), Pid end,
             Holders = fun(Queue) -> case amqqueue:get_exclusive_owner(Queue) of
                 none -> try [catch Connection(element(1, One)) || One <- rabbit_amqqueue:consumers(Queue)]
@@ -434,7 +499,7 @@ class Rabbit:
                 Owner -> [Owner] end end,
             [io:format("~ts\t~s~n", [element(4, amqqueue:get_name(Queue)), rabbit_misc:pid_to_string(Pid)])
              || Queue <- rabbit_amqqueue:list(<<"%s">>), Pid <- Holders(Queue), is_pid(Pid)],
-            done.""" % vhost).splitlines()[:-1]
+            done.""" % (vhost or self.vhost)).splitlines()[:-1]
         return dict(row.split("\t") for row in rows)
 
     def __enter__(self):
@@ -496,7 +561,7 @@ class Rabbit:
             lines += ["auth_mechanisms.1 = PLAIN", "auth_mechanisms.2 = EXTERNAL"]
         write_file(self._path("rabbitmq.conf"), "\n".join(lines) + "\n" + config + "\n")
         write_file(self._path("enabled_plugins"), f"[{','.join(self.state['plugins'])}].\n")
-        self._save()
+        self.save()
 
     def _shorten_code_path(self):
         """A node looks for each of its 800 modules in the folder of each plugin that it finds, and in the last one first.
@@ -526,9 +591,10 @@ class Rabbit:
         for link, path in [*apps.items(), *((f"{last}/{entry}", path) for entry, path in links.items())]:
             os.symlink(path[len(root):], f"{home}/plugins/{link}")
 
-    def _save(self):
-        write_file(self._path("node.json.new"), json.dumps(self.state))
-        os.rename(self._path("node.json.new"), self._path("node.json"))
+    def save(self):
+        new = self._path(f"node.json.{os.getpid()}")
+        write_file(new, json.dumps(self.state))
+        os.rename(new, self._path("node.json"))
 
     def _reload(self):
         """The node may have been ended and started again by another process (`kill DIR`)."""
@@ -590,7 +656,7 @@ class Rabbit:
                                      start_new_session=True, preexec_fn=before_exec)
         self._children.append(child)
         self.state[what] = [child.pid, process_born(child.pid)]
-        self._save()
+        self.save()
 
     def _living(self, what):
         self._reload()
@@ -682,17 +748,23 @@ def main():
             sub.add_argument("command", nargs=argparse.REMAINDER)
         else:
             sub.add_argument("directory")
+    sub = verbs.add_parser("pool")
+    sub.add_argument("size", type=int, metavar="N")
+    sub.add_argument("command", nargs=argparse.REMAINDER)
     for verb in ("stop", "kill", "freeze", "thaw", "ctl"):
         sub = verbs.add_parser(verb)
         sub.add_argument("directory")
         if verb == "ctl":
             sub.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    if options.verb == "run":
+    if options.verb in ("run", "pool"):
         options.command = options.command[options.command[:1] == ["--"]:]
         if not options.command:
             parser.error("no COMMAND")
-        return run(options)
+        if options.verb == "run":
+            return run(options)
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pool.py")
+        os.execv(sys.executable, [sys.executable, program, str(options.size), *options.command])
     if options.verb == "start":
         os.makedirs(options.directory, exist_ok=True)
         print(make_node(options, options.directory).start().url)
