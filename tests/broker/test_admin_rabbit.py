@@ -14,7 +14,7 @@ from wire import Wire, WireError, wait_until
 TROUBLE = ("broker|amqp|connection",)
 ROUNDS = 100
 SEED = 4
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 

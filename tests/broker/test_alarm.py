@@ -11,7 +11,7 @@ from rabbit import Rabbit
 from wait import wait_until
 from wire import Wire, WireError
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 

@@ -13,10 +13,13 @@ from wire import Wire, wait_until
 CHANNELS = 24
 # While slots are held by consumers, one channel is left for the checks of their slot queues.
 LOCKS = CHANNELS - (CLAIM == "consumer")
-RABBIT = Rabbit(config=f"channel_max = {CHANNELS}\n")
+RABBIT = Rabbit.lease()
 ALICE = 65533
 
-setUpModule = RABBIT.serve_module
+
+def setUpModule():
+    RABBIT.serve_module()
+    RABBIT.set_env(channel_max=CHANNELS)
 
 
 class Channels(unittest.TestCase):

@@ -23,7 +23,7 @@ from wire import Wire, WireError
 
 ROUNDS = 5
 KILL_AFTER = 1.0
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease(shared=True)
 # Writes when it was last alive. It ends when the test removes its file, if it lives so long.
 CHILD = """
 import os, signal, struct, sys, time

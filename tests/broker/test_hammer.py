@@ -14,7 +14,7 @@ from hammer import SECONDS, hammer
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease(shared=True)
 
 setUpModule = RABBIT.serve_module
 

@@ -10,7 +10,7 @@ from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
 
 TROUBLE = ("lock connection", "auxiliary connection", "lost")
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 USER, PASSWORD = "locksmith", "secret"
 HOLDS = 3
 

@@ -11,9 +11,12 @@ from rabbit import Rabbit
 from wait import wait_until
 from wire import Wire, WireError
 
-RABBIT = Rabbit(config="heartbeat = 3")
+RABBIT = Rabbit.lease()
 
-setUpModule = RABBIT.serve_module
+
+def setUpModule():
+    RABBIT.serve_module()
+    RABBIT.set_env(heartbeat=3)
 
 
 class Heartbeat(unittest.TestCase):
@@ -38,8 +41,8 @@ class Heartbeat(unittest.TestCase):
         self.assertEqual(daemon.log().count("lock connection up"), 1)
 
     def test_a_broker_that_leaves_no_lease_is_refused(self):
-        self.addCleanup(RABBIT.eval, "application:set_env(rabbit, heartbeat, 3).")
-        RABBIT.eval("application:set_env(rabbit, heartbeat, 1).")
+        self.addCleanup(RABBIT.set_env, heartbeat=3)
+        RABBIT.set_env(heartbeat=1)
         daemon = Daemon(self, "--heartbeat", "10", "--margin", "6", broker=RABBIT.url,
                         expect=["lock connection refused"])
         peer = Wire(daemon)
@@ -53,7 +56,7 @@ class Heartbeat(unittest.TestCase):
         self.assertIn("a heartbeat of 1 s", str(refused.exception))
         self.assertNotIn("lock connection up", daemon.log())
         # Refused once in the log, and tried again; when the broker wants a longer one, it is taken.
-        RABBIT.eval("application:set_env(rabbit, heartbeat, 3).")
+        RABBIT.set_env(heartbeat=3)
         wait_until(lambda: "lock connection up" in daemon.log())
         self.assertEqual(daemon.log().count("lock connection refused"), 1)
 

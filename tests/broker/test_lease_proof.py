@@ -43,6 +43,7 @@ AT_ONCE = 4  # rounds of each kind; more would measure how busy the machine is
 SHORT = 3.0
 SEED = int(os.environ.get("LOCKBROKER_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
 TROUBLE = ("lock connection", "auxiliary connection", "lost", "lease", "broker")
+SLEEPY, LIVELY = Rabbit.lease(), Rabbit.lease(shared=True)
 
 # The child of the shell, and the shell itself, are deaf to TERM: only KILL of the whole group ends both.
 # (When the test has failed, its folder goes.)
@@ -54,6 +55,11 @@ while os.path.exists(sys.argv[1]):
     time.sleep(0.002)
 """
 DEAF = 'trap "" TERM; "$0" -c "$1" "$2"; exit 1'
+
+
+def setUpModule():
+    SLEEPY.serve_module()
+    LIVELY.serve_module()
 
 
 def now():
@@ -240,7 +246,7 @@ class CutNetwork(Rivalled):
 
     def __init__(self, test, number, rabbit):
         self.proxy = Proxy(test, rabbit.port)
-        super().__init__(test, number, f"amqp://guest:guest@127.0.0.1:{self.proxy.port}")
+        super().__init__(test, number, rabbit.url_at(self.proxy.port))
 
     def silence(self):
         self.proxy.cut()
@@ -307,13 +313,7 @@ class LeaseProof(unittest.TestCase):
     def test_lost_before_the_broker_frees(self):
         print(f"LOCKBROKER_TEST_SEED={SEED}")
         self.dice = random.Random(SEED)
-        self.lively, self.sleepy = Rabbit(), Rabbit()
-        for rabbit in (self.lively, self.sleepy):
-            self.addCleanup(rabbit.close)
-            rabbit.launch()
-        for rabbit in (self.lively, self.sleepy):
-            rabbit.wait_up()
-        self.rival = Daemon(self, "--rescan-interval", "0.2", broker=self.lively.url)
+        self.rival = Daemon(self, "--rescan-interval", "0.2", broker=LIVELY.url)
         self.rival.wait_broker()
         done = []
         while len(done) < 3 * ROUNDS:
@@ -323,8 +323,8 @@ class LeaseProof(unittest.TestCase):
 
     def batch(self, numbers):
         """Rounds of each kind side by side."""
-        asleep = [FrozenBroker(self, number, self.sleepy.url) for number in numbers]
-        others = [kind(self, number, self.lively) for number in numbers
+        asleep = [FrozenBroker(self, number, SLEEPY.url) for number in numbers]
+        others = [kind(self, number, LIVELY) for number in numbers
                   for kind in (CutNetwork, FrozenDaemon)]
         rounds = asleep + others
         for one in rounds:
@@ -339,7 +339,7 @@ class LeaseProof(unittest.TestCase):
         self.long_silence(rounds, others)
         for one in rounds:
             one.judge()
-        self.sleepy.thaw()
+        SLEEPY.thaw()
         for one in rounds:
             one.settle()
         for one in rounds:
@@ -347,11 +347,11 @@ class LeaseProof(unittest.TestCase):
         return rounds
 
     def short_silence(self, rounds, others):
-        self.sleepy.freeze()
+        SLEEPY.freeze()
         for one in others:
             one.silence()
         time.sleep(SHORT)
-        self.sleepy.thaw()
+        SLEEPY.thaw()
         for one in others:
             one.listen()
         for one in rounds:
@@ -362,7 +362,7 @@ class LeaseProof(unittest.TestCase):
         start = now()
         due = sorted(((start + self.dice.uniform(0, HEARTBEAT / 3), one) for one in others),
                      key=lambda pair: pair[0])
-        self.sleepy.freeze()
+        SLEEPY.freeze()
         for when, one in due:
             time.sleep(max(0, when - now()))
             one.silence()

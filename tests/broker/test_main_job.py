@@ -17,7 +17,7 @@ from wire import Wire, WireError, wait_until
 
 # While the broker is away, both of these are said; nothing else may be.
 BROKER_TROUBLE = "broker|amqp|connection"
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 BOTH_WAYS = ("exclusive-queue", "consumer")
 # Three patterns after each other, on one line or several.
 RIGHTS = r"'(.+?)'[ \\\n]+'(.+?)'[ \\\n]+'(.+?)'"
@@ -33,8 +33,8 @@ def held_queues(name):
 class Main(unittest.TestCase):
     claim = CLAIM  # how the slots are held
 
-    def daemon(self, *options, url=RABBIT.url, **more):
-        daemon = Daemon(self, *options, broker=url, **more)
+    def daemon(self, *options, url=None, **more):
+        daemon = Daemon(self, *options, broker=url or RABBIT.url, **more)
         daemon.wait_broker()
         return daemon
 

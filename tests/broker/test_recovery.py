@@ -13,17 +13,19 @@ from wire import Wire, WireError, wait_until
 
 TROUBLE = ("lock connection", "auxiliary connection", "lost")
 HEARTBEAT = 3  # a lease of 4.5 s
+RABBIT = Rabbit.lease(shared=True)
+
+setUpModule = RABBIT.serve_module
 
 
 class OldB(unittest.TestCase):
     def test_own_old_b_is_another_holder(self):
         """The network swallows one connection, and a new one gets through. The broker believes the old one alive
         as long as it gets heartbeats."""
-        rabbit = self.enterContext(Rabbit())
-        proxy = Proxy(self, rabbit.port)
+        proxy = Proxy(self, RABBIT.port)
         # Its probes may go into the stranded connection: a wait that none has answered is no timeout.
         daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--margin", "1.5", "--rescan-interval", "0.2",
-                        "--probe-timeout", "1", expect=TROUBLE, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+                        "--probe-timeout", "1", expect=TROUBLE, broker=RABBIT.url_at(proxy.port))
         daemon.wait_broker()
         peer = Wire(daemon)
         peer.call("create", name="old", slots=1)
@@ -55,11 +57,10 @@ class OldB(unittest.TestCase):
 
 class First(unittest.TestCase):
     def test_a_request_waits_for_the_first_connection(self):
-        rabbit = self.enterContext(Rabbit())
-        proxy = Proxy(self, rabbit.port)
+        proxy = Proxy(self, RABBIT.port)
         proxy.cut()
         daemon = Daemon(self, "--connect-grace", "30", start=False,
-                        broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+                        broker=RABBIT.url_at(proxy.port))
         daemon.launch()
         daemon.wait_log("listening at")
         peer = Wire(daemon)
@@ -69,40 +70,40 @@ class First(unittest.TestCase):
         self.assertEqual(peer.answer(asked)["name"], "early")
         daemon.wait_notice("READY=1")
         peer.error("size", name="missing")
-        listed = rabbit.ctl("list_connections", "client_properties")
+        listed = [line for line in RABBIT.ctl("list_connections", "vhost", "client_properties").splitlines()
+                  if line.startswith(RABBIT.vhost + "\t")]
         for which in "locks", "auxiliary":
-            self.assertIn(f'"connection_name","lockbrokerd {os.uname().nodename} ({which})"', listed)
+            name = f'"connection_name","lockbrokerd {os.uname().nodename} ({which})"'
+            self.assertEqual(len([line for line in listed if name in line]), 1, listed)
 
     def test_a_request_of_a_client_that_left_before_it(self):
-        rabbit = self.enterContext(Rabbit())
-        proxy = Proxy(self, rabbit.port)
+        proxy = Proxy(self, RABBIT.port)
         proxy.cut()
         daemon = Daemon(self, "--connect-grace", "30", start=False,
-                        broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+                        broker=RABBIT.url_at(proxy.port))
         daemon.launch()
         daemon.wait_log("listening at")
         peer = Wire(daemon)
-        peer.request("create", name="early", slots=1)
-        peer.request("acquire", name="early", timeout=0)
+        peer.request("create", name="left", slots=1)
+        peer.request("acquire", name="left", timeout=0)
         peer.hang_up()
         proxy.mend()
-        daemon.wait_log("done create of early: client 1,", 20)
+        daemon.wait_log("done create of left: client 1,", 20)
         # It does not keep the lock.
-        self.assertEqual(Wire(daemon).call("acquire", name="early", timeout=20, within=30)["slot"], 1)
+        self.assertEqual(Wire(daemon).call("acquire", name="left", timeout=20, within=30)["slot"], 1)
 
     def test_a_silent_host_leaves_time_for_the_next(self):
-        rabbit = self.enterContext(Rabbit())
         silent = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(silent.close)
         host = f"127.0.0.1:{silent.getsockname()[1]}"
         daemon = Daemon(self, "--connect-grace", "15", "--connect-timeout", "60", start=False,
-                        broker=[f"amqp://guest:guest@{host}", rabbit.url], expect=[f"connection down: {host}: "])
+                        broker=[RABBIT.url_at(silent.getsockname()[1]), RABBIT.url], expect=[f"connection down: {host}: "])
         daemon.launch()
         daemon.wait_log("listening at")
         peer = Wire(daemon)
         self.assertEqual(peer.call("acquire", name="early", kind="mutex", timeout=0, within=60)["name"], "early")
         daemon.wait_log(f"lock connection down: {host}: no connection within 5 s")
-        self.assertEqual(peer.call("info")["broker"]["host"], f"127.0.0.1:{rabbit.port}")
+        self.assertEqual(peer.call("info")["broker"]["host"], f"127.0.0.1:{RABBIT.port}")
 
 
 class Hosts(unittest.TestCase):

@@ -8,7 +8,7 @@ from daemon import Daemon
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 

@@ -16,12 +16,11 @@ from wait import wait_until
 PASSWORD = "correct-horse-battery-staple"
 # Larger ones are not the daemon's data but AddressSanitizer's shadow.
 MAPPING_MAX = 1 << 30
-RABBIT = Rabbit(tls=True)
+RABBIT = Rabbit.lease(tls=True)
 
 
 def setUpModule():
-    unittest.addModuleCleanup(RABBIT.close)
-    RABBIT.start()
+    RABBIT.serve_module()
     RABBIT.perform("add_user", "holder", PASSWORD)
     RABBIT.perform("set_permissions", "-p", "/", "holder", ".*", ".*", ".*")
 

@@ -10,7 +10,7 @@ from proxy import Proxy
 from rabbit import Rabbit
 from wire import Wire
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease(shared=True)
 ROUND_TRIP = 0.05  # of the link; the probes and the claim take several of them
 CONFLICT = 75
 
@@ -23,7 +23,7 @@ class Short(unittest.TestCase):
     def setUp(self):
         self.proxy = Proxy(self, RABBIT.port)
         self.daemon = Daemon(self, "--probe-timeout", "2", "--request-timeout", "4",
-                             broker=f"amqp://guest:guest@127.0.0.1:{self.proxy.port}")
+                             broker=RABBIT.url_at(self.proxy.port))
         self.daemon.wait_broker()
         self.peer = Wire(self.daemon)
         self.proxy.slow(ROUND_TRIP / 2)

@@ -31,7 +31,7 @@ EVERY = 2  # seconds between two replacements
 KILLS = 8 if LOADED else 3
 SEED = int(os.environ.get("SUCCESSOR_SEED", "0")) or random.randrange(1 << 32)
 REFUSED = "this program goes on, and is not replaced"
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 

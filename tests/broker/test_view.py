@@ -10,7 +10,7 @@ from daemon import Daemon
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease(shared=True)
 TROUBLE = ("broker|amqp|connection|heartbeat|lease",)
 
 setUpModule = RABBIT.serve_module

@@ -22,7 +22,7 @@ SECONDS = float(os.environ.get("WAITING_SECONDS", "6"))
 TROUBLE = ("lock connection", "auxiliary connection", "broker|amqp")
 RESCAN_INTERVAL = 5
 HINTS_ALONE = ("--rescan-interval", "3600")
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 
@@ -41,10 +41,10 @@ def daemons_waiting(name):
 class Waiting(unittest.TestCase):
     deadline = 180
 
-    def daemon(self, *options, url=RABBIT.url, **more):
+    def daemon(self, *options, url=None, **more):
         if "--rescan-interval" not in options:
             options += "--rescan-interval", str(RESCAN_INTERVAL)
-        daemon = Daemon(self, *options, broker=url, **more)
+        daemon = Daemon(self, *options, broker=url or RABBIT.url, **more)
         daemon.wait_broker()
         return daemon
 

@@ -9,7 +9,7 @@ from foreign import Foreign
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease(shared=True)
 
 setUpModule = RABBIT.serve_module
 

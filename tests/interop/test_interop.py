@@ -15,7 +15,7 @@ from hammer import SEED
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease(shared=True)
 ROUNDS = 20  # of each concurrent administrator
 
 # How somebody else may have declared A: nothing of it is lockbroker's way.

@@ -24,7 +24,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
 from etcd import text
 from foreign import Foreign
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 ROUNDS = 50  # until a variant is found
 
 setUpModule = RABBIT.serve_module
