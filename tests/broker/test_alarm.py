@@ -83,11 +83,8 @@ class Alarm(unittest.TestCase):
     def nothing_published_on_the_lock_connection(self):
         """The broker lists the connections that have published as blocked. The connection that owns the Bs is
         "blocking": its first message would block it. It has no channel that confirms."""
-        channels = [line.split("\t") for line in
-                 RABBIT.ctl("list_channels", "connection", "confirm", "consumer_count").splitlines()]
-        states = dict(line.split("\t") for line in
-                      RABBIT.ctl("list_connections", "pid", "state").splitlines())
-        publishers = {channel[0] for channel in channels if channel[1] == "true"}
+        states = dict(RABBIT.connections("pid", "state"))
+        publishers = {connection for connection, confirm in RABBIT.channels("connection", "confirm") if confirm == "true"}
         holders = {pid for queue, pid in RABBIT.holders().items() if queue.endswith("-B")}
         self.assertTrue(holders)
         self.assertTrue(publishers)
@@ -98,10 +95,8 @@ class Alarm(unittest.TestCase):
 
     def links(self):
         """pid and packets that the broker has read, of the lock connection and of the auxiliary connection, if any."""
-        rows = [line.split("\t") for line in
-                RABBIT.ctl("list_connections", "pid", "recv_cnt").splitlines()]
         hold = RABBIT.holders()[self.name + "-1-B"]
-        read = {row[0]: int(row[1]) for row in rows if row[-1].isdigit()}
+        read = {pid: int(count) for pid, count in RABBIT.connections("pid", "recv_cnt") if count.isdigit()}
         return (hold, read.pop(hold)), sorted(read.items())
 
     def test_a_waiter_for_a_missing_lock_causes_few_claims(self):
@@ -113,7 +108,7 @@ class Alarm(unittest.TestCase):
         wait_until(lambda: self.refusal("size", name=self.unknown) == "broker-blocked")
         self.peer.request("acquire", name=self.name + "-missing")
         for pid, _ in self.links()[1]:
-            RABBIT.ctl("close_connection", pid, "test")
+            RABBIT.perform("close_connection", pid, "test")
         began = time.monotonic()
         before = self.links()[0][1]
         # Each scan is a claim in vain: six packets. Scans are 1.4 to 2 s apart. The keepalive of the hold needs less than a

@@ -126,7 +126,7 @@ class Closed(HardError):
         self.serves_again()
 
     def test_lock_connection_closed(self):
-        RABBIT.ctl("close_connection", self.owner(), "this one alone")
+        RABBIT.perform("close_connection", self.owner(), "this one alone")
         self.all_lost("CONNECTION_FORCED - this one alone")
         self.serves_again()
         self.assertIn('\nlockbroker_broker_reconnects_total{connection="lock"} 1\n', self.admin.call("metrics")["text"])
@@ -135,11 +135,9 @@ class Closed(HardError):
         """It can end without a loss."""
         self.admin.call("size", name="db")
         hold = self.owner()
-        side = [pid for pid, vhost in
-                (row.split("\t") for row in RABBIT.ctl("list_connections", "pid", "vhost").splitlines())
-                if vhost == self.vhost and pid != hold]
+        side = [pid for pid, vhost in RABBIT.connections("pid", "vhost") if vhost == self.vhost and pid != hold]
         self.assertEqual(len(side), 1)
-        RABBIT.ctl("close_connection", side[0], "expendable")
+        RABBIT.perform("close_connection", side[0], "expendable")
         self.daemon.wait_log("expendable")
         self.all_kept()
         self.assertEqual(self.admin.call("size", name="db")["slots"], HOLDS + 1)
@@ -148,8 +146,7 @@ class Closed(HardError):
     def test_internal_error(self):
         """541, by ending the process of a channel of the lock connection inside RabbitMQ."""
         hold = self.owner()
-        channels = [row.split("\t") for row in RABBIT.ctl("list_channels", "connection", "pid").splitlines()]
-        victim = next(pid for connection, pid in channels if connection == hold)
+        victim = next(pid for connection, pid in RABBIT.channels("connection", "pid") if connection == hold)
         RABBIT.eval(f'exit(rabbit_misc:string_to_pid("{victim}"), provoked).')
         self.all_lost("INTERNAL_ERROR")
         self.assertRegex(self.daemon.log(), "541")
@@ -159,11 +156,9 @@ class Closed(HardError):
         """530 in the middle of an acquire ends the holds; the daemon learns, and stays below it."""
         self.daemon.expect("the broker allows no more channels")
         hold = self.owner()
-        open_channels = [connection for connection, user in (
-            row.split("\t") for row in RABBIT.ctl("list_channels", "connection", "user").splitlines())
-                         if user == self.user]
+        open_channels = [connection for connection, user in RABBIT.channels("connection", "user") if user == self.user]
         channels = open_channels.count(hold)
-        RABBIT.ctl("set_user_limits", self.user, f'{{"max-channels": {len(open_channels)}}}')
+        RABBIT.perform("set_user_limits", self.user, f'{{"max-channels": {len(open_channels)}}}')
         greedy = Wire(self.daemon)
         asked = [greedy.request("acquire", name=f"m{n}", kind="mutex", timeout=5)
                  for n in range(channels + 2)]
@@ -174,7 +169,7 @@ class Closed(HardError):
         self.assertEqual((answers.count("granted"), answers.count("timeout")), (left, len(asked) - left))
         self.assertEqual(len(re.findall("lock connection down", self.daemon.log())), 1, self.daemon.log())
         greedy.hang_up()
-        RABBIT.ctl("clear_user_limits", self.user, "all")
+        RABBIT.perform("clear_user_limits", self.user, "all")
         wait_until(lambda: self.admin.call("info")["counts"]["holds"] == 0)
         self.serves_again()
 
@@ -239,17 +234,17 @@ class KeptOut(HardError):
         self.serves_again()
 
     def test_no_more_connections(self):
-        RABBIT.ctl("set_vhost_limits", "-p", self.vhost, '{"max-connections": 0}')
+        RABBIT.perform("set_vhost_limits", "-p", self.vhost, '{"max-connections": 0}')
         self.all_kept()
         self.force_close()
         self.all_lost("maintenance")
         self.denied("connection limit")
-        RABBIT.ctl("clear_vhost_limits", "-p", self.vhost)
+        RABBIT.perform("clear_vhost_limits", "-p", self.vhost)
         self.serves_again()
 
     def test_one_connection_alone(self):
         """The lock connection is the one; without the other, slots are claimed unseen."""
-        RABBIT.ctl("set_vhost_limits", "-p", self.vhost, '{"max-connections": 1}')
+        RABBIT.perform("set_vhost_limits", "-p", self.vhost, '{"max-connections": 1}')
         self.daemon.expect("exclusive queues of the broker are not tested")
         self.force_close()
         self.all_lost("maintenance")
@@ -259,7 +254,7 @@ class KeptOut(HardError):
         self.peers[1].call("release", lock=lock)
         self.assertIn(self.refusal(self.admin, "size", name="db"),
                       ("broker-unavailable", "broker-refused"))
-        RABBIT.ctl("clear_vhost_limits", "-p", self.vhost)
+        RABBIT.perform("clear_vhost_limits", "-p", self.vhost)
         wait_until(lambda: self.refusal(self.admin, "size", name="db") is None)
         self.serves_again()
 

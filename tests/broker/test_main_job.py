@@ -124,8 +124,7 @@ class Held(Main):
         owners = set(held_queues(name).values())
         self.assertEqual(len(owners), 1, "one connection holds all")
         channels = {}
-        for line in RABBIT.ctl("list_channels", "connection", "pid").splitlines():
-            owner = line.split("\t")[0]
+        for owner, _ in RABBIT.channels("connection", "pid"):
             channels[owner] = channels.get(owner, 0) + 1
         on_lock_connection = channels[owners.pop()]
         counted = Wire(here).call("info")["broker"]["channels"]

@@ -61,6 +61,9 @@ IN_NODE = {
     "add_user": 'ok = rabbit_auth_backend_internal:add_user({0}, {1}, <<"test">>).',
     "add_vhost": 'ok = rabbit_vhost:add({0}, <<"test">>).',
     "change_password": 'ok = rabbit_auth_backend_internal:change_password({0}, {1}, <<"test">>).',
+    "clear_user_limits": 'ok = rabbit_auth_backend_internal:clear_user_limits({0}, {1}, <<"test">>).',
+    "clear_vhost_limits": 'ok = rabbit_vhost_limit:clear({vhost}, <<"test">>).',
+    "close_connection": "ok = rabbit_networking:close_connection(rabbit_misc:string_to_pid(binary_to_list({0})), {1}).",
     "clear_permissions": 'ok = rabbit_auth_backend_internal:clear_permissions({0}, {vhost}, <<"test">>).',
     "close_all_connections": """
         [catch rabbit_networking:close_connection(Pid, {0})
@@ -69,6 +72,9 @@ IN_NODE = {
     "delete_user": 'ok = rabbit_auth_backend_internal:delete_user({0}, <<"test">>).',
     "delete_vhost": 'ok = rabbit_vhost:delete({0}, <<"test">>).',
     "set_permissions": 'ok = rabbit_auth_backend_internal:set_permissions({0}, {vhost}, {1}, {2}, {3}, <<"test">>).',
+    "set_disk_free_limit": 'ok = rabbit_disk_monitor:set_disk_free_limit("{words[0]}").',
+    "set_user_limits": 'ok = rabbit_auth_backend_internal:set_user_limits({0}, {1}, <<"test">>).',
+    "set_vhost_limits": 'ok = rabbit_vhost_limit:parse_set({vhost}, {0}, <<"test">>).',
     "set_vm_memory_high_watermark": "ok = vm_memory_monitor:set_vm_memory_high_watermark({words[0]}).",
 }
 # The parameters of RabbitMQ at the node's start, for the reset of a node of a pool.
@@ -477,6 +483,23 @@ class Rabbit:
         if check:
             raise RabbitError(f"{expressions}: {done.stdout}{done.stderr}")
         return ""
+
+    def connections(self, *items):
+        """The rows of `rabbitmqctl list_connections` with these items: lists of text."""
+        return self._rows("rabbit_networking:connection_info_all", items)
+
+    def channels(self, *items):
+        """The same of list_channels."""
+        return self._rows("rabbit_channel:info_all", items)
+
+    def _rows(self, function, items):
+        rows = self._evaluate("""
+            Text = fun(Value) when is_pid(Value) -> rabbit_misc:pid_to_string(Value);
+                      (Value) when is_binary(Value) -> Value;
+                      (Value) -> io_lib:format("~%s", [Value]) end,
+            [io:format("~ts~n", [lists:join("\t", [Text(Value) || {_, Value} <- Row])]) || Row <- %s([%s])],
+            done.""" % ("tp", function, ", ".join(items))).splitlines()[:-1]
+        return [row.split("\t") for row in rows]
 
     def queues(self, vhost=None):
         """{name: Queue} of all queues whose nodes are up."""
