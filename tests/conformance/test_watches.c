@@ -267,6 +267,24 @@ START_TEST(probes_are_few_deliveries)
 }
 END_TEST
 
+/* In virtual time: the delivery is acknowledged then, and the next probe is delivered. */
+START_TEST(a_delivery_is_acknowledged_after_20_s)
+{
+	static const char *const queue = "ack-1-A";
+
+	open_plain();
+	watched(queue);
+	(void)rig_probe(admin, &queue, 1);
+	rig_wait(rig_counts(watcher, BROKER_AUXILIARY).deliveries == 1);
+	rig_pass_for(19 * NSEC_PER_SEC);
+	(void)rig_probe(admin, &queue, 1);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).deliveries, 1);
+	rig_pass_for(2 * NSEC_PER_SEC);
+	(void)rig_probe(admin, &queue, 1);
+	rig_wait(rig_counts(watcher, BROKER_AUXILIARY).deliveries == 2);
+}
+END_TEST
+
 Suite *
 watches_suite(void)
 {
@@ -280,6 +298,8 @@ watches_suite(void)
 	tcase_add_test(tcase, an_absent_queue_is_a_hint);
 	tcase_add_test(tcase, unwatched_at_any_time);
 	tcase_add_test(tcase, probes_are_few_deliveries);
+	if (server == &server_memory)
+		tcase_add_test(tcase, a_delivery_is_acknowledged_after_20_s);
 	tcase_add_test(tcase, the_auxiliary_connection_dies);
 	tcase_add_test(tcase, a_watch_keeps_the_auxiliary_connection);
 	tcase_add_test(tcase, unwatched_after_the_stop);
