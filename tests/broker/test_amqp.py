@@ -1,4 +1,5 @@
-"""Starts a RabbitMQ and runs the C tests of the AMQP side against it; they say TAP.
+"""Runs suites of the C tests of the AMQP side over a RabbitMQ; they say TAP. test_amqp_links.py and test_amqp_tls.py run
+the other suites at the same time.
 
 Two TLS servers that a client must refuse run beside it. One has a certificate for another host. The other one
 speaks nothing newer than TLS 1.1.
@@ -42,8 +43,8 @@ def server_context(cert, key):
     return context
 
 
-def main():
-    with rabbit.Rabbit(tls=True, plugins=["rabbitmq_auth_mechanism_ssl"]) as node:
+def main(*suites):
+    with rabbit.Rabbit.lease(tls=True) as node:
         certificates = node.certificates
         elsewhere = server_context(*certificates.make("elsewhere", "localhost",
                                                       "DNS:elsewhere.example,IP:192.0.2.1"))
@@ -57,10 +58,10 @@ def main():
                    LOCKBROKER_TLS_ELSEWHERE_PORT=str(serve(elsewhere)),
                    LOCKBROKER_TLS_OLD_PORT=str(serve(old)))
         # The status is in the TAP that the program says; another one would be counted twice.
-        status = subprocess.run([PROGRAM], env=env, check=False)
+        status = subprocess.run([PROGRAM, *suites], env=env, check=False)
         if status.returncode < 0:
             print(f"Bail out! {PROGRAM} was ended by signal {-status.returncode}")
 
 
 if __name__ == "__main__":
-    main()
+    main("versions", "costs", "watches")

@@ -13,7 +13,7 @@ from sharing_proxy import SharingProxy
 from wait import wait_until
 from wire import Wire, WireError
 
-RABBIT = Rabbit()
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 
