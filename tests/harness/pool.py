@@ -87,10 +87,12 @@ class Lease(Rabbit):
             directory, name = granted["directory"], granted["name"]
         super().__init__(directory, tls=self.tls, plugins=[MECHANISM] if self.tls else ())
         self.is_leased = True
+        if self.shared:
+            self.vhost = name or "lease"
+            self.login = f"{self.vhost}:{PASSWORD}"
         super().start()
         self.log_began = len(super().log)
         if self.shared:
-            self.login, self.vhost = f"{name or 'lease'}:{PASSWORD}", name or "lease"
             self._evaluate(ADMIT % (self.vhost, PASSWORD))
 
     def set_env(self, **values):
@@ -122,7 +124,7 @@ class Lease(Rabbit):
             else:
                 self.reset()
         except RabbitError as e:
-            print(f"the node is not used again: {e}")
+            print(f"the pool cleans up: {e}")
             return False
         return True
 

@@ -485,7 +485,7 @@ class Rabbit:
         return ""
 
     def connections(self, *items):
-        """The rows of `rabbitmqctl list_connections` with these items: lists of text."""
+        """The rows of `rabbitmqctl list_connections` with these items: lists of text. Compound values are Erlang terms."""
         return self._rows("rabbit_networking:connection_info_all", items)
 
     def channels(self, *items):
@@ -496,9 +496,9 @@ class Rabbit:
         rows = self._evaluate("""
             Text = fun(Value) when is_pid(Value) -> rabbit_misc:pid_to_string(Value);
                       (Value) when is_binary(Value) -> Value;
-                      (Value) -> io_lib:format("~%s", [Value]) end,
+                      (Value) -> io_lib:format("~0tp", [Value]) end,
             [io:format("~ts~n", [lists:join("\t", [Text(Value) || {_, Value} <- Row])]) || Row <- %s([%s])],
-            done.""" % ("tp", function, ", ".join(items))).splitlines()[:-1]
+            done.""" % (function, ", ".join(items))).splitlines()[:-1]
         return [row.split("\t") for row in rows]
 
     def queues(self, vhost=None):
