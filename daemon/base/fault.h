@@ -23,6 +23,10 @@
 	X(RESTORED_UNREVOKED, "a revoked hold that the successor takes for a held one")            \
 	X(RESTORED_UNWATCHED, "a slot that the successor does not watch")                          \
 	X(RESTORED_LEASE_IS_NEW, "a lease that begins anew at the successor")                      \
+	X(RESTORED_COUNTS_ANEW, "counts of grants and releases that begin anew at the successor")  \
+	X(DROP_IS_RELEASE, "the drop of a claim counted as a release")                             \
+	X(DROP_IS_LOSS, "a drop that ends with the link counted as a loss")                        \
+	X(LOSS_IS_RELEASE, "a loss counted as a release")                                          \
 	X(RESTORED_WITHOUT_KEEPALIVE, "a successor that does not extend the leases")               \
 	X(RESTORED_NUMBER_UNUSED, "a channel's number that the successor uses again")              \
 	X(RESTORED_NUMBERS_ANEW, "a successor that begins its numbers anew")                       \
@@ -236,6 +240,8 @@
 	    "a mutex handed off to a user that has too many")                                      \
 	X(RESTORED_UNSUSPECT, "test_lock/successor",                                               \
 	    "a suspect hold that the successor takes for a safe one")                              \
+	X(RESTORED_COUNTS_BELIEVED, "test_lock/successor",                                         \
+	    "counts of a daemon of version 0.1.0 taken over as they are")                          \
 	X(CONSUMER_GONE_IGNORED, "test_lock/consumer",                                             \
 	    "a hold kept although the broker says that its consumer is gone")                      \
 	X(NOBODY_WAITED_FOR, "test_view",                                                          \

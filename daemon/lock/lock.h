@@ -508,10 +508,14 @@ bool lock_is_recovering(const struct lock_engine *engine);
 int64_t lock_margin(const struct lock_engine *engine);
 
 struct lock_counts {
-	size_t holds;                              /* held now, revoked ones included */
-	size_t waiting;                            /* acquires not answered yet */
-	size_t in_flight;                          /* claims and deletes not answered yet */
-	uint64_t granted, refused, released, lost; /* since the start */
+	size_t holds;     /* held now, revoked ones included */
+	size_t waiting;   /* acquires not answered yet */
+	size_t in_flight; /* claims and deletes not answered yet */
+	/*
+	 * Since the start. A hold is released or lost when its client has it no longer, even if B
+	 * is not free yet. At any time granted = released + lost + holds.
+	 */
+	uint64_t granted, refused, released, lost;
 	/* Bs that a second check found gone (broker.h, deletes_by_name) */
 	uint64_t holder_queues_lost;
 };

@@ -104,6 +104,7 @@ class HardError(unittest.TestCase):
             self.assertEqual([note for note in peer.notifications if note["method"] == "lost"], [])
         counts = self.admin.call("info")["counts"]
         self.assertEqual((counts["lost"], counts["holds"]), (lost, 0))
+        self.assertEqual(counts["granted"], counts["released"] + lost)
         metrics = self.admin.call("metrics")["text"]
         by_name = re.findall(r"^lockbroker_losses_total\{.*\} (\d+)$", metrics, re.MULTILINE)
         self.assertEqual(sum(map(int, by_name)), lost)

@@ -251,9 +251,35 @@ check_verifies(struct sim *sim)
 	}
 }
 
+/* The counts of a daemon agree with its clients, and each hold counts once. */
+static void
+check_counts(struct sim *sim, const struct sim_daemon *daemon)
+{
+	struct lock_counts counts;
+	size_t beliefs = 0;
+
+	lock_get_counts(daemon->engine, &counts);
+	for (size_t i = 0; i < sim->book.belief_count; i++)
+		beliefs += sim->book.beliefs[i].daemon == daemon->number;
+	if (counts.granted != counts.released + counts.lost + counts.holds)
+		check_fail(sim, 0, "daemon %d counts %d grants, %d releases, %d losses, %d holds",
+		    daemon->number + 1, (int)counts.granted, (int)counts.released, (int)counts.lost,
+		    (int)counts.holds);
+	else if (counts.granted != daemon->granted || counts.lost != daemon->lost ||
+		 counts.holds != beliefs)
+		check_fail(sim, 0,
+		    "daemon %d counts %d grants, %d losses, %d holds; its clients %d, %d, %d",
+		    daemon->number + 1, (int)counts.granted, (int)counts.lost, (int)counts.holds,
+		    (int)daemon->granted, (int)daemon->lost, (int)beliefs);
+}
+
 void
 check_step(struct sim *sim)
 {
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		if (!sim->daemons[i].resuming)
+			check_counts(sim, &sim->daemons[i]);
+	}
 	for (size_t i = 0; i < sim->book.belief_count; i++)
 		check_belief(sim, &sim->book.beliefs[i]);
 	check_dues(sim);
@@ -430,9 +456,6 @@ check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 		    sim, 5, "daemon %d watches a slot that it does not hold", daemon->number + 1);
 	else if (counts.holds + counts.waiting + counts.in_flight > 0)
 		check_fail(sim, 0, "daemon %d counts holds, but has none", daemon->number + 1);
-	else if (counts.granted != daemon->granted)
-		check_fail(sim, 0, "daemon %d counts %d grants, its clients %d", daemon->number + 1,
-		    (int)counts.granted, (int)daemon->granted);
 }
 
 /* Nobody holds a B, and the last holder of a removed slot has deleted its B. */

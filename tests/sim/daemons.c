@@ -167,8 +167,10 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		    sim->book.asks[i].what == ASK_VERIFY && sim->book.asks[i].lock == notice->lock)
 			sim->book.asks[i].lost_at = sim->now;
 	}
-	if (notice->kind == LOCK_NOTICE_LOST)
-		book_end_belief(&sim->book, belief);
+	if (notice->kind != LOCK_NOTICE_LOST)
+		return;
+	daemon->lost++;
+	book_end_belief(&sim->book, belief);
 }
 
 /* ---- life and death ---- */

@@ -183,9 +183,11 @@ restore(
     struct sim_daemon *daemon, struct state_reader *reader, const struct ask *asks, size_t count)
 {
 	struct sim *sim = daemon->sim;
-	bool right =
-	    broker_resume(daemon->broker, reader) && lock_restore_holds(daemon->engine, reader);
+	bool right;
 
+	daemon->resuming = true;
+	right = broker_resume(daemon->broker, reader) && lock_restore_holds(daemon->engine, reader);
+	daemon->resuming = false;
 	for (size_t i = 0; i < count && right; i++)
 		repeat(sim, daemon, &asks[i]);
 	if (!right || !lock_restore_waits(daemon->engine, reader) || !state_end(reader))

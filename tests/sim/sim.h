@@ -163,6 +163,7 @@ struct sim_daemon {
 	unsigned blocked;   /* blocked ways of its lock connection */
 	bool alone;         /* frozen: no successor comes */
 	bool frozen;        /* it is about to be replaced */
+	bool resuming;      /* the successor has no holds and counts yet */
 	int64_t frozen_at, unfrozen_at, idle_most;
 	struct timer replace;
 	struct timer wake, heal;
@@ -171,7 +172,7 @@ struct sim_daemon {
 	uint64_t starving[LINKS];   /* the connection of that timer */
 	int64_t patience[LINKS];    /* ns from the last byte that the world read */
 	int64_t silent_since[LINKS];
-	uint64_t granted;         /* as counted by its clients */
+	uint64_t granted, lost;   /* as counted by its clients */
 	uint64_t told_connection; /* its lock connection, as it was told; 0: down */
 	uint64_t last_message;    /* number of its last query */
 	int replies;              /* number of answers to it */

@@ -671,6 +671,40 @@ START_TEST(two_holds_with_one_channel_are_refused)
 }
 END_TEST
 
+/* Version 0.1.0 counted a claim that was never granted as released when it was dropped. */
+static const struct {
+	const char *what, *by;
+	uint64_t granted, released, lost;
+} odd_counts[] = {
+    {"\"released\":\"", "\"released\":\"5", 3, 1, 0},
+    {"\"lost\":\"", "\"lost\":\"9", 3, 0, 1},
+    {"\"granted\":\"", "\"granted\":\"1", 2, 0, 0},
+    {"\"refused\":\"", "\"refused\":\"4", 3, 1, 0},
+};
+
+START_TEST(counts_of_an_older_daemon_add_up)
+{
+	struct lock_counts counts;
+	char why[128], *text, *its;
+
+	for (uint64_t peer = 1; peer <= 3; peer++)
+		take(peer, 1, peer < 3 ? "db" : "mx",
+		    peer < 3 ? LOCK_KIND_SEMAPHORE : LOCK_KIND_MUTEX, 0, TRY);
+	release(0, 2, 2, lock_of(2));
+	freeze();
+	text = world_save(world, 0);
+	its = edited(text, odd_counts[_i].what, odd_counts[_i].by);
+	ck_assert_msg(world_succeed(world, 0, its, why), "%s", why);
+	lock_get_counts(engine(0), &counts);
+	ck_assert_uint_eq(counts.holds, 2);
+	ck_assert_uint_eq(counts.granted, odd_counts[_i].granted);
+	ck_assert_uint_eq(counts.released, odd_counts[_i].released);
+	ck_assert_uint_eq(counts.lost, odd_counts[_i].lost);
+	free(its);
+	free(text);
+}
+END_TEST
+
 Suite *
 suite_lock_successor(void)
 {
@@ -706,6 +740,8 @@ suite_lock_successor(void)
 	tcase_add_test(tests, hints_come_when_the_engine_goes_on);
 	tcase_add_test(tests, leases_do_not_end_while_the_engine_is_frozen);
 	tcase_add_test(tests, two_holds_with_one_channel_are_refused);
+	tcase_add_loop_test(tests, counts_of_an_older_daemon_add_up, 0,
+	    (int)(sizeof(odd_counts) / sizeof(odd_counts[0])));
 	tcase_add_loop_test(
 	    tests, a_wrong_state_is_refused, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
 	suite_add_tcase(suite, tests);

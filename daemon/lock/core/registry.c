@@ -62,6 +62,11 @@ registry_hold_detach(struct lock_engine *engine, struct hold *hold)
 	if (hold->peer == 0)
 		return;
 	rows_gone(engine, hold);
+	/* The one place where a hold counts as ended (lock.h, lock_counts). */
+	if (hold->lost)
+		engine->total.lost++;
+	else
+		engine->total.released++;
 	entry = engine_peer_find(engine, hold->peer);
 	TAILQ_REMOVE(&entry->holds, hold, of_peer);
 	entry->hold_count--;

@@ -269,7 +269,6 @@ lifecycle_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasi
 	answer.lock = lock;
 	answer.name = hold->name;
 	answer.slot = hold->slot;
-	engine->total.released++;
 	engine_op_end(engine, releasing, &answer);
 }
 
@@ -287,7 +286,7 @@ static void
 freed(struct lock_engine *engine, struct hold *hold)
 {
 	end_drop(engine, hold);
-	engine->total.released += !hold->lost;
+	FAULT(DROP_IS_RELEASE, engine->total.released++);
 	hint_freed(engine, hold);
 	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 	registry_hold_end(engine, hold, true);
@@ -401,7 +400,6 @@ lifecycle_drop(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	/* There is no queue to drop. */
-	engine->total.released++;
 	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 	registry_hold_end(engine, hold, false);
 }
@@ -430,20 +428,26 @@ lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
 
 /* ---- the end: lost ---- */
 
-/* The client is told before a waiter of this daemon gets the slot (invariant 4). */
+/*
+ * The client is told before a waiter of this daemon gets the slot (invariant 4). In a hand-off or a
+ * drop the hold has ended already.
+ */
 static void
-tell_lost(struct lock_engine *engine, const struct hold *hold, const char *why)
+tell_lost(struct lock_engine *engine, struct hold *hold, enum reason reason, const char *why)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
 	    .lock = hold->lock,
 	    .name = hold->name,
 	    .slot = hold->slot,
-	    .reason = REASON_LOST,
+	    .reason = reason,
 	    .text = why};
 
-	engine->total.lost += !hold->lost;
-	if (hold->peer != 0)
-		engine_notice(engine, hold->peer, &notice);
+	FAULT_IF(DROP_IS_LOSS, hold->state == HOLD_DROPPING, engine->total.lost++);
+	if (hold->peer == 0)
+		return;
+	hold->lost = true;
+	FAULT(LOSS_IS_RELEASE, hold->lost = false);
+	engine_notice(engine, hold->peer, &notice);
 }
 
 /*
@@ -453,19 +457,22 @@ tell_lost(struct lock_engine *engine, const struct hold *hold, const char *why)
 static void
 lose(struct lock_engine *engine, struct hold *hold, const char *why)
 {
-	tell_lost(engine, hold, why);
+	tell_lost(engine, hold, REASON_LOST, why);
 	answer_release(engine, hold->releasing, hold, REASON_LOST, why);
 	registry_hold_end(engine, hold, false);
 }
 
-/* In a hand-off it was released, and is not lost. */
 void
 lifecycle_lose(struct lock_engine *engine, struct hold *hold, const char *why)
 {
-	if (hold->peer != 0) {
-		tell_lost(engine, hold, why);
-		hold->lost = true;
-	}
+	tell_lost(engine, hold, REASON_LOST, why);
+	lifecycle_drop(engine, hold);
+}
+
+void
+lifecycle_abandon(struct lock_engine *engine, struct hold *hold)
+{
+	tell_lost(engine, hold, REASON_DRAINING, NULL);
 	lifecycle_drop(engine, hold);
 }
 

@@ -42,6 +42,8 @@ void lifecycle_cancelled(struct lock_engine *engine, struct hold *hold);
  * reserved until then.
  */
 void lifecycle_lose(struct lock_engine *engine, struct hold *hold, const char *why);
+/* The daemon stops: the hold is lost now, and its slot is dropped. */
+void lifecycle_abandon(struct lock_engine *engine, struct hold *hold);
 /* The channel died, after the answers to its requests: unperformed requests go out on a new one. */
 void lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel);
 /*

@@ -101,7 +101,7 @@ struct hold {
 	uint64_t releasing;  /* COUNTING, PASSING, DROPPING: the unanswered release; 0 = none */
 	int64_t ours_since;  /* clock time of its grant, the same after a hand-off; 0: none yet */
 	enum hold_drop drop; /* DROPPING: why */
-	bool lost;           /* DROPPING: the client was told `lost`; only its consumer is left */
+	bool lost;           /* its client was told `lost`; DROPPING: only its drop is left */
 	unsigned passes;     /* hand-offs in a row without a question about waiters elsewhere */
 	int others;          /* consumers elsewhere in its wait queue; 0 or less: none known */
 	int64_t others_asked,

@@ -309,16 +309,7 @@ lock_abandon(struct lock_engine *engine)
 
 	assert(!engine->telling);
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
-		struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
-		    .lock = hold->lock,
-		    .name = hold->name,
-		    .slot = hold->slot,
-		    .reason = REASON_DRAINING};
-
-		if (hold->peer == 0)
-			continue;
-		engine->total.lost++;
-		engine_notice(engine, hold->peer, &notice);
-		lifecycle_drop(engine, hold);
+		if (hold->peer != 0)
+			lifecycle_abandon(engine, hold);
 	}
 }
