@@ -84,6 +84,18 @@ show_number(const char *value)
 	return *value == '\0' ? "?" : value;
 }
 
+/* Holders beyond the slots. */
+static const char *
+show_extra(const char *value)
+{
+	static char words[24];
+
+	*words = '\0';
+	if (atoi(value) > 0)
+		snprintf(words, sizeof(words), " (+%d)", atoi(value));
+	return words;
+}
+
 static const char *
 show_missing(const char *value)
 {
@@ -95,6 +107,7 @@ static const struct table_column list_columns[] = {
     {.title = "SLOTS", .member = "slots", .number = true, .show = show_number},
     {.member = "kind", .over = true},
     {.title = "BUSY", .member = "busy", .number = true, .show = show_number},
+    {.member = "extra", .behind = true, .show = show_extra},
     {.title = "WAITING", .member = "waiting", .number = true, .show = show_number},
     {.title = "", .member = "exists", .show = show_missing},
 };
@@ -218,7 +231,7 @@ ask_fsck(struct asking *asking)
 	bool repair = asking->options->repair;
 	int64_t wait = asking->options->holder_wait_ms;
 	const char *name = asking->name;
-	char params[128], converted[16];
+	char params[128], converted[16], slots[SLOT_WORDS_SIZE], extra[16];
 	int code;
 	struct tally tally = {.members = 0};
 
@@ -239,6 +252,9 @@ ask_fsck(struct asking *asking)
 		return LB_OK;
 	print_rows(asking, lb_result_json(asking->lb), fsck_arrays, fsck_columns,
 	    COLUMNS(fsck_columns), "No problems.");
+	json_value(lb_result_json(asking->lb), "extra", extra, sizeof(extra));
+	if (slot_words(slots, lb_result_json(asking->lb), "holders", atoi(extra)))
+		say("%s: removed, and its holder still works: %s", name, slots);
 	if (atoi(converted) > 0)
 		say("%s: %s slot%s converted", name, converted, atoi(converted) == 1 ? "" : "s");
 	if (tally.repairable > 0 && !repair)
@@ -327,21 +343,21 @@ static int
 ask_show_one(struct asking *asking)
 {
 	int code = asking_call(asking, "show", "name", asking->name, "", ASKING_ANSWER_MS);
-	char slots[16], busy[16], waiting[16], silent[4], claim[24], reason[32];
+	char slots[16], busy[16], waiting[16], silent[4], claim[24], reason[32], extra[16];
 	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
 	    {"busy", busy, sizeof(busy)}, {"waiting", waiting, sizeof(waiting)},
 	    {"silent_hosts.0", silent, sizeof(silent)}, {"claim", claim, sizeof(claim)},
-	    {"reason", reason, sizeof(reason)}};
+	    {"reason", reason, sizeof(reason)}, {"extra", extra, sizeof(extra)}};
 	bool mutex = false, away;
 
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	json_values(lb_result_json(asking->lb), wanted, 6);
+	json_values(lb_result_json(asking->lb), wanted, 7);
 	(void)lb_json_each(lb_result_json(asking->lb), find_mutex, &mutex);
 	if (isatty(STDOUT_FILENO) == 1)
-		printf("%s: slots %s, busy %s, waiting %s%s%s\n", asking->name, show_number(slots),
-		    show_number(busy), show_number(waiting), *claim != '\0' ? ", claim " : "",
-		    claim);
+		printf("%s: slots %s, busy %s%s, waiting %s%s%s\n", asking->name,
+		    show_number(slots), show_number(busy), show_extra(extra), show_number(waiting),
+		    *claim != '\0' ? ", claim " : "", claim);
 	away = *busy == '\0' && !mutex;
 	print_rows(asking, lb_result_json(asking->lb), show_arrays, show_columns + 1,
 	    COLUMNS(show_columns) - 1,

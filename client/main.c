@@ -51,8 +51,8 @@ static const struct command commands[] = {
 	"If the output is no terminal, tabs are between the columns. Exits with 1 if a problem is "
 	"left.\n"
 	"Exits with 4 if --repair can repair none of the problems that are left. These are\n"
-	"orphans, slots that are held in another way (see --convert), slot queues with\n"
-	"other arguments, and nodes that cannot be reached."},
+	"slots that are held in another way (see --convert), slot queues with other\n"
+	"arguments, and nodes that cannot be reached."},
     {"list", "", "Prints every lock with its slots, busy slots and waiters", FOR_ASKING | FOR_TABLE,
 	0, 0, &question_list, NULL,
 	"If the output is no terminal, tabs are between the columns.\n"

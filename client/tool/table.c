@@ -57,21 +57,32 @@ array_of(const struct table *table, const char *path, const char **ret_rest)
  * Puts a value into its cell of the last row. A value that replaces that of another column has no
  * cell.
  */
+/* Whether it is no column of its own. */
+static bool
+is_part(const struct table_column *column)
+{
+	return column->over || column->behind;
+}
+
 static int
 fill(struct table *table, size_t column, const char *value)
 {
-	char **cell;
+	char **cell, *text;
+	bool behind;
 
 	if (table->columns[column].show != NULL)
 		value = table->columns[column].show(value);
-	if (table->columns[column].over && *value == '\0')
+	if (is_part(&table->columns[column]) && *value == '\0')
 		return 0;
-	while (table->columns[column].over)
+	behind = table->columns[column].behind;
+	while (is_part(&table->columns[column]))
 		column--;
 	cell = &table->cells[(table->rows - 1) * table->count + column];
+	if (asprintf(&text, "%s%s", behind && *cell != NULL ? *cell : "", value) < 0)
+		return LB_NO_MEMORY;
 	free(*cell);
-	*cell = strdup(value);
-	return *cell != NULL ? 0 : LB_NO_MEMORY;
+	*cell = text;
+	return 0;
 }
 
 /*
@@ -127,7 +138,7 @@ last_column(const struct table *table)
 {
 	size_t column = table->count - 1;
 
-	while (table->columns[column].over)
+	while (is_part(&table->columns[column]))
 		column--;
 	return column;
 }
@@ -136,7 +147,7 @@ static int
 column_width(const struct table *table, size_t column)
 {
 	const struct table_column *shown = &table->columns[column];
-	int widest = shown->over ? 0 : text_columns(shown->title);
+	int widest = is_part(shown) ? 0 : text_columns(shown->title);
 
 	for (size_t row = 0; row < table->rows; row++) {
 		int width = text_columns(cell(table, row, column));
@@ -165,11 +176,11 @@ static void
 print_aligned(const struct table *table, const int *widths, bool headers)
 {
 	for (size_t column = 0; headers && column < table->count; column++)
-		if (!table->columns[column].over)
+		if (!is_part(&table->columns[column]))
 			put_aligned(table, column, widths[column], table->columns[column].title);
 	for (size_t row = 0; row < table->rows; row++)
 		for (size_t column = 0; column < table->count; column++)
-			if (!table->columns[column].over)
+			if (!is_part(&table->columns[column]))
 				put_aligned(
 				    table, column, widths[column], cell(table, row, column));
 }
@@ -177,7 +188,7 @@ print_aligned(const struct table *table, const int *widths, bool headers)
 static void
 put_tabbed(const struct table *table, size_t column, const char *text)
 {
-	if (table->columns[column].over)
+	if (is_part(&table->columns[column]))
 		return;
 	put(text);
 	putchar(column == last_column(table) ? '\n' : '\t');

@@ -15,6 +15,7 @@ struct table_column {
 	bool number;        /* aligned right */
 	/* Not a column of its own: its value, unless "", replaces that of the column before. */
 	bool over;
+	bool behind; /* the same, but it is added to that of the column before */
 	/* Turns a value into text (static, or the value itself). NULL: the value itself. */
 	const char *(*show)(const char *value);
 };

@@ -217,12 +217,16 @@ static int
 tell_position(struct waiting *waiting, const struct lb_event *event)
 {
 	struct stand *stand = &waiting->stand;
-	char holders[32] = "", age[24];
+	char holders[32] = "", age[24], extra[16];
+	int count = event->busy;
 
 	age_words(waiting, age, sizeof(age));
-	if (event->busy >= 0)
-		snprintf(holders, sizeof(holders), ", %d holder%s", event->busy,
-		    event->busy == 1 ? "" : "s");
+	/* Those of removed slots, which a daemon of version 0.1.0 does not count. */
+	json_value(event->json, "extra", extra, sizeof(extra));
+	if (count >= 0 && atoi(extra) > 0)
+		count += atoi(extra);
+	if (count >= 0)
+		snprintf(holders, sizeof(holders), ", %d holder%s", count, count == 1 ? "" : "s");
 	status_line(waiting->options, "waiting", event->json);
 	notify_status("waiting for %s: position %d%s", waiting->name, event->position, holders);
 	if (by_lines(waiting))
@@ -235,7 +239,7 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 		return GOING_ON;
 	stand->position = event->position;
 	/* Names stay until there are others: the number is less. */
-	if (strncmp(stand->holders, ", held by", 9) != 0 || event->busy <= 0)
+	if (strncmp(stand->holders, ", held by", 9) != 0 || count <= 0)
 		snprintf(stand->holders, sizeof(stand->holders), "%s", holders);
 	stand->stale = true;
 	show_line(waiting);

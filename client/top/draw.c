@@ -25,7 +25,7 @@ enum colour { COLOUR_WAITING = 1, COLOUR_BUSY, COLOUR_GRANTED, COLOUR_TROUBLE };
 static const struct top_column semaphore_columns[] = {
     {.title = "NAME", .least = 10, .weight = 1},
     {.title = "SLOTS", .least = 9, .number = true},
-    {.title = "BUSY", .least = 6, .number = true},
+    {.title = "BUSY", .least = 8, .number = true},
     {.title = "WAITING", .least = 8, .number = true},
     {.title = "", .least = 7, .dispensable = 1},
 };
@@ -149,6 +149,21 @@ number_words(int number, char ret[16])
 	return ret;
 }
 
+#define BUSY_WORDS_SIZE 40
+
+static const char *
+busy_words(const struct top_semaphore *one, char ret[BUSY_WORDS_SIZE])
+{
+	char busy[16];
+
+	if (one->extra > 0)
+		snprintf(
+		    ret, BUSY_WORDS_SIZE, "%s (+%d)", number_words(one->busy, busy), one->extra);
+	else
+		snprintf(ret, BUSY_WORDS_SIZE, "%s", number_words(one->busy, busy));
+	return ret;
+}
+
 /* How a line of a panel looks, and the mark before it, which does without reverse video. */
 static void
 begin_item(int y, bool selected, bool focus, attr_t look)
@@ -166,13 +181,13 @@ draw_semaphore(const struct top_view *view, int y, size_t shown)
 {
 	const struct top_model *model = view->model;
 	const struct top_semaphore *one = top_model_semaphore_at(model, shown);
-	const int numbers[] = {one->slots, one->busy, one->waiting};
 	struct cells cells;
-	char digits[16];
+	char digits[16], busy[BUSY_WORDS_SIZE];
 
 	snprintf(cells.text[0], CELL_SIZE, "%s", one->name);
-	for (size_t i = 0; i < 3; i++)
-		snprintf(cells.text[i + 1], CELL_SIZE, "%s", number_words(numbers[i], digits));
+	snprintf(cells.text[1], CELL_SIZE, "%s", number_words(one->slots, digits));
+	snprintf(cells.text[2], CELL_SIZE, "%s", busy_words(one, busy));
+	snprintf(cells.text[3], CELL_SIZE, "%s", number_words(one->waiting, digits));
 	if (one->mutex)
 		snprintf(cells.text[1], CELL_SIZE, "mutex");
 	snprintf(cells.text[4], CELL_SIZE, "%s", one->missing ? "missing" : "");
@@ -281,14 +296,14 @@ draw_about(const struct top_model *model, int y)
 {
 	const struct top_semaphore *one = top_model_semaphore(model);
 	char line[CELL_SIZE] = "", numbers[96] = "", name[ROW_NAME_SIZE] = "";
-	char slots[16], busy[16], waiting[16];
+	char slots[16], busy[BUSY_WORDS_SIZE], waiting[16];
 	int room;
 
 	if (one != NULL)
 		snprintf(numbers, sizeof(numbers), "   %s%s, busy %s, waiting %s",
 		    one->mutex ? "mutex" : "slots ",
-		    one->mutex ? "" : number_words(one->slots, slots),
-		    number_words(one->busy, busy), number_words(one->waiting, waiting));
+		    one->mutex ? "" : number_words(one->slots, slots), busy_words(one, busy),
+		    number_words(one->waiting, waiting));
 	room = COLS - text_columns(numbers);
 	if (one != NULL)
 		text_fit(name, sizeof(name), one->name, room > NAME_LEAST ? room : NAME_LEAST);

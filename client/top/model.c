@@ -199,6 +199,8 @@ read_name(struct names_read *names, const char *array, const char *path, const c
 		one->slots = number(value);
 	else if (strcmp(member, "busy") == 0)
 		one->busy = number(value);
+	else if (strcmp(member, "extra") == 0)
+		one->extra = *value == '\0' ? 0 : number(value);
 	else if (strcmp(member, "waiting") == 0)
 		one->waiting = number(value);
 	else if (strcmp(member, "exists") == 0)

@@ -29,6 +29,7 @@ struct top_semaphore {
 	char name[ROW_NAME_SIZE];
 	int slots;         /* LB_UNLIMITED; -1: unknown, or a mutex */
 	int busy, waiting; /* -1: unknown */
+	int extra;         /* holders beyond the slots */
 	bool missing;      /* listed, but it does not exist */
 	bool mutex;        /* a mutex that is held or waited for */
 };

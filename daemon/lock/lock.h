@@ -179,6 +179,8 @@ struct lock_listed {
 	int slots; /* LOCK_UNLIMITED; -1: not known; 0: a gate, or it does not exist */
 	bool exists;
 	int busy; /* number of busy slots; -1: not known */
+	/* Holders of slots above the size, of the slots 1..asked; -1: not known */
+	int extra, asked;
 	enum lock_claim claim;
 };
 
@@ -203,6 +205,8 @@ struct lock_explanation {
 	int slots, busy;   /* as in struct lock_listed */
 	int here, waiting; /* busy slots that this daemon has; its waiters */
 	int uncounted;     /* slots above a gap: see fsck */
+	/* holders of slots above the size, and holders without a slot at this daemon; -1: not known */
+	int extra;
 	/* of the busy slots: those whose B cannot be reached, so that they may be free */
 	int unreachable;
 	enum lock_claim claim;
@@ -232,9 +236,10 @@ struct lock_answer {
 	int target;
 	int busy;    /* would-block, timeout: as last seen; -1 = not known */
 	int waiting; /* would-block, timeout: waiters of this daemon; -1 = not known */
-	/* resize, destroy: removed slots that still have holders; NULL: none */
+	/* resize, destroy: removed slots that still have holders; busy: see there; NULL: none */
 	const int *held;
 	size_t held_count;
+	int counted;                         /* busy: the slots 1..counted count */
 	const struct lock_finding *findings; /* fsck */
 	size_t finding_count;
 	int converted;                  /* fsck: number of slots that this request converted */
@@ -273,7 +278,7 @@ struct lock_notice {
 	const char *text;        /* lost: the broker's words, "" when none; broker: why */
 	uint64_t request;        /* waiting, holders */
 	int position;            /* waiting: from 1 */
-	int busy;                /* waiting; -1 = not known */
+	int busy, extra;         /* waiting; -1 = not known; extra: holders of removed slots */
 	const int *held;         /* holders: the slots */
 	size_t held_count;       /* holders */
 	enum broker_state state; /* broker */
@@ -345,8 +350,9 @@ void lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /*
  * Which slots of a semaphore are busy, by probes. The answer has slots, and in `held` each slot
- * that has a holder, this daemon's included, or whose B cannot be reached. If the true mutex of that
- * name is busy, `held` begins with 0, even in a refusal with no-such-lock.
+ * that has a holder, this daemon's included, or whose B cannot be reached. Slots that were removed
+ * and still have a holder follow, even in a refusal with no-such-lock. If the true mutex of that name
+ * is busy, `held` begins with 0, even in such a refusal.
  */
 void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 
@@ -394,10 +400,12 @@ struct lock_use {
 	bool mutex;     /* a true mutex; else a semaphore or a persistent mutex */
 	size_t waiting; /* waiters */
 	size_t busy;    /* of a mutex: holders; of a semaphore 0 */
+	size_t extra;   /* holders whose slot was removed, or that take none */
+	int slot;       /* of a holder whose slot was removed; else 0 */
 };
 /*
- * Each lock that clients of this daemon wait for, and each mutex that one holds. Mutexes come last.
- * A mutex with both comes twice: the numbers are to be added. As lock_each().
+ * Each lock that clients of this daemon wait for, each mutex that one holds, and each lock that one
+ * holds beyond its slots. A lock can come several times: the numbers are to be added. As lock_each().
  */
 void lock_each_use(
     const struct lock_engine *engine, void (*fn)(void *ctx, const struct lock_use *use), void *ctx);

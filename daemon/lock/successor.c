@@ -420,8 +420,9 @@ hold_goes_on(struct lock_engine *engine, struct hold *hold, const struct hold_re
 	hold->wants_lease = record->wants_lease;
 	hold->suspect = record->suspect;
 	FAULT(RESTORED_UNSUSPECT, hold->suspect = false);
-	hold->revoked = record->revoked;
-	FAULT(RESTORED_UNREVOKED, hold->revoked = false);
+	if (record->revoked)
+		hold_revoke(&engine->holds, hold);
+	FAULT_IF(RESTORED_UNREVOKED, hold->revoked, hold->revoked = false; engine->holds.revoked--);
 	hold->reclaimed = record->reclaimed;
 	hold->rechecks = (unsigned)record->rechecks;
 	hold->passes = (unsigned)record->passes;

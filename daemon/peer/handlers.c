@@ -256,7 +256,7 @@ answer_list(const struct call *call, const struct lock_answer *answer)
 	facts.tells = handlers_tells;
 	facts.tells_ctx = call;
 	list = result_list(&facts, answer, &more);
-	view_count(call->dispatch->view, call->conn->id, call->request->number, list, more);
+	view_count(call->dispatch->view, call->conn->id, call->request->number, answer, list, more);
 }
 
 /* ---- explain ---- */

@@ -199,16 +199,30 @@ struct cJSON *
 result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 {
 	struct cJSON *result = new_named(answer), *findings = json_new_array();
-	size_t count = listed(answer->finding_count, RESULT_FINDINGS_MAX);
+	struct cJSON *holders = json_new_array(), *holder;
+	size_t count = 0, extra = 0;
 
 	(void)facts;
-	json_add_bool(result, "clean", answer->finding_count == 0);
-	for (size_t i = 0; i < count; i++)
-		json_append(findings, new_finding(&answer->findings[i]));
+	for (size_t i = 0; i < answer->finding_count; i++) {
+		const struct lock_finding *finding = &answer->findings[i];
+
+		/* The holder of a removed slot works on. That is no problem. */
+		if (finding->problem != LOCK_PROBLEM_ORPHAN) {
+			if (count++ < RESULT_FINDINGS_MAX)
+				json_append(findings, new_finding(finding));
+		} else if (extra++ < RESULT_FINDINGS_MAX) {
+			holder = json_new_object();
+			add_slot(holder, finding->slot);
+			json_append(holders, holder);
+		}
+	}
+	json_add_bool(result, "clean", count == 0);
 	json_add(result, "findings", findings);
 	json_add_integer(result, "converted", answer->converted);
 	json_add_string(result, "claim", lock_claim_word(answer->claim));
-	json_add_integer(result, "more", (int64_t)(answer->finding_count - count));
+	json_add_integer(result, "more", (int64_t)(count - listed(count, RESULT_FINDINGS_MAX)));
+	json_add_integer(result, "extra", (int64_t)extra);
+	json_add(result, "holders", holders);
 	return result;
 }
 
@@ -343,7 +357,7 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
     const struct lock_explanation *why)
 {
 	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "";
-	char unreachable[112] = "", text[960];
+	char unreachable[112] = "", extra[80] = "", text[1056];
 	bool has_slots = why != NULL && kind != LOCK_KIND_MUTEX;
 
 	/* It may quote the broker. */
@@ -360,8 +374,12 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 		snprintf(unreachable, sizeof(unreachable),
 		    "; the holder queues of %d cannot be reached, so these slots count as busy",
 		    why->unreachable);
-	snprintf(text, sizeof(text), "%s%s%s%s%s%s", broker,
-	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, unreachable, uncounted,
+	if (why != NULL && why->extra > 0)
+		snprintf(extra, sizeof(extra),
+		    "; %d holder%s of removed slots, or without a slot, still work%s", why->extra,
+		    why->extra == 1 ? "" : "s", why->extra == 1 ? "s" : "");
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", broker,
+	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, extra, unreachable, uncounted,
 	    has_slots ? claim_words(why->claim) : "");
 	json_add_string(result, "text", text);
 }
@@ -392,7 +410,8 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	    .busy = -1,
 	    .here = -1,
 	    .waiting = -1,
-	    .uncounted = -1};
+	    .uncounted = -1,
+	    .extra = -1};
 	const struct lock_explanation *why =
 	    answer->explanation != NULL ? answer->explanation : &unknown;
 	struct cJSON *result = new_named(answer);
@@ -407,6 +426,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	add_count(result, "here", why->here);
 	add_count(result, "waiting", why->waiting);
 	add_count(result, "uncounted", why->uncounted);
+	add_count(result, "extra", why->extra);
 	json_add_string(result, "claim", lock_claim_word(why->claim));
 	add_reason(result, facts, why->verdict);
 	add_explanation(result, facts, answer->kind, answer->explanation);
@@ -533,6 +553,7 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		add_id(params, id);
 		json_add_integer(params, "position", notice->position);
 		add_count(params, "busy", notice->busy);
+		add_count(params, "extra", notice->extra);
 		break;
 	case LOCK_NOTICE_BROKER:
 		method = "broker";

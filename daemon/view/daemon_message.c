@@ -167,7 +167,8 @@ read_body(struct daemon_message *message)
 	    !read_array(tree, "slots", &message->slots) || !slots_are_sane(message->slots) ||
 	    !read_array(tree, "counts", &message->counts) || !counts_are_sane(message->counts, 1) ||
 	    !read_array(tree, "mutexes", &message->mutexes) ||
-	    !counts_are_sane(message->mutexes, 2))
+	    !counts_are_sane(message->mutexes, 2) || !read_array(tree, "extra", &message->extra) ||
+	    !counts_are_sane(message->extra, 3))
 		return "a list is invalid";
 	if (!message->answer && message->waiter == 0 &&
 	    (message->op == DAEMON_MESSAGE_FIND || message->op == DAEMON_MESSAGE_GRANT ||

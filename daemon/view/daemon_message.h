@@ -59,6 +59,11 @@ struct daemon_message {
 	const struct cJSON *slots; /* rows: slots in a hand-off, an array of integers; else NULL */
 	/* waiting, checked; else NULL: arrays of [name, waiting] and of [name, waiting, busy] */
 	const struct cJSON *counts, *mutexes;
+	/*
+	 * The same, of holders beyond the slots: [name, mutex, slot, number]. mutex is 0 or 1. slot is
+	 * that of one holder whose slot was removed, or 0 for holders without a slot.
+	 */
+	const struct cJSON *extra;
 	struct cJSON *tree; /* owned */
 };
 

@@ -25,8 +25,8 @@ struct answer {
 	struct view *view;
 	uint64_t from;
 	enum daemon_message_op op;
-	struct cJSON *list, *slots; /* of the part in hand; owned, as the next one */
-	struct cJSON *mutexes;      /* NULL: the answer has none */
+	struct cJSON *list, *slots;    /* of the part in hand; owned, as the next one */
+	struct cJSON *mutexes, *extra; /* NULL: the answer has none */
 	size_t size, slot_count;
 	unsigned parts; /* sent */
 	uint64_t waiting, more;
@@ -50,7 +50,9 @@ new_part(struct answer *answer, const char *list)
 	answer->list = json_new_array();
 	if (answer->mutexes != NULL) {
 		json_add(message, "mutexes", answer->mutexes);
+		json_add(message, "extra", answer->extra);
 		answer->mutexes = json_new_array();
+		answer->extra = json_new_array();
 	}
 	answer->size = 0;
 	answer->parts++;
@@ -80,6 +82,7 @@ end_answer(struct answer *answer, const char *list)
 
 	json_free(answer->list);
 	json_free(answer->mutexes);
+	json_free(answer->extra);
 	json_add_integer(message, "waiting", (int64_t)answer->waiting);
 	json_add_integer(message, "more", (int64_t)answer->more);
 	if (answer->slots != NULL)
@@ -186,25 +189,36 @@ answer_rows(struct view *view, uint64_t from, const struct daemon_message *messa
 	view_job_begin(view, &asked->job, ROUND_ROBIN_DAEMONS);
 }
 
-/* ---- waiters by name, and mutexes ---- */
+/* ---- waiters by name, mutexes, and holders beyond the slots ---- */
+
+static struct cJSON *
+new_use(const char *name, const size_t *numbers, size_t count)
+{
+	struct cJSON *one = json_new_array();
+
+	json_append_string(one, name);
+	for (size_t i = 0; i < count; i++)
+		json_append_integer(one, (int64_t)numbers[i]);
+	return one;
+}
 
 static void
 add_use(void *ctx, const struct lock_use *use)
 {
 	struct answer *answer = ctx;
-	size_t size = strlen(use->name) + 24;
-	struct cJSON *one;
+	size_t size = strlen(use->name) + 32;
+	const size_t waits[] = {use->waiting, use->busy};
+	const size_t beyond[] = {use->mutex, (size_t)use->slot, use->extra};
 
 	if (!make_room(answer, "counts", size)) {
 		answer->more++;
 		return;
 	}
-	one = json_new_array();
-	json_append_string(one, use->name);
-	json_append_integer(one, (int64_t)use->waiting);
-	if (use->mutex)
-		json_append_integer(one, (int64_t)use->busy);
-	json_append(use->mutex ? answer->mutexes : answer->list, one);
+	if (use->extra > 0)
+		json_append(answer->extra, new_use(use->name, beyond, 3));
+	else
+		json_append(use->mutex ? answer->mutexes : answer->list,
+		    new_use(use->name, waits, use->mutex ? 2 : 1));
 	answer->size += size;
 }
 
@@ -215,7 +229,8 @@ answer_counts(struct view *view, uint64_t from)
 	    .from = from,
 	    .op = DAEMON_MESSAGE_WAITING,
 	    .list = json_new_array(),
-	    .mutexes = json_new_array()};
+	    .mutexes = json_new_array(),
+	    .extra = json_new_array()};
 
 	lock_each_use(view->engine, add_use, &answer);
 	end_answer(&answer, "counts");

@@ -32,7 +32,7 @@ struct shown_daemon {
 struct shown_name {
 	struct metrics_place counts;
 	bool is_shown; /* the place has a name that the client may see; always for METRICS_OTHERS */
-	uint64_t holds, waiters;
+	uint64_t holds, extra_holds, waiters;
 	int64_t oldest_hold, longest_wait; /* ns */
 };
 
@@ -115,6 +115,8 @@ static const struct family families[] = {
     {"lockbroker_holder_queues_lost", COUNTER, OF_DAEMON(holder_queues_lost),
 	.help = "Holder queues that were deleted at the broker while their slot was held."},
     {"lockbroker_holds", GAUGE, OF_NAME(holds), .help = "Locks that clients hold now."},
+    {"lockbroker_extra_holds", GAUGE, OF_NAME(extra_holds),
+	.help = "Of lockbroker_holds: holds whose slot was removed, or that take none."},
     {"lockbroker_waiters", GAUGE, OF_NAME(waiters), .help = "Clients that wait now."},
     {"lockbroker_oldest_hold_seconds", GAUGE, OF_NAME(oldest_hold), .seconds = true,
 	.help = "Age of the oldest hold. 0 if there is none."},
@@ -350,6 +352,9 @@ add_row(const struct view *view, struct scrape *scrape, const struct lock_row *r
 		name->longest_wait = age > name->longest_wait ? age : name->longest_wait;
 	} else {
 		name->holds++;
+		name->extra_holds +=
+		    row->revoked || (row->slot == 0 && (row->kind != LOCK_KIND_MUTEX ||
+							   row->state == LOCK_ROW_ADMITTED));
 		name->oldest_hold = age > name->oldest_hold ? age : name->oldest_hold;
 	}
 }

@@ -52,7 +52,10 @@ struct showing {
 	enum lock_claim claim;
 	int *busy; /* owned: slots that are busy, from the lowest; 0: the true mutex */
 	size_t busy_count;
-	bool *explained; /* owned; METHODS_SLOTS_MAX + 1, by slot: a row or daemon has it */
+	int counted; /* the slots 1..counted count; those above were removed */
+	/* owned; METHODS_SLOTS_MAX + 1, by slot: a row or daemon has it; a row has it */
+	bool *explained, *shown;
+	uint64_t slotless; /* holders without a slot, of the kinds that have one */
 	struct rows holders, waiters;
 	size_t theirs; /* of the waiters, those of other daemons: the first */
 	size_t bytes;  /* of both */
@@ -108,6 +111,7 @@ showing_free(struct view *view, struct view_request *request)
 	rows_free(&showing->waiters);
 	json_free(showing->missing);
 	free(showing->explained);
+	free(showing->shown);
 	free(showing->busy);
 	free(showing->name);
 	free(showing);
@@ -137,6 +141,31 @@ explain(void *ctx, int slot)
 		showing->explained[slot] = true;
 }
 
+/* A row, for the number of holders beyond the slots. */
+static void
+count_holder(struct showing *showing, const struct cJSON *row)
+{
+	int slot = row_slot(row);
+
+	if (row_waits(row))
+		return;
+	if (slot > 0 && slot <= METHODS_SLOTS_MAX)
+		showing->shown[slot] = true;
+	else
+		showing->slotless += row_takes(row) < 0;
+}
+
+/* The holders whose slot was removed, and those without one. */
+static uint64_t
+count_extra(const struct showing *showing)
+{
+	uint64_t extra = showing->slotless;
+
+	for (int slot = showing->counted + 1; slot <= METHODS_SLOTS_MAX; slot++)
+		extra += showing->shown[slot];
+	return extra;
+}
+
 /* So many bytes are kept until the answer. */
 static void
 keep(const struct view *view, const struct showing *showing, size_t bytes)
@@ -153,6 +182,7 @@ add_row(const struct view *view, struct showing *showing, struct cJSON *row)
 	size_t size = strlen(text) + 1;
 
 	explain(showing, row_takes(row));
+	count_holder(showing, row);
 	if (showing->bytes + size > ROWS_BYTES_MAX ||
 	    view_peer(view, showing->request.peer).room < size) {
 		showing->full = true;
@@ -219,8 +249,10 @@ static struct cJSON *
 result_of(struct showing *showing)
 {
 	struct cJSON *result = json_new_object();
-	bool has_mutex = showing->busy_count > 0 && showing->busy[0] == 0;
+	int64_t busy = 0;
 
+	for (size_t i = 0; i < showing->busy_count; i++)
+		busy += showing->busy[i] > 0 && showing->busy[i] <= showing->counted;
 	json_add_string(result, "name", showing->name);
 	if (showing->reason != REASON_NONE)
 		json_add_null(result, "slots");
@@ -231,7 +263,11 @@ result_of(struct showing *showing)
 	if (showing->reason != REASON_NONE)
 		json_add_null(result, "busy");
 	else
-		json_add_integer(result, "busy", (int64_t)showing->busy_count - has_mutex);
+		json_add_integer(result, "busy", busy);
+	if (showing->reason != REASON_NONE && showing->reason != REASON_NO_SUCH_LOCK)
+		json_add_null(result, "extra");
+	else
+		json_add_integer(result, "extra", (int64_t)count_extra(showing));
 	json_add_integer(result, "waiting", (int64_t)showing->waiting);
 	json_add_string(result, "claim", lock_claim_word(showing->claim));
 	json_add(result, "holders", array_of(&showing->holders, 0));
@@ -311,6 +347,7 @@ write_rows(struct view *view, struct job *job, int64_t end)
 	     at = next_unexplained(showing, at + 1)) {
 		if (showing->full) {
 			explain(showing, showing->busy[at]);
+			showing->shown[showing->busy[at]] = true;
 			showing->more++;
 		} else {
 			add_row(view, showing, row_unknown(showing->name, showing->busy[at]));
@@ -383,6 +420,7 @@ take_busy(const struct view *view, struct showing *showing, const struct lock_an
 	showing->reason = answer->reason;
 	showing->slots = answer->slots;
 	showing->claim = answer->claim;
+	showing->counted = answer->counted;
 	showing->busy_count = 0;
 	if (answer->held_count == 0)
 		return;
@@ -476,6 +514,7 @@ view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	view_request_begin(view, &showing->request, peer, request);
 	showing->name = mem_strdup(name);
 	showing->explained = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
+	showing->shown = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
 	timer_init(&showing->count_again, count_again, view, showing->request.id);
 	json_add_string(message, "name", name);
 	showing->request.query =

@@ -73,9 +73,12 @@ void view_set_timeout(struct view *view, int64_t timeout);
 
 /* Requests. `request` is unique within the peer while it is unanswered. */
 void view_show(struct view *view, uint64_t peer, uint64_t request, const char *name);
-/* Takes the result of `list`, and adds the number of waiters of each name at all daemons. */
-void view_count(
-    struct view *view, uint64_t peer, uint64_t request, struct cJSON *list, uint64_t more);
+/*
+ * Takes the result of `list`, and adds waiters and holders beyond the slots, at all daemons. `list`
+ * was made of that answer of the engine.
+ */
+void view_count(struct view *view, uint64_t peer, uint64_t request,
+    const struct lock_answer *answer, struct cJSON *list, uint64_t more);
 /* waiter: an id of the wire. uid: the administrator, for the log. */
 void view_grant(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);
 void view_deny(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);

@@ -8,12 +8,19 @@
 /* One lock of the result, and the sums of what all hosts have said of it. */
 struct tally {
 	char *name; /* owned */
-	uint64_t waiting, busy;
+	uint64_t waiting, busy, extra;
+	/* A semaphore: the broker has counted the holders of its slots up to here. */
+	int asked;
+	bool is_known;     /* it is a mutex, or the broker was asked */
 	UT_hash_handle hh; /* by name */
 };
 
-/* Mutexes in one list. Other daemons can invent names. With RESULT_ROWS_MAX they fit a line. */
+/*
+ * Mutexes in one list, and semaphores that are in no directory and have holders. Other daemons can
+ * invent names. With RESULT_ROWS_MAX they fit a line.
+ */
 #define MUTEXES_MAX 1000
+#define UNLISTED_MAX 1000
 /* Bytes that one lock of a list takes in memory, about. */
 #define ROW_KEPT 600
 
@@ -22,7 +29,8 @@ struct waiter_counts {
 	struct view_request request;
 	struct view *view;        /* borrowed: its owner */
 	struct cJSON *list;       /* owned, as the next two */
-	struct tally *semaphores; /* those of the list */
+	struct tally *semaphores; /* those of the directory */
+	struct tally *unlisted;   /* others that have holders; at most UNLISTED_MAX */
 	struct tally *mutexes;    /* at most MUTEXES_MAX */
 	uint64_t more;            /* locks that are left out; a mutex once for each mention */
 };
@@ -68,12 +76,12 @@ by_name(const struct tally *a, const struct tally *b)
 
 /* NULL: there is no room for it, or the client may not see it. */
 static struct tally *
-mutex_add(struct waiter_counts *waiter_counts, const char *name)
+name_add(struct waiter_counts *waiter_counts, struct tally **tallies, size_t most, const char *name)
 {
 	const struct view_request *request = &waiter_counts->request;
 	const struct view_events *events = &waiter_counts->view->events;
 
-	if (HASH_CNT(hh, waiter_counts->mutexes) >= MUTEXES_MAX ||
+	if (HASH_CNT(hh, *tallies) >= most ||
 	    view_peer(waiter_counts->view, request->peer).room == 0) {
 		waiter_counts->more++;
 		return NULL;
@@ -81,22 +89,36 @@ mutex_add(struct waiter_counts *waiter_counts, const char *name)
 	if (!events->sees(events->ctx, request->peer, request->number, name))
 		return NULL;
 	events->keep(events->ctx, request->peer, request->number, ROW_KEPT);
-	return tally_add(&waiter_counts->mutexes, name);
+	return tally_add(tallies, name);
+}
+
+/* NULL: it is left out. A semaphore that is in no directory is of interest only if it is held. */
+static struct tally *
+tally_of(struct waiter_counts *waiter_counts, const struct lock_use *use)
+{
+	struct tally **others = use->mutex ? &waiter_counts->mutexes : &waiter_counts->unlisted;
+	struct tally *tally = use->mutex ? NULL : tally_find(waiter_counts->semaphores, use->name);
+
+	if (tally == NULL)
+		tally = tally_find(*others, use->name);
+	if (tally == NULL && (use->mutex || use->extra > 0))
+		tally = name_add(
+		    waiter_counts, others, use->mutex ? MUTEXES_MAX : UNLISTED_MAX, use->name);
+	return tally;
 }
 
 static void
 count(void *ctx, const struct lock_use *use)
 {
-	struct waiter_counts *waiter_counts = ctx;
-	struct tally *tally =
-	    tally_find(use->mutex ? waiter_counts->mutexes : waiter_counts->semaphores, use->name);
+	struct tally *tally = tally_of(ctx, use);
 
-	if (tally == NULL && use->mutex)
-		tally = mutex_add(waiter_counts, use->name);
 	if (tally == NULL)
 		return;
 	tally->waiting += use->waiting;
 	tally->busy += use->busy;
+	/* Holders of the slots up to `asked` are in the broker's count already. */
+	if (use->slot == 0 || use->slot > tally->asked)
+		tally->extra += use->extra;
 }
 
 /* ---- the request ---- */
@@ -108,6 +130,7 @@ waiter_counts_free(struct view *view, struct view_request *request)
 
 	view_request_end(view, request);
 	tallies_free(&waiter_counts->semaphores);
+	tallies_free(&waiter_counts->unlisted);
 	tallies_free(&waiter_counts->mutexes);
 	json_free(waiter_counts->list);
 	free(waiter_counts);
@@ -126,27 +149,53 @@ mutex_rows(struct waiter_counts *waiter_counts)
 		json_add_string(row, "kind", lock_kind_word(LOCK_KIND_MUTEX));
 		json_add_integer(row, "busy", (int64_t)tally->busy);
 		json_add_integer(row, "waiting", (int64_t)tally->waiting);
+		json_add_integer(row, "extra", (int64_t)tally->extra);
 		json_append(rows, row);
 	}
 	return rows;
+}
+
+/* They were destroyed, or another program has created them: their size is not known. */
+static void
+add_unlisted(struct waiter_counts *waiter_counts, struct cJSON *semaphores)
+{
+	struct cJSON *row;
+
+	HASH_SRT(hh, waiter_counts->unlisted, by_name);
+	for (const struct tally *tally = waiter_counts->unlisted; tally != NULL;
+	     tally = tally->hh.next) {
+		row = json_new_object();
+		json_add_string(row, "name", tally->name);
+		json_add_null(row, "slots");
+		json_add_null(row, "busy");
+		json_add_bool(row, "exists", false);
+		json_add_null(row, "claim");
+		json_add_integer(row, "waiting", (int64_t)tally->waiting);
+		json_add_integer(row, "extra", (int64_t)tally->extra);
+		json_append(semaphores, row);
+	}
 }
 
 static void
 finish(struct view *view, struct waiter_counts *waiter_counts)
 {
 	struct cJSON *list = waiter_counts->list;
-	const struct cJSON *row;
+	/* A part of our own list. */
+	struct cJSON *semaphores = (struct cJSON *)json_get(list, "semaphores"), *row;
 	const struct tally *tally;
-	const char *name;
+	const char *name = "";
 
-	for (row = json_first(json_get(list, "semaphores")); row != NULL; row = json_next(row)) {
-		tally = json_string(json_get(row, "name"), &name)
-			    ? tally_find(waiter_counts->semaphores, name)
-			    : NULL;
-		/* A part of our own list. */
-		json_add_integer(
-		    (struct cJSON *)row, "waiting", tally == NULL ? 0 : (int64_t)tally->waiting);
+	for (row = (struct cJSON *)json_first(semaphores); row != NULL;
+	     row = (struct cJSON *)json_next(row)) {
+		json_string(json_get(row, "name"), &name);
+		tally = tally_find(waiter_counts->semaphores, name);
+		json_add_integer(row, "waiting", tally == NULL ? 0 : (int64_t)tally->waiting);
+		if (tally != NULL && (tally->is_known || tally->extra > 0))
+			json_add_integer(row, "extra", (int64_t)tally->extra);
+		else
+			json_add_null(row, "extra");
 	}
+	add_unlisted(waiter_counts, semaphores);
 	json_add(list, "mutexes", mutex_rows(waiter_counts));
 	json_add_integer(list, "more", (int64_t)waiter_counts->more);
 	json_add(
@@ -154,6 +203,30 @@ finish(struct view *view, struct waiter_counts *waiter_counts)
 	waiter_counts->list = NULL;
 	view_done(view, waiter_counts->request.peer, waiter_counts->request.number, list);
 	waiter_counts_free(view, &waiter_counts->request);
+}
+
+/* Counts [["db", mutex, slot, extra], ...]. */
+static void
+count_extra(struct waiter_counts *waiter_counts, const struct cJSON *extra)
+{
+	const struct cJSON *number;
+	int64_t numbers[3];
+
+	for (const struct cJSON *one = json_first(extra); one != NULL; one = json_next(one)) {
+		struct lock_use use = {.waiting = 0};
+
+		number = json_next(json_first(one));
+		if (!json_string(json_first(one), &use.name))
+			continue;
+		for (size_t i = 0; i < 3; i++, number = json_next(number)) {
+			if (!json_integer(number, &numbers[i]))
+				return; /* daemon_message.h has checked it */
+		}
+		use.mutex = numbers[0] != 0;
+		use.slot = (int)numbers[1];
+		use.extra = (size_t)numbers[2];
+		count(waiter_counts, &use);
+	}
 }
 
 /* Counts [["db", waiting], ...] or, of mutexes, [["db", waiting, busy], ...]. */
@@ -183,6 +256,7 @@ heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 
 	count_all(waiter_counts, answer->counts, false);
 	count_all(waiter_counts, answer->mutexes, true);
+	count_extra(waiter_counts, answer->extra);
 	waiter_counts->more += answer->more;
 	if (queries_is_whole(view->queries, waiter_counts->request.query))
 		finish(view, waiter_counts);
@@ -194,26 +268,39 @@ over(void *ctx, uint64_t id)
 	finish(ctx, view_request_find(ctx, id));
 }
 
+/* The semaphores of the directory, listed or not. */
+static void
+take_rows(struct waiter_counts *waiter_counts, const struct lock_answer *answer)
+{
+	const struct view_request *request = &waiter_counts->request;
+	const struct view_events *events = &waiter_counts->view->events;
+	struct tally *tally;
+
+	for (size_t i = 0; i < answer->row_count; i++) {
+		const struct lock_listed *row = &answer->rows[i];
+
+		if (tally_find(waiter_counts->semaphores, row->name) != NULL)
+			continue;
+		tally = tally_add(&waiter_counts->semaphores, row->name);
+		tally->is_known = row->extra >= 0;
+		tally->extra = row->extra > 0 ? (uint64_t)row->extra : 0;
+		tally->asked = row->asked;
+	}
+	events->keep(events->ctx, request->peer, request->number, answer->row_count * ROW_KEPT);
+}
+
 void
-view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *list, uint64_t more)
+view_count(struct view *view, uint64_t peer, uint64_t request, const struct lock_answer *answer,
+    struct cJSON *list, uint64_t more)
 {
 	struct waiter_counts *waiter_counts = mem_alloc(sizeof(*waiter_counts));
-	const struct cJSON *row;
-	const char *name;
-	size_t rows = 0;
 
 	waiter_counts->request.free = waiter_counts->request.left = waiter_counts_free;
 	view_request_begin(view, &waiter_counts->request, peer, request);
 	waiter_counts->view = view;
 	waiter_counts->list = list;
 	waiter_counts->more = more;
-	for (row = json_first(json_get(list, "semaphores")); row != NULL; row = json_next(row)) {
-		rows++;
-		if (json_string(json_get(row, "name"), &name) &&
-		    tally_find(waiter_counts->semaphores, name) == NULL)
-			tally_add(&waiter_counts->semaphores, name);
-	}
-	view->events.keep(view->events.ctx, peer, request, rows * ROW_KEPT);
+	take_rows(waiter_counts, answer);
 	view->events.scanned(view->events.ctx, peer, request);
 	lock_each_use(view->engine, count, waiter_counts);
 	waiter_counts->request.query = queries_ask(view->queries, waiter_counts->request.user,

@@ -24,6 +24,7 @@ class Semaphores(Fake):
 
     def __init__(self, test, **script):
         self.semaphores = {}  # name: {"slots", "rows"}
+        self.extra = 0  # holders beyond the slots, of each
         self.refusal = None  # the answer to each change, if not None
         super().__init__(test, **{"list": self.on_list, "show": self.on_show, "resize": self.on_resize,
                                   "grant": self.on_grant, "deny": self.on_deny, **script})
@@ -35,7 +36,8 @@ class Semaphores(Fake):
         one = self.semaphores[name]
         return {"name": name, "slots": one["slots"],
                 "busy": sum(row["state"] == "busy" for row in one["rows"]),
-                "waiting": sum(row["state"] == "waiting" for row in one["rows"])}
+                "waiting": sum(row["state"] == "waiting" for row in one["rows"]),
+                **({"extra": self.extra} if self.extra else {})}
 
     def _is_mutex(self, name):
         return any(row["kind"] == "mutex" for row in self.semaphores[name]["rows"])

@@ -489,18 +489,73 @@ class Look(AdminCase):
         terminal.wait(0)
         self.assertRegex(terminal.text, r"^NAME +SLOTS +BUSY +WAITING *\r\n")
 
+    def busy(self, name="db"):
+        """Its cell in the list. None: it is not listed."""
+        rows = [row.split("\t") for row in self.lockbroker("list", "--no-headers").out.splitlines()]
+        return next((row[2] for row in rows if row[0] == name), None)
+
+    def test_a_gate_does_not_hide_the_jobs_that_still_run(self):
+        self.lockbroker("create", "db", "40")
+        jobs = [self.hold(), self.hold()]
+        self.assertEqual(self.busy(), "2")
+        self.lockbroker("resize", "db", "1")
+        self.assertEqual(self.busy(), "1 (+1)")
+        self.lockbroker("resize", "db", "0")
+        self.assertEqual(self.busy(), "0 (+2)")
+        (row,) = self.lockbroker("list", "--json").json()["semaphores"]
+        self.assertEqual((row["slots"], row["busy"], row["extra"]), (0, 0, 2))
+        shown = self.lockbroker("show", "--json", "db").json()
+        self.assertEqual((shown["busy"], shown["extra"], len(shown["holders"])), (0, 2, 2))
+        terminal = Terminal(self, self.daemon, "show", "db", columns=100)
+        terminal.wait(0)
+        self.assertRegex(terminal.text, r"^db: slots 0, busy 0 \(\+2\), waiting 0")
+        self.assertIn("; 2 holders of removed slots, or without a slot, still work",
+                      self.lockbroker("explain", "db", status=75).out)
+        waiter = self.start("run", "--verbose", "db", "true")
+        wait_until(lambda: "waiting, position 1, 2 holders" in waiter.err, what="it counts the holders")
+        for job in jobs:
+            job.end()
+            job.wait(3)
+        self.assertEqual(self.busy(), "0")
+        self.lockbroker("resize", "db", "1")
+        waiter.wait(0)
+
+    def test_destroy_does_not_hide_the_jobs_that_still_run(self):
+        self.lockbroker("create", "db", "1")
+        job = self.hold()
+        self.lockbroker("destroy", "db")
+        wait_until(lambda: self.busy() is not None, what="its holder is listed, once it is known to be revoked")
+        self.assertEqual(self.lockbroker("list", "--no-headers").out, "db\t?\t? (+1)\t0\tmissing\n")
+        self.assertEqual(self.lockbroker("show", "--json", "db").json()["extra"], 1)
+        self.assertIn("1 holder of removed slots", self.lockbroker("explain", "db", status=66).out)
+        job.end()
+        job.wait(3)
+        self.assertIsNone(self.busy())
+
+    def test_holders_without_a_slot_are_counted(self):
+        self.lockbroker("create", "db", "unlimited")
+        jobs = [self.hold(), self.hold()]
+        self.assertEqual(self.busy(), "0 (+2)")
+        self.assertEqual(self.lockbroker("show", "--json", "db").json()["extra"], 2)
+        metrics = self.lockbroker("metrics").out
+        self.assertIn('\nlockbroker_extra_holds{name="db"} 2\n', metrics)
+        for job in jobs:
+            job.end()
+            job.wait(3)
+        self.assertEqual(self.busy(), "0")
+
     def test_fsck(self):
         self.lockbroker("create", "db", "3")
         self.assertEqual(self.lockbroker("fsck", "--no-headers", "db").out, "")
         self.assertEqual(self.lockbroker("fsck", "--no-headers", "--repair", "db").out, "")
         self.assertIs(self.lockbroker("fsck", "--json", "db").json()["clean"], True)
-        # A holder of a slot that is gone is found, and is not taken anything from.
+        # A holder of a slot that is gone is no problem. It is told, and is not taken anything from.
         job = self.hold()
         self.lockbroker("resize", "db", "0")
-        found = self.lockbroker("fsck", "--no-headers", "db", status=4)
-        self.assertEqual(found.out.split("\t")[:3], ["orphan", "1", "no"])
-        self.assertEqual(found.err, "")
-        self.lockbroker("fsck", "--repair", "db", status=4)
+        found = self.lockbroker("fsck", "--no-headers", "db")
+        self.assertEqual((found.out, found.err), ("", "lockbroker: db: removed, and its holder still works: slot 1\n"))
+        result = self.lockbroker("fsck", "--json", "--repair", "db").json()
+        self.assertEqual((result["clean"], result["extra"], result["holders"]), (True, 1, [{"slot": 1}]))
         self.assertTrue(job.running())
         job.end()
         job.wait(3)

@@ -377,7 +377,7 @@ class Told(FakeCase):
 CLEAR = "\x1b[K"
 ROWS = [{"name": "db", "slots": 3, "busy": 1, "waiting": 4, "exists": True},
         {"name": "nightly/report", "slots": "unlimited", "busy": 0, "waiting": 4, "exists": True},
-        {"name": "gate", "slots": 0, "busy": 12, "waiting": 4, "exists": True},
+        {"name": "gate", "slots": 0, "busy": 0, "waiting": 4, "exists": True, "extra": 12},
         {"name": "gone", "slots": 0, "busy": None, "waiting": 4, "exists": False},
         {"name": "dark", "slots": None, "busy": None, "waiting": 4, "exists": True}]
 FINDING = {"problem": "gap", "slot": 2, "text": "slot 2 is missing", "repaired": False}
@@ -393,16 +393,16 @@ class Tables(FakeCase):
     def test_list(self):
         fake = Fake(self, list={"semaphores": ROWS, "more": 0})
         job = self.lockbroker(fake, "list", "--no-headers")
-        self.assertEqual(job.out, "db\t3\t1\t4\t\nnightly/report\tunlimited\t0\t4\t\ngate\t0\t12\t4\t\n"
+        self.assertEqual(job.out, "db\t3\t1\t4\t\nnightly/report\tunlimited\t0\t4\t\ngate\t0\t0 (+12)\t4\t\n"
                          "gone\t0\t?\t4\tmissing\ndark\t?\t?\t4\t\n")
         self.assertEqual(job.err, "")
         self.assertEqual(self.on_a_terminal(fake, "list"),
-                         "NAME                SLOTS  BUSY  WAITING  \n"
-                         "db                      3     1        4  \n"
-                         "nightly/report  unlimited     0        4  \n"
-                         "gate                    0    12        4  \n"
-                         "gone                    0     ?        4  missing\n"
-                         "dark                    ?     ?        4  \n")
+                         "NAME                SLOTS     BUSY  WAITING  \n"
+                         "db                      3        1        4  \n"
+                         "nightly/report  unlimited        0        4  \n"
+                         "gate                    0  0 (+12)        4  \n"
+                         "gone                    0        ?        4  missing\n"
+                         "dark                    ?        ?        4  \n")
 
     def test_none(self):
         fake = Fake(self, list={"semaphores": [], "more": 0},

@@ -58,6 +58,13 @@ class Shown(Rows):
         screen.wait_row("^  \u25cb waiting +#2 +carol")
         self.quit(screen)
 
+    def test_holders_beyond_the_slots(self):
+        self.fake.extra = 3
+        screen = self.start()
+        screen.wait_row(r"^> db +1 +1 \(\+3\) +2$")
+        screen.wait_row(r"^db   slots 1, busy 1 \(\+3\), waiting 2$")
+        self.quit(screen)
+
     def test_mutexes_too(self):
         self.fake.add("m", None, row("busy", "w-20", kind="mutex", who="frank"),
                       row("waiting", "w-21", kind="mutex", position=1, who="grace"))

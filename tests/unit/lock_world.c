@@ -128,7 +128,7 @@ add_claim(struct said *said, enum lock_claim claim)
 }
 
 /*
- * Findings: "gap:3 markers:0!", repaired ones with a mark. Rows: "db=3/1", slots and busy.
+ * Findings: "gap:3 markers:0!", repaired ones with a mark. Rows: "db=3/1 (+1)", slots, busy, extra.
  * Explanation: "full 3/3 here 1 waiting 0 uncounted 0".
  */
 static void
@@ -142,12 +142,16 @@ add_shown(struct said *said, const struct lock_answer *answer)
 	for (size_t i = 0; i < answer->row_count; i++) {
 		add_detail(said, "%s=%d/%d%s", answer->rows[i].name, answer->rows[i].slots,
 		    answer->rows[i].busy, answer->rows[i].exists ? "" : "-");
+		if (answer->rows[i].extra > 0)
+			add_detail(said, "(+%d)", answer->rows[i].extra);
 		add_claim(said, answer->rows[i].claim);
 	}
 	if (why != NULL) {
 		add_detail(said, "%s %d/%d here %d waiting %d uncounted %d",
 		    lock_verdict_word(why->verdict), why->slots, why->busy, why->here, why->waiting,
 		    why->uncounted);
+		if (why->extra > 0)
+			add_detail(said, "extra %d", why->extra);
 		if (why->unreachable > 0)
 			add_detail(said, "unreachable %d", why->unreachable);
 		add_claim(said, why->claim);
@@ -194,6 +198,8 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	said->lock = notice->lock;
 	said->slot = notice->slot;
 	said->position = notice->position;
+	said->busy = notice->busy;
+	said->extra = notice->extra;
 	said->request = notice->request;
 	add_held(said, notice->held, notice->held_count);
 }

@@ -23,7 +23,7 @@ struct said {
 	enum reason reason;
 	enum lock_notice_kind kind;
 	uint64_t lock;
-	int slot, slots, target, busy, waiting, position;
+	int slot, slots, target, busy, extra, waiting, position;
 	bool warned; /* done, with a warning */
 	bool denied;
 	size_t findings, rows; /* their numbers */

@@ -48,6 +48,17 @@ take(int daemon, const char *name, enum lock_kind kind, int64_t timeout)
 	world_pass(world, SECOND);
 }
 
+static int counted_of_busy;
+
+static void
+note_counted(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer)
+{
+	(void)ctx;
+	(void)peer;
+	(void)request;
+	counted_of_busy = answer->counted;
+}
+
 static void
 check_list(const char *rows)
 {
@@ -96,8 +107,66 @@ START_TEST(all_are_listed_with_their_size_and_holders)
 	put("db-2-B", true);
 	put("db-4-B", true); /* of no slot that counts */
 	take(0, "db", LOCK_KIND_SEMAPHORE, 0);
-	check_list("closed=0/0 db=3/2 free=-2/0 gone=0/0- stage=1/0");
+	check_list("closed=0/0 db=3/2 (+1) free=-2/0 gone=0/0- stage=1/0");
 	release_all();
+}
+END_TEST
+
+static void
+check_busy(const char *slots, int counted)
+{
+	lock_busy(engine(1), 1, ++last_request, "db");
+	world_await(world, 1, 1, last_request);
+	ck_assert_str_eq(world_answer(world, 1, 1, last_request)->detail, slots);
+	ck_assert_int_eq(counted_of_busy, counted);
+}
+
+/* The holders of slots that were removed. Of these a foreign program has one. */
+START_TEST(a_gate_does_not_hide_its_holders)
+{
+	enter("db");
+	world_make(world, "db", 3);
+	world->daemon[1].also.answer = note_counted;
+	take(0, "db", LOCK_KIND_SEMAPHORE, 0);
+	put("db-40-B", true);
+	check_list("db=3/1");
+	check_busy("1", 3);
+	/* Those that are too far above are seen by a request about one semaphore alone. */
+	check_semaphore("free 3/1 here 1 waiting 0 uncounted 0 extra 1");
+	put("db-9-B", true);
+	check_list("db=3/1 (+1)");
+	check_busy("1 9", 3);
+	lock_resize(engine(0), 1, ++last_request,
+	    &(struct lock_change){.name = "db", .slots = 0, .overshoot = 1});
+	ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_NONE);
+	check_list("db=0/0 (+2)");
+	check_busy("1 9", 0);
+	check_semaphore("gate 0/0 here 0 waiting 0 uncounted 0 extra 3");
+	release_all();
+	check_list("db=0/0 (+1)");
+}
+END_TEST
+
+/* The first window of a list ends with the last slot, so that it asks once more. */
+START_TEST(slots_just_above_the_first_window_are_asked_for)
+{
+	enter("db");
+	world_make(world, "db", 31);
+	put("db-33-B", true);
+	check_list("db=31/0 (+1)");
+}
+END_TEST
+
+/* A broker that does not answer for a slot that does not count leaves the rest known. */
+START_TEST(an_unknown_answer_above_the_size_is_no_matter)
+{
+	enter("db");
+	world_make(world, "db", 2);
+	put("db-5-B", true);
+	/* The mutex, the markers, A and B of three slots, A and B[4]. */
+	world->daemon[1].also.answer = note_counted;
+	world->nacks = 1 + 2 + 2 * 3 + 2;
+	check_busy("5", 2);
 }
 END_TEST
 

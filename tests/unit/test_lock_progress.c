@@ -47,6 +47,43 @@ position(uint64_t peer)
 	return position;
 }
 
+/* The holders of the last notice, those of removed slots included. */
+static int
+holders(uint64_t peer)
+{
+	int holders = 0;
+
+	for (size_t i = 0; i < world->said_count; i++) {
+		const struct said *said = &world->said[i];
+
+		if (said->notice && said->kind == LOCK_NOTICE_WAITING && said->peer == peer)
+			holders = said->busy + said->extra;
+	}
+	return holders;
+}
+
+/* A gate. Of the slots that were removed one has a holder here, at any place. The other is another's. */
+START_TEST(holders_of_removed_slots_are_notified)
+{
+	static const char *const others[] = {"db-2-B", "db-300-B"};
+	const struct said *mine = world_answer(world, 0, 1, 1);
+
+	memory_world_put(world->memory, others[_i], true);
+	lock_resize(
+	    engine(0), 3, 1, &(struct lock_change){.name = "db", .slots = 0, .overshoot = 1});
+	ck_assert_int_eq(world_await(world, 0, 3, 1)->reason, REASON_NONE);
+	stand(2, 0);
+	ck_assert_int_eq(holders(2), _i == 0 ? 2 : 1);
+	lock_release(engine(0), 1, 2, mine->lock);
+	world_pass(world, SOON);
+	ck_assert_int_eq(holders(2), _i == 0 ? 1 : 0);
+	memory_world_remove(world->memory, others[_i]);
+	world_pass(world, world_settings.rescan_interval + SECOND);
+	ck_assert_int_eq(holders(2), 0);
+	ck_assert_int_eq(position(2), 1);
+}
+END_TEST
+
 START_TEST(a_changed_position_is_notified)
 {
 	for (uint64_t peer = 2; peer <= 4; peer++)
@@ -155,6 +192,7 @@ suite_lock_progress(void)
 
 	tcase_add_checked_fixture(tcase, setup, world_end);
 	tcase_add_test(tcase, a_changed_position_is_notified);
+	tcase_add_loop_test(tcase, holders_of_removed_slots_are_notified, 0, 2);
 	tcase_add_test(tcase, positions_are_notified_while_the_broker_is_away);
 	tcase_add_test(tcase, waiters_far_behind_are_notified_once_a_second);
 	tcase_add_test(tcase, waiters_far_behind_are_notified_in_slices);

@@ -122,7 +122,7 @@ START_TEST(results_of_fsck_list_what_was_found)
 
 	assert_json(result_fsck(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"clean\":true,\"findings\":[],\"converted\":0,\"claim\":null,"
-	    "\"more\":0}");
+	    "\"more\":0,\"extra\":0,\"holders\":[]}");
 	answer.findings = findings;
 	answer.finding_count = 2;
 	answer.converted = 7;
@@ -132,13 +132,31 @@ START_TEST(results_of_fsck_list_what_was_found)
 	    "\"text\":"
 	    "\"a\\\\x0a\",\"repaired\":true},{\"problem\":\"not-listed\",\"slot\":null,\"text\":"
 	    "\"b\","
-	    "\"repaired\":false}],\"converted\":7,\"claim\":\"mixed\",\"more\":0}");
+	    "\"repaired\":false}],\"converted\":7,\"claim\":\"mixed\",\"more\":0,\"extra\":0,"
+	    "\"holders\":[]}");
 	answer.findings = many;
 	answer.finding_count = RESULT_FINDINGS_MAX + 2;
 	result = result_fsck(&(struct result_facts){0}, &answer);
 	ck_assert(json_integer(json_get(result, "more"), &more));
 	ck_assert_int_eq(more, 2);
 	json_free(result);
+}
+END_TEST
+
+START_TEST(the_holder_of_a_removed_slot_is_no_problem)
+{
+	const struct lock_finding findings[] = {{.problem = LOCK_PROBLEM_ORPHAN, .slot = 3},
+	    {.problem = LOCK_PROBLEM_GAP, .slot = 4, .text = "a"}};
+	struct lock_answer answer = {.name = "db", .findings = findings, .finding_count = 1};
+
+	assert_json(result_fsck(&(struct result_facts){0}, &answer),
+	    "{\"name\":\"db\",\"clean\":true,\"findings\":[],\"converted\":0,\"claim\":null,"
+	    "\"more\":0,\"extra\":1,\"holders\":[{\"slot\":3}]}");
+	answer.finding_count = 2;
+	assert_json(result_fsck(&(struct result_facts){0}, &answer),
+	    "{\"name\":\"db\",\"clean\":false,\"findings\":[{\"problem\":\"gap\",\"slot\":4,"
+	    "\"text\":\"a\",\"repaired\":false}],\"converted\":0,\"claim\":null,"
+	    "\"more\":0,\"extra\":1,\"holders\":[{\"slot\":3}]}");
 }
 END_TEST
 
@@ -233,7 +251,8 @@ START_TEST(explanations_are_sentences)
 
 	assert_json(result_explain(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
-	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"claim\":\"exclusive-queue\",\"reason\":"
+	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"extra\":0,"
+	    "\"claim\":\"exclusive-queue\",\"reason\":"
 	    "null,"
 	    "\"text\":\"1 of 3 slots are busy: an "
 	    "acquire "
@@ -241,8 +260,14 @@ START_TEST(explanations_are_sentences)
 	    "slots are held by exclusive queues\"}");
 	assert_json(result_explain(&stopping, &unknown),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":null,\"slots\":null,\"busy\":null,"
-	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"claim\":null,"
+	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"extra\":null,"
+	    "\"claim\":null,"
 	    "\"reason\":\"draining\",\"text\":\"it stops\\\\x0a\"}");
+	ck_assert_str_eq(
+	    explained((struct lock_explanation){.verdict = LOCK_VERDICT_GATE, .extra = 1},
+		LOCK_KIND_SEMAPHORE, NULL),
+	    "it has 0 slots: an acquire waits until it is resized; 1 holder of removed slots, or "
+	    "without a slot, still works");
 	ck_assert_str_eq(explained(free_one, LOCK_KIND_MUTEX, "no"),
 	    "no; the mutex is free: an acquire gets it; 2 more slots above a gap do not count (see "
 	    "fsck)");
@@ -373,7 +398,7 @@ START_TEST(notices_become_notifications)
 	notice.position = 1;
 	notice.busy = -1;
 	ck_assert_str_eq(result_notice(&facts, &notice, &seven_text, &params), "waiting");
-	assert_json(params, "{\"id\":\"7\",\"position\":1,\"busy\":null}");
+	assert_json(params, "{\"id\":\"7\",\"position\":1,\"busy\":null,\"extra\":0}");
 	notice.kind = LOCK_NOTICE_HOLDERS;
 	ck_assert_str_eq(result_notice(&facts, &notice, &seven, &params), "holders");
 	assert_json(params, "{\"id\":7,\"left\":0,\"holders\":[]}");
@@ -404,6 +429,7 @@ results_suite(void)
 	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
 	tcase_add_test(tcase, results_of_administration);
 	tcase_add_test(tcase, results_of_fsck_list_what_was_found);
+	tcase_add_test(tcase, the_holder_of_a_removed_slot_is_no_problem);
 	tcase_add_test(tcase, names_that_a_list_may_not_show_are_not_counted);
 	tcase_add_test(tcase, a_list_stays_below_the_longest_line);
 	tcase_add_test(tcase, explanations_are_sentences);

@@ -73,11 +73,11 @@ START_TEST(a_granted_waiter_starts_at_once_at_any_daemon)
 		ck_assert_int_eq(rig_acquired(rig, 1, 2)->reason, REASON_NONE);
 		ck_assert_int_eq(rig_acquired(rig, 1, 2)->slot, 0);
 		ck_assert_str_eq(rig_show(rig, asked, 2),
-		    "slots 1 busy 1 waiting 1 [A@host0/1] [B@host1!/0] [C@host0#1] more 0");
+		    "slots 1 busy 1 extra 1 waiting 1 [A@host0/1] [B@host1!/0] [C@host0#1] more 0");
 		lock_peer_gone(rig->world->daemon[0].engine, 1);
 		world_pass(rig->world, 10 * NSEC_PER_SEC);
 		ck_assert_str_eq(rig_show(rig, asked, 3),
-		    "slots 1 busy 1 waiting 0 [C@host0/1] [B@host1!/0] more 0");
+		    "slots 1 busy 1 extra 1 waiting 0 [C@host0/1] [B@host1!/0] more 0");
 	}
 }
 END_TEST

@@ -103,6 +103,8 @@ END_TEST
 /* Each has to be answered by every daemon. */
 START_TEST(a_user_asks_the_others_four_things_at_once)
 {
+	const struct lock_answer nothing = {.reason = REASON_NONE};
+
 	rig_acquire(rig, 1, 1);
 	rig_show(rig, 0, 100);
 	rig->daemon[1].deaf = true;
@@ -111,7 +113,7 @@ START_TEST(a_user_asks_the_others_four_things_at_once)
 		view_show(rig->daemon[0].view, 100, request, "db");
 	for (uint64_t request = 1; request <= 10; request++)
 		view_show(rig->daemon[0].view, 101, request, "db");
-	view_count(rig->daemon[0].view, 100, 11, json_new_object(), 0);
+	view_count(rig->daemon[0].view, 100, 11, &nothing, json_new_object(), 0);
 	view_grant(rig->daemon[0].view, 100, 12, "000000a1-1", rig->daemon[0].user);
 	/* A question counts though its client has left. */
 	rig->daemon[0].user = 8;

@@ -425,11 +425,13 @@ END_TEST
 
 START_TEST(a_client_that_left_is_not_answered)
 {
+	const struct lock_answer nothing = {.reason = REASON_NONE};
+
 	rig_acquire(rig, 0, 1);
 	view_show(rig->daemon[0].view, 100, 1, "db");
 	view_show(rig->daemon[0].view, 101, 1, "db");
 	view_peer_left(rig->daemon[0].view, 101);
-	view_count(rig->daemon[0].view, 100, 2, json_new_object(), 0);
+	view_count(rig->daemon[0].view, 100, 2, &nothing, json_new_object(), 0);
 	view_peer_left(rig->daemon[0].view, 100);
 	world_pass(rig->world, NSEC_PER_SEC);
 	ck_assert_uint_eq(rig->answer_count, 0);
@@ -451,6 +453,17 @@ list_of(const char *first, const char *second)
 	}
 	json_add(list, "semaphores", rows);
 	return list;
+}
+
+/* Of the first semaphore the broker has seen one extra holder, in slots 1 to 3. */
+static void
+count_list(uint64_t request, const char *first, const char *second, uint64_t more)
+{
+	const struct lock_listed rows[] = {
+	    {.name = first, .extra = 1, .asked = 3}, {.name = second, .extra = -1}};
+	const struct lock_answer answer = {.rows = rows, .row_count = 2};
+
+	view_count(rig->daemon[0].view, 100, request, &answer, list_of(first, second), more);
 }
 
 /* With all of it the client would be closed as one that does not read. */
@@ -485,14 +498,14 @@ START_TEST(waiters_are_summed_over_hosts)
 		rig_acquire(rig, 0, peer);
 	for (uint64_t peer = 4; peer <= 6; peer++)
 		rig_acquire(rig, 1, peer);
-	view_count(rig->daemon[0].view, 100, 1, list_of("db", "other"), 0);
+	count_list(1, "db", "other", 0);
 	row = json_first(json_get(rig_await(rig, 0, 1)->result, "semaphores"));
 	ck_assert(json_integer(json_get(row, "waiting"), &waiting));
 	ck_assert_int_eq(waiting, 4);
 	ck_assert(json_integer(json_get(json_next(row), "waiting"), &waiting));
 	ck_assert_int_eq(waiting, 0);
 	rig->daemon[1].deaf = true;
-	view_count(rig->daemon[0].view, 100, 2, list_of("db", "other"), 0);
+	count_list(2, "db", "other", 0);
 	row = json_first(json_get(rig_await(rig, 0, 2)->result, "semaphores"));
 	ck_assert(json_integer(json_get(row, "waiting"), &waiting));
 	ck_assert_int_eq(waiting, 1);
@@ -510,7 +523,7 @@ mutexes(uint64_t request)
 	const char *name, *kind;
 	int64_t busy, waiting;
 
-	view_count(rig->daemon[0].view, 100, request, list_of("db", "m"), 0);
+	count_list(request, "db", "m", 0);
 	result = rig_await(rig, 0, request)->result;
 	text[0] = '\0';
 	for (row = json_first(json_get(result, "mutexes")); row != NULL; row = json_next(row)) {
@@ -593,6 +606,76 @@ answer_all(const char *what, const char *run, const char *more)
 		view_replied(rig->daemon[0].view, &message);
 }
 
+/* "db 1, other 0, x 3-": semaphores of daemon 0's list, with their extra holders; - does not exist. */
+static const char *
+extra_told(uint64_t request)
+{
+	static char text[256];
+	const struct cJSON *row;
+	const char *name;
+	int64_t extra;
+	bool exists;
+
+	row = json_first(json_get(rig_await(rig, 0, request)->result, "semaphores"));
+	for (text[0] = '\0'; row != NULL; row = json_next(row)) {
+		ck_assert(json_string(json_get(row, "name"), &name));
+		extra = -1;
+		ck_assert(json_integer(json_get(row, "extra"), &extra) ||
+			  json_is_null(json_get(row, "extra")));
+		exists = !json_bool(json_get(row, "exists"), &exists) || exists;
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %d%s",
+		    text[0] == '\0' ? "" : ", ", name, (int)extra, exists ? "" : "-");
+	}
+	return text;
+}
+
+static const char *
+extra_holders(uint64_t request)
+{
+	count_list(request, "db", "other", 0);
+	return extra_told(request);
+}
+
+/*
+ * The broker has seen one above the size of db, up to slot 3: a daemon that tells of slot 3 means
+ * the same holder. Of the second semaphore the broker has seen nothing.
+ */
+START_TEST(extra_holders_of_all_hosts_are_counted_once)
+{
+	count_list(1, "db", "other", 0);
+	answer_all("waiting", "000000b0",
+	    "\"extra\":[[\"db\",0,3,1],[\"db\",0,4,1],[\"db\",0,0,5],[\"other\",0,1,1],"
+	    "[\"x\",0,1,1],[\"x\",0,0,2],[\"m\",1,0,1]]");
+	ck_assert_str_eq(extra_told(1), "db 7, other 1, x 3-");
+}
+END_TEST
+
+START_TEST(extra_holders_of_this_host_are_counted)
+{
+	const struct lock_acquire wanted = {
+	    .name = "gone", .timeout = DURATION_FOREVER, .who = "A"};
+
+	memory_world_put(rig->world->memory, "gone-U", false);
+	for (uint64_t peer = 1; peer <= 2; peer++)
+		lock_acquire(rig->world->daemon[peer - 1].engine, peer, 1, &wanted);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	ck_assert_str_eq(extra_holders(1), "db 1, other -1, gone 2-");
+}
+END_TEST
+
+/* A holder of a removed slot has a row. So has one that no daemon knows. */
+START_TEST(holders_of_removed_slots_are_no_busy_slots)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	memory_world_put(rig->world->memory, "db-5-B", true);
+	memory_world_remove(rig->world->memory, "db-2-A");
+	world_pass(rig->world, NSEC_PER_SEC);
+	ck_assert_str_eq(rig_show(rig, 0, 1),
+	    "slots 1 busy 1 extra 2 waiting 0 [A@host0/1] [B@host1/2] [-@-?/5] more 0");
+}
+END_TEST
+
 START_TEST(numbers_that_nobody_can_have_are_passed_over)
 {
 	static const char *const runs[] = {"000000b0", "000000b1"};
@@ -600,7 +683,7 @@ START_TEST(numbers_that_nobody_can_have_are_passed_over)
 
 	rig_acquire(rig, 0, 1);
 	view_show(rig->daemon[0].view, 100, 1, "db");
-	view_count(rig->daemon[0].view, 100, 2, list_of("db", "other"), 0);
+	count_list(2, "db", "other", 0);
 	view_deny_all(rig->daemon[0].view, 100, 3, "db", 0);
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
 		answer_all("rows", runs[i], "\"waiting\":9007199254740991");
@@ -625,7 +708,7 @@ START_TEST(an_answer_that_comes_twice_counts_once)
 {
 	int64_t waiting = -1;
 
-	view_count(rig->daemon[0].view, 100, 1, list_of("db", "other"), 0);
+	count_list(1, "db", "other", 0);
 	for (int i = 0; i < 2; i++)
 		answer_all("waiting", "000000b0", "\"counts\":[[\"db\",3]]");
 	ck_assert(json_integer(
@@ -671,7 +754,7 @@ invent_mutexes(bool full, uint64_t request)
 	int count = 0;
 	FILE *to;
 
-	view_count(rig->daemon[0].view, 100, request, list_of("db", "other"), 2);
+	count_list(request, "db", "other", 2);
 	rig->daemon[0].full = full;
 	for (int part = 0; part < 3; part++) {
 		to = open_memstream((char **)&message.text, &size);
@@ -716,7 +799,7 @@ START_TEST(invalid_mutexes_are_passed_over)
 	    "[[\"a b\",1,1]]", "[[1,1,1]]"};
 	char text[64];
 
-	view_count(rig->daemon[0].view, 100, 1, list_of("db", "other"), 0);
+	count_list(1, "db", "other", 0);
 	for (size_t i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
 		snprintf(text, sizeof(text), "\"mutexes\":%s", invalid[i]);
 		answer_all("waiting", "000000b0", text);
@@ -788,6 +871,9 @@ suite_view_show(void)
 	tcase_add_test(tcase, a_client_that_left_is_not_answered);
 	tcase_add_test(tcase, waiters_are_summed_over_hosts);
 	tcase_add_test(tcase, mutexes_of_all_hosts_are_listed);
+	tcase_add_test(tcase, extra_holders_of_all_hosts_are_counted_once);
+	tcase_add_test(tcase, extra_holders_of_this_host_are_counted);
+	tcase_add_test(tcase, holders_of_removed_slots_are_no_busy_slots);
 	tcase_add_test(tcase, invalid_messages_are_skipped_with_one_log_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
 	tcase_add_test(tcase, an_answer_that_comes_twice_counts_once);

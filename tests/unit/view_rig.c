@@ -384,6 +384,7 @@ rig_show(struct view_rig *rig, int daemon, uint64_t request)
 	const struct rig_answer *answer;
 	const struct cJSON *host;
 	const char *name = NULL;
+	int64_t extra;
 
 	view_show(rig->daemon[daemon].view, 100, request, "db");
 	answer = rig_await(rig, daemon, request);
@@ -392,6 +393,8 @@ rig_show(struct view_rig *rig, int daemon, uint64_t request)
 	text[0] = '\0';
 	add_member(text, answer->result, "slots");
 	add_member(text, answer->result, "busy");
+	if (json_integer(json_get(answer->result, "extra"), &extra) && extra > 0)
+		add_member(text, answer->result, "extra");
 	add_member(text, answer->result, "waiting");
 	add_rows(text, json_get(answer->result, "holders"));
 	add_rows(text, json_get(answer->result, "waiters"));

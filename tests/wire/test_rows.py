@@ -60,7 +60,7 @@ class Rows(View):
         self.assertEqual((shown["slots"], shown["busy"], shown["waiting"], shown["more"]), (1, 1, 4, 0))
 
     def test_nothing_is_there(self):
-        self.assertEqual(self.show(), {"name": "db", "slots": 1, "busy": 0, "waiting": 0,
+        self.assertEqual(self.show(), {"name": "db", "slots": 1, "busy": 0, "extra": 0, "waiting": 0,
                                        "claim": "exclusive-queue", "holders": [], "waiters": [], "more": 0, "silent_hosts": [],
                                        "reason": None})
         self.assertEqual(self.admin.error("show", name="nowhere").reason, "no-such-lock")
@@ -146,9 +146,9 @@ class Standing(View):
         holder, _lock = self.hold()
         second, _asked = self.acquire(progress=True)
         third, asked = self.acquire(progress=True)
-        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 2, "busy": 1})
+        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 2, "busy": 1, "extra": 0})
         second.hang_up()
-        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 1, "busy": 1})
+        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 1, "busy": 1, "extra": 0})
         holder.hang_up()
         self.assertEqual(third.answer(asked)["slot"], 1)
 
@@ -211,11 +211,11 @@ class Watched(View):
         asked = [waits.request("acquire", name="m", kind="mutex") for _ in range(2)]
         waits.call("ping")
         listed = peer.call("list")
-        self.assertEqual(listed["mutexes"], [{"name": "m", "kind": "mutex", "busy": 1, "waiting": 2}])
+        self.assertEqual(listed["mutexes"], [{"name": "m", "kind": "mutex", "busy": 1, "waiting": 2, "extra": 0}])
         self.assertEqual([(row["name"], row["busy"], row["waiting"]) for row in listed["semaphores"]], [("m", 0, 0)])
         peer.call("release", lock=lock)
         waits.answer(asked[0])
-        self.assertEqual(peer.call("list")["mutexes"], [{"name": "m", "kind": "mutex", "busy": 1, "waiting": 1}])
+        self.assertEqual(peer.call("list")["mutexes"], [{"name": "m", "kind": "mutex", "busy": 1, "waiting": 1, "extra": 0}])
         waits.hang_up()
         wait_until(lambda: peer.call("list")["mutexes"] == [], what="no mutex is listed")
 

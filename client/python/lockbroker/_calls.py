@@ -65,6 +65,7 @@ class Shown(TypedDict):
     name: str
     slots: Size | None
     busy: int | None
+    extra: NotRequired[int | None]
     waiting: int
     claim: str | None
     holders: list[Row]
@@ -81,6 +82,7 @@ class Semaphore(TypedDict):
     exists: bool
     claim: str | None
     waiting: int | None
+    extra: NotRequired[int | None]
 
 
 class Mutex(TypedDict):
@@ -90,6 +92,7 @@ class Mutex(TypedDict):
     kind: str
     busy: int
     waiting: int
+    extra: NotRequired[int]
 
 
 class Listed(TypedDict):
@@ -108,6 +111,7 @@ class Explained(TypedDict):
     here: int | None
     waiting: int | None
     uncounted: int | None
+    extra: NotRequired[int | None]
     claim: str | None
     reason: str | None
     text: str
@@ -127,6 +131,8 @@ class Checked(TypedDict):
     more: int
     converted: int
     claim: str | None
+    extra: NotRequired[int]
+    holders: NotRequired[list[dict[str, int]]]
 
 
 class Granted(TypedDict):

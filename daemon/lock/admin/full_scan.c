@@ -90,13 +90,34 @@ take_markers(struct full_scan_job *job, const enum broker_answer *answers, size_
 	return true;
 }
 
+/*
+ * The Bs of the window from that slot on, where the slots do not count. False: no more windows are
+ * needed.
+ */
+static bool
+take_above(struct full_scan_job *job, const struct broker_seen *seen, size_t at, int slot)
+{
+	struct full_scan *found = &job->found;
+	int last = job->first + job->window - 1;
+
+	for (; slot <= last; slot++) {
+		job->b[slot - 1] = seen->answers[at + 1];
+		job->ways[slot - 1] = seen->ways[at + 1];
+		at += 2;
+	}
+	found->asked = last;
+	return last < job->most && last - found->slots < FULL_SCAN_ABOVE;
+}
+
 /* at: the place of the first slot's answer. False: no more windows are needed. */
 static bool
 take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at)
 {
 	struct full_scan *found = &job->found;
-	bool asks_b = job->depth != FULL_SCAN_SIZE;
+	bool asks_b = job->depth != FULL_SCAN_SIZE, counts = found->slots == job->first - 1;
 
+	if (!counts && job->depth != FULL_SCAN_ALL_SLOTS)
+		return take_above(job, seen, at, job->first);
 	for (int i = 0; i < job->window; i++) {
 		int slot = job->first + i;
 		enum broker_answer a = seen->answers[at++];
@@ -110,12 +131,15 @@ take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at
 		if (asks_b) {
 			job->b[slot - 1] = seen->answers[at];
 			job->ways[slot - 1] = seen->ways[at++];
+			found->asked = slot;
 		}
 		found->seen = slot;
 		if (a == BROKER_OK && found->slots == slot - 1)
 			found->slots = slot;
-		if (slot == job->most || (job->depth != FULL_SCAN_ALL_SLOTS && found->slots < slot))
+		if (slot == job->most || (!asks_b && found->slots < slot))
 			return false;
+		if (job->depth != FULL_SCAN_ALL_SLOTS && found->slots < slot)
+			return take_above(job, seen, at, slot + 1);
 	}
 	return true;
 }

@@ -3,6 +3,8 @@
  * slots, and the busy ones. Its shallow form determines the maximum (seeds/000): the A queues are
  * probed in order, in windows, each in one flush on the auxiliary connection. The first A that is
  * absent ends it. Slots above a gap do not count, nor do slots above the maximum (lock_settings).
+ * Removed slots may still have holders: the Bs above are asked for to the end of the window, and at
+ * least of FULL_SCAN_ABOVE slots.
  *
  * The first window is in the order N-G, N-U, A[1] ..., N-G once more. If a step of an
  * administrator's work (admin_plan.h) falls between two probes, one of these still exists.
@@ -23,6 +25,8 @@ enum full_scan_depth {
 	FULL_SCAN_ALL_SLOTS /* As and Bs of all slots up to the maximum, gaps or not */
 };
 
+#define FULL_SCAN_ABOVE 16
+
 /* Maximum full scans of depth FULL_SCAN_ALL_SLOTS at once. */
 #define FULL_SCANS_AT_ONCE 2
 
@@ -33,12 +37,24 @@ struct full_scan {
 	int unknown;
 	int seen; /* a and b have the slots 1..seen */
 	/*
+	 * b has the slots 1..asked. Those above `seen` do not exist for certain, and their answers may
+	 * be unknown.
+	 */
+	int asked;
+	/*
 	 * By slot - 1. a: BROKER_OK or BROKER_ABSENT. b: also BROKER_UNREACHABLE, which is neither
 	 * busy nor free; NULL for FULL_SCAN_SIZE.
 	 */
 	const enum broker_answer *a, *b;
 	const enum broker_way *ways; /* of b: BY_CONSUMER if it is durable, else BY_QUEUE */
 };
+
+/* Whether a slot above the size has a holder, as one that was removed may have. */
+static inline bool
+full_scan_is_extra(const struct full_scan *full_scan, int slot)
+{
+	return slot > full_scan->slots && full_scan->b[slot - 1] == BROKER_OK;
+}
 
 /* Whether the semaphore exists. */
 static inline bool

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/full_scan.h"
@@ -94,6 +95,18 @@ count_busy(
 	return busy;
 }
 
+/* The holders of slots above the size. */
+static int
+count_extra(const struct full_scan *found)
+{
+	int extra = 0;
+
+	for (int slot = found->slots + 1; slot <= found->asked; slot++)
+		extra += full_scan_is_extra(found, slot);
+	FAULT(EXTRA_UNCOUNTED, extra = 0);
+	return extra;
+}
+
 /* ---- all ---- */
 
 static void full_scan_rows(struct lock_engine *engine, struct listing *listing);
@@ -113,6 +126,8 @@ on_row(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 		row->exists = full_scan_exists(found);
 		row->slots = full_scan_size(found);
 		row->busy = count_busy(engine, row->name, found, found->slots);
+		row->extra = count_extra(found);
+		row->asked = found->asked;
 		row->claim = full_scan_claim(found);
 		engine_op_progress(engine, engine_op_find(engine, listing->op));
 	}
@@ -156,8 +171,11 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 		uint64_t number = engine_id(engine);
 
 		listing->first = i == 0 ? number : listing->first;
-		listing->rows[i] = (struct lock_listed){
-		    .name = mem_strdup(names[i]), .slots = -1, .exists = true, .busy = -1};
+		listing->rows[i] = (struct lock_listed){.name = mem_strdup(names[i]),
+		    .slots = -1,
+		    .exists = true,
+		    .busy = -1,
+		    .extra = -1};
 	}
 	listing->count = count;
 	engine_op_progress(engine, engine_op_find(engine, id));
@@ -179,7 +197,7 @@ lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request)
 
 /* ---- one ---- */
 
-/* Counts this daemon's holds of slots 1..slots, and its waiters. */
+/* Counts this daemon's holds of slots 1..slots, those without a slot, and its waiters. */
 static void
 count_here(
     const struct lock_engine *engine, const struct listing *listing, struct lock_explanation *why)
@@ -188,10 +206,13 @@ count_here(
 	const struct semaphore *semaphore = engine_semaphore_find(engine, listing->name, mutex);
 
 	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
-		if (hold->peer != 0 && (hold->kind == LOCK_KIND_MUTEX) == mutex &&
-		    hold->slot <= why->slots && (mutex || hold->slot > 0) &&
-		    strcmp(hold->name, listing->name) == 0)
+		if (hold->peer == 0 || (hold->kind == LOCK_KIND_MUTEX) != mutex ||
+		    hold->slot > why->slots || strcmp(hold->name, listing->name) != 0)
+			continue;
+		if (hold->state != HOLD_SLOTLESS)
 			why->here++;
+		else if (why->extra >= 0)
+			why->extra++;
 	}
 	if (semaphore != NULL)
 		why->waiting = (int)local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL);
@@ -211,7 +232,7 @@ explain(struct lock_engine *engine, struct listing *listing, struct lock_explana
 }
 
 static const struct lock_explanation nothing_known = {
-    .verdict = LOCK_VERDICT_UNKNOWN, .slots = -1, .busy = -1, .uncounted = -1};
+    .verdict = LOCK_VERDICT_UNKNOWN, .slots = -1, .busy = -1, .uncounted = -1, .extra = -1};
 
 static void
 on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
@@ -230,6 +251,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		for (int slot = 1; slot <= why.slots; slot++)
 			why.unreachable += found->b[slot - 1] == BROKER_UNREACHABLE;
 		why.claim = full_scan_claim(found);
+		why.extra = count_extra(found);
 		why.uncounted = 0;
 		for (int slot = found->slots + 1; slot <= found->seen; slot++)
 			why.uncounted += found->a[slot - 1] == BROKER_OK;
@@ -265,7 +287,7 @@ on_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		why.verdict = LOCK_VERDICT_FREE;
 		why.busy = 0;
 	}
-	why.uncounted = 0;
+	why.uncounted = why.extra = 0;
 	explain(engine, listing, &why);
 }
 
@@ -333,7 +355,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	answer = engine_refusal(full_scan_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 	answer.slots = full_scan_size(found);
 	answer.claim = full_scan_claim(found);
-	busy = mem_alloc(((size_t)found->slots + 1) * sizeof(*busy));
+	answer.counted = found->slots;
+	busy = mem_alloc(((size_t)found->asked + 1) * sizeof(*busy));
 	/*
 	 * If that queue is also the administration mutex, it belongs to the semaphore, if there is
 	 * one.
@@ -343,6 +366,10 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		busy[answer.held_count++] = 0;
 	for (int slot = 1; slot <= found->slots; slot++) {
 		if (is_taken(engine, listing->name, slot, found->b[slot - 1]))
+			busy[answer.held_count++] = slot;
+	}
+	for (int slot = found->slots + 1; slot <= found->asked; slot++) {
+		if (full_scan_is_extra(found, slot))
 			busy[answer.held_count++] = slot;
 	}
 	answer.held = busy;

@@ -18,10 +18,12 @@ tell(struct lock_engine *engine, struct waiter *waiter, int position)
 	    .name = semaphore->name,
 	    .request = waiter->request,
 	    .position = position,
-	    .busy = semaphore_busy_count(semaphore)};
+	    .busy = semaphore_busy_count(semaphore),
+	    .extra = semaphore->complete ? semaphore->extra : -1};
 
 	waiter->told_position = notice.position;
 	waiter->told_busy = notice.busy;
+	waiter->told_extra = notice.extra;
 	engine_notice(engine, waiter->peer, &notice);
 }
 
@@ -33,7 +35,8 @@ tell_news(struct lock_engine *engine, struct waiter *waiter, int position)
 
 	if (waiter->told_position == 0)
 		return; /* its client did not ask, or its wait has not begun */
-	if (position != waiter->told_position || (busy >= 0 && busy != waiter->told_busy))
+	if (position != waiter->told_position || (busy >= 0 && busy != waiter->told_busy) ||
+	    (busy >= 0 && waiter->semaphore->extra != waiter->told_extra))
 		tell(engine, waiter, position);
 }
 

@@ -2,7 +2,10 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "daemon/base/mem.h"
 
 static struct lock_row
 row_of(const struct requester *requester, enum lock_row_state state)
@@ -272,6 +275,44 @@ is_busy_mutex(const struct hold *hold)
 		   hold->state == HOLD_COUNTING || hold->state == HOLD_PASSING);
 }
 
+/* The holds without a slot of one lock. */
+struct slotless {
+	struct lock_use use;
+	struct semaphore_key key;
+	UT_hash_handle by_key;
+};
+
+/* By lock, as an unlimited semaphore may have thousands of them. */
+static void
+each_slotless(
+    const struct lock_engine *engine, void (*fn)(void *ctx, const struct lock_use *use), void *ctx)
+{
+	struct slotless *all = NULL, *one, *next;
+	const struct hold *hold;
+
+	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		bool mutex = hold->kind == LOCK_KIND_MUTEX;
+		struct semaphore_key key;
+
+		if (hold->state != HOLD_SLOTLESS)
+			continue;
+		key = semaphore_key(hold->name, mutex);
+		HASH_FIND(by_key, all, key.text, strlen(key.text), one);
+		if (one == NULL) {
+			one = mem_alloc(sizeof(*one));
+			one->use = (struct lock_use){.name = hold->name, .mutex = mutex};
+			one->key = key;
+			HASH_ADD_KEYPTR(by_key, all, one->key.text, strlen(one->key.text), one);
+		}
+		one->use.extra++;
+	}
+	HASH_ITER (by_key, all, one, next) {
+		fn(ctx, &one->use);
+		HASH_DELETE(by_key, all, one);
+		free(one);
+	}
+}
+
 void
 lock_each_use(
     const struct lock_engine *engine, void (*fn)(void *ctx, const struct lock_use *use), void *ctx)
@@ -293,5 +334,9 @@ lock_each_use(
 		use = (struct lock_use){.name = hold->name, .mutex = true, .busy = 1};
 		if (is_busy_mutex(hold))
 			fn(ctx, &use);
+		use = (struct lock_use){.name = hold->name, .extra = 1, .slot = hold->slot};
+		if (is_row(hold) && hold->revoked)
+			fn(ctx, &use);
 	}
+	each_slotless(engine, fn, ctx);
 }

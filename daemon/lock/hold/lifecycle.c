@@ -237,10 +237,12 @@ lifecycle_revoke(struct lock_engine *engine, struct hold *hold)
 	    .slot = hold->slot,
 	    .reason = REASON_REVOKED};
 
-	FAULT(REVOKED_TWICE, hold->revoked = false);
-	if (hold->revoked || hold->state == HOLD_DROPPING)
+	bool revoked = hold->revoked;
+
+	FAULT(REVOKED_TWICE, revoked = false);
+	if (revoked || hold->state == HOLD_DROPPING)
 		return;
-	hold->revoked = true;
+	hold_revoke(&engine->holds, hold);
 	if (hold->peer == 0)
 		return; /* it is in a hand-off, which ends for this */
 	rows_holds(engine, hold);

@@ -108,6 +108,7 @@ hold_free(struct hold_table *table, struct hold *hold)
 	age_remove(table, hold);
 	table->count[hold->state]--;
 	table->consumers -= is_consumer(hold);
+	table->revoked -= hold->revoked;
 	HASH_DELETE(by_id, table->by_id, hold);
 	HASH_DELETE(by_lock, table->by_lock, hold);
 	if (hold->state != HOLD_SLOTLESS)
@@ -197,6 +198,13 @@ hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state stat
 	if (state == HOLD_DROPPING)
 		age_remove(table, hold);
 	hold_sane(hold);
+}
+
+void
+hold_revoke(struct hold_table *table, struct hold *hold)
+{
+	table->revoked += !hold->revoked;
+	hold->revoked = true;
 }
 
 void

@@ -142,6 +142,7 @@ struct hold_table {
 	struct hold *by_id, *by_lock, *by_queue;
 	size_t count[HOLD_STATES]; /* by state */
 	size_t consumers;          /* of slots, claims included; true mutexes have no A to check */
+	size_t revoked;
 	/* by enum hold_lease: holds that were granted and are not dropped, the oldest `from` first */
 	struct hold_list ages[2];
 	size_t aged[2];
@@ -174,6 +175,8 @@ hold_lease(const struct hold *hold)
 void hold_answered(struct hold_table *table, struct hold *hold, int64_t sent);
 /* The one way in which a hold's state changes. Asserts that the change is in the diagram above. */
 void hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state);
+/* Its slot was removed: a mark that stays (invariant 5). */
+void hold_revoke(struct hold_table *table, struct hold *hold);
 /* Asserts the invariants of the hold's state. */
 void hold_sane(const struct hold *hold);
 

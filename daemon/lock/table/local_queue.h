@@ -76,11 +76,12 @@ struct waiter {
 	char *may_not_create; /* owned; the refusal if that is not allowed; NULL: it is allowed */
 	int64_t started;      /* clock time */
 	bool progress, lease; /* as requested */
-	int told_position, told_busy; /* of progress.c: as last told; 0: not told yet */
-	uint64_t told_turn;           /* of progress.c: the round in which it was last told */
-	struct requester *requester;  /* owned; NULL: it passed to a hold */
-	struct share *share;          /* borrowed; NULL: exempt from the limit of channels */
-	bool yielded;                 /* it has rested once for a withheld slot */
+	/* of progress.c: as last told; position 0: not told yet */
+	int told_position, told_busy, told_extra;
+	uint64_t told_turn;          /* of progress.c: the round in which it was last told */
+	struct requester *requester; /* owned; NULL: it passed to a hold */
+	struct share *share;         /* borrowed; NULL: exempt from the limit of channels */
+	bool yielded;                /* it has rested once for a withheld slot */
 	bool begun;            /* its wait has begun: a scan, or the waiters here, left no slot */
 	struct member *member; /* of wait_queue.c, from the beginning of its wait; else NULL */
 	unsigned races;        /* lost races */

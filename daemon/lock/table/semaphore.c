@@ -63,6 +63,7 @@ semaphore_forget(struct semaphore *semaphore)
 	/* A scan in progress has only a part of the new state. */
 	semaphore->scan.overtaken = semaphore->scan.forgotten = true;
 	semaphore->scan.direct = 0;
+	semaphore->extra = semaphore->above_count = 0;
 	semaphore_saw_size(semaphore, 0, false);
 }
 

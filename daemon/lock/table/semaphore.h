@@ -60,6 +60,8 @@ struct scan {
 	uint64_t claimer; /* the waiter of that claim; it may be gone */
 };
 
+#define SEMAPHORE_ABOVE_MOST 4
+
 struct semaphore {
 	char *name;                 /* owned */
 	struct lock_engine *engine; /* borrowed */
@@ -75,6 +77,9 @@ struct semaphore {
 	int ways_room;
 	int room;
 	int busy_count; /* busy slots of 1..size */
+	int extra;      /* holders of slots above `size`, as the last scan saw them */
+	int above[SEMAPHORE_ABOVE_MOST]; /* the first of these slots; a rescan asks for them */
+	int above_count;
 	struct scan scan;
 	struct local_queue local_queue;
 	struct queue_name wait_queue_name; /* at the broker */

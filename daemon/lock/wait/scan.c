@@ -1,6 +1,7 @@
 #include "daemon/lock/wait/scan.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/probe.h"
@@ -13,8 +14,8 @@
  */
 #define WINDOW_FIRST 8
 #define WINDOW_MOST 256
-/* The most slots that one flush of a rescan has room for, beside three other questions. */
-#define FLUSH_MOST (BROKER_PROBE_MAX - 3)
+/* The most slots that one flush of a rescan has room for, beside the other questions. */
+#define FLUSH_MOST (BROKER_PROBE_MAX - 3 - SEMAPHORE_ABOVE_MOST)
 
 static void
 scan_set_state(struct semaphore *semaphore, enum scan_state state)
@@ -158,6 +159,8 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 	}
 	if (semaphore->mode == SEMAPHORE_GATE || guarded)
 		probe_add(probe, queue_name_gate(naming, semaphore->name), BROKER_ASK_EXISTENCE);
+	for (int i = 0; i < semaphore->above_count; i++)
+		add_b(engine, semaphore, probe, semaphore->above[i]);
 	for (int i = 0; i < semaphore->scan.count; i++)
 		add_b(engine, semaphore, probe, again_slot(semaphore, i));
 }
@@ -182,6 +185,31 @@ take_mutex_answer(struct lock_engine *engine, struct semaphore *semaphore,
 }
 
 /*
+ * Slots that were removed may still have holders. The broker shows those from that slot to the end
+ * of the window. Above, only this daemon's are known.
+ */
+static void
+take_above(struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen,
+    size_t at, int slot)
+{
+	const struct scan *scan = &semaphore->scan;
+	int end = scan->first + scan->count;
+
+	semaphore->extra = semaphore->above_count = 0;
+	for (; slot < end; slot++, at += 2) {
+		if (seen->answers[at + 1] != BROKER_OK)
+			continue;
+		if (semaphore->extra++ < SEMAPHORE_ABOVE_MOST)
+			semaphore->above[semaphore->above_count++] = slot;
+	}
+	if (engine->holds.revoked == 0)
+		return;
+	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next)
+		semaphore->extra += hold->revoked && hold->peer != 0 && hold->slot >= end &&
+				    strcmp(hold->name, semaphore->name) == 0;
+}
+
+/*
  * From `at` on: A and B of each slot of the window, in turn. Slots above slots_most count as
  * absent, so that a broker that says yes to everything is not asked for ever.
  */
@@ -201,6 +229,7 @@ take_slot_answers(struct lock_engine *engine, struct semaphore *semaphore,
 		switch (a) {
 		case BROKER_ABSENT:
 			semaphore_saw_size(semaphore, slot - 1, true);
+			take_above(engine, semaphore, seen, at, slot);
 			return;
 		case BROKER_OK:
 			semaphore_saw_size(semaphore, slot, false);
@@ -278,14 +307,16 @@ take_again_answers(
 	struct scan *scan = &semaphore->scan;
 	const enum broker_answer *answers = seen->answers;
 	size_t others = seen->count - (size_t)scan->count;
+	size_t above = others - (size_t)semaphore->above_count;
 	bool changed = scan_is_guarded(engine, semaphore) && answers[others] == BROKER_ABSENT;
 
 	for (size_t i = 0; i < others; i++) {
-		/* The gate, or the A of the last slot. */
+		/* The gate, or the A of the last slot. Or a B of a removed slot. */
 		bool was_there =
-		    i == others - 1 && (semaphore->mode == SEMAPHORE_GATE || scan->for_new);
+		    i >= above ||
+		    (i == above - 1 && (semaphore->mode == SEMAPHORE_GATE || scan->for_new));
 
-		scan->unknown |= answers[i] == BROKER_UNKNOWN;
+		scan->unknown |= i < above && answers[i] == BROKER_UNKNOWN;
 		changed |= answers[i] == (was_there ? BROKER_ABSENT : BROKER_OK);
 	}
 	if (changed) {
