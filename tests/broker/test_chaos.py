@@ -8,7 +8,7 @@ from daemon import WAYS, Daemon
 from rabbit import Rabbit
 from wire import wait_until
 
-RABBIT = Rabbit.lease(shared=True)
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 

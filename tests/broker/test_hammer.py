@@ -14,7 +14,7 @@ from hammer import SECONDS, hammer
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
-RABBIT = Rabbit.lease(shared=True)
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 

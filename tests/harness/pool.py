@@ -60,8 +60,8 @@ RESET = """
 class Lease(Rabbit):
     """A node of the pool. Without a pool it is a node of its own, with the same rules.
 
-    shared: among others, and each has a vhost and a user. Acts that the others would notice are refused. tls: the node
-    listens for TLS, too, and takes certificates as logins.
+    shared: among others, and each has a vhost and a user. Acts that the others would notice are refused. A test that
+    keeps the node busy leases one alone. tls: the node listens for TLS, too, and takes certificates as logins.
     """
 
     def __init__(self, shared=False, tls=False):  # pylint: disable=super-init-not-called

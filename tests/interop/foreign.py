@@ -10,6 +10,8 @@ import json
 import os
 import subprocess
 
+from wait import wait_until
+
 PYTHON = "/usr/bin/python3"  # Debian's, whose pika it is
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pika_client.py")
 
@@ -52,8 +54,8 @@ class Foreign:
         return ask
 
     def under_admin(self, do, name, **words):
-        """One act of administration, under its mutex."""
-        assert self.take_admin(name=name), f"somebody administers {name}"
+        """One act of administration, under its mutex. A daemon drops that a moment after its answer."""
+        wait_until(lambda: self.take_admin(name=name), what=f"nobody administers {name}")
         try:
             return getattr(self, do)(name=name, **words)
         finally:

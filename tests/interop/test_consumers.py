@@ -17,7 +17,7 @@ from wire import Wire
 MESSAGES = int(os.environ.get("FLOOD_MESSAGES", "300"))
 SIZE = 1 << 20
 SLOTS = 3
-RABBIT = Rabbit.lease(shared=True)
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 

@@ -20,7 +20,7 @@ SECONDS = float(os.environ.get("INTEROP_SECONDS", "4"))
 SLOTS, PEERS, FOREIGNERS = 3, 6, 4
 TURNS = 30  # holds between two conversions
 UNTIL_TOLD = 300
-RABBIT = Rabbit.lease(shared=True)
+RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
 
