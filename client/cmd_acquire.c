@@ -65,9 +65,12 @@ print_assignments(const struct lb *lb, const struct lb_lock *lock)
 static void
 print_grant(const struct lb *lb, const struct lb_lock *lock, const struct options *options)
 {
+	/* A script that is run by hand has its user's terminal, and reads nothing from it. */
+	bool unread = options->for_pid != 0 && !options->json && isatty(STDOUT_FILENO);
+
 	if (options->shell)
 		print_assignments(lb, lock);
-	else
+	else if (!options->quiet && !unread)
 		print_json(lb_lock_json(lock));
 }
 

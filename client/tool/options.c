@@ -101,6 +101,7 @@ static const struct option_row rows[] = {
 	AT(verbose)},
     {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE, "print shell assignments for eval, instead of JSON",
 	AT(shell)},
+    {'q', "quiet", NULL, FOR_ACQUIRE, "do not print the grant", AT(quiet)},
     {OPTION_BROKER_FILE, "broker-file", "FILE", FOR_RUN,
 	"run a private lockbrokerd; FILE has the broker's URL", AT(broker_file)},
     {OPTION_BROKER_ENV, "broker-env", "VARIABLE", FOR_RUN,
@@ -418,6 +419,10 @@ check_together(
 	if ((command->user & FOR_RELEASE) != 0 && !given[OPTION_FOR_PID]) {
 		say("%s: missing --for-pid (see lockbroker %s --help)", command->name,
 		    command->name);
+		return false;
+	}
+	if (options->quiet && (options->json || options->shell)) {
+		say("%s: --quiet excludes --json and --shell", command->name);
 		return false;
 	}
 	if (given[OPTION_MUTEX] && given[OPTION_KIND]) {

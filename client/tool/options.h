@@ -37,6 +37,7 @@ struct options {
 	struct reaction on_lost, on_revoke;
 	int status_fd;   /* -1: none */
 	bool shell;      /* acquire: assignments instead of JSON */
+	bool quiet;      /* acquire: no grant is printed */
 	int for_pid;     /* acquire, release: the process that the lock is held for; 0: none */
 	int lost_signal; /* acquire: for that process; 0: none */
 	bool exist_ok;   /* create */

@@ -170,10 +170,13 @@ start_lock(const char *path, char **ret_error)
 
 	for (int tries = 0; tries < LOCK_TRIES; tries++) {
 		fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (fd < 0) {
+		if (fd < 0 && errno == ENOENT)
+			*ret_error = mem_printf("%.*s: there is no such folder for the socket",
+			    (int)(strrchr(path, '/') - path), path);
+		else if (fd < 0)
 			*ret_error = mem_printf("%s: %s", path, strerror(errno));
+		if (fd < 0)
 			return -1;
-		}
 		locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
 		if (fstat(fd, &found) == 0 && found.st_uid != geteuid()) {
 			*ret_error =

@@ -32,4 +32,6 @@ def main(name: str, seconds: float) -> int:
 
 
 if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit("usage: hold_lock.py NAME [SECONDS]")
     sys.exit(main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 60.0))

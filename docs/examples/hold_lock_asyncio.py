@@ -25,4 +25,6 @@ async def main(name: str, parts: int) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: hold_lock_asyncio.py NAME PARTS")
     asyncio.run(main(sys.argv[1], int(sys.argv[2])))

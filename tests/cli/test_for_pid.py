@@ -1,6 +1,7 @@
 """lockbroker acquire --for-pid and release: a lock that is held in the background for another process."""
 
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -9,8 +10,8 @@ import unittest
 
 import tap
 from cli import Job, command, gone
-from daemon import Daemon, program
-from wait import wait_until
+from daemon import Daemon, clean_environment, program
+from wait import PATIENCE, wait_until
 from wire import Wire
 
 
@@ -66,6 +67,17 @@ class Held(ForPid):
         process.wait()
         self.wait_free()
         self.wait_gone(holder["pid"])
+
+    def test_the_grant_is_not_for_a_terminal(self):
+        terminal, end = pty.openpty()
+        self.addCleanup(os.close, terminal)
+        subprocess.run([program("lockbroker"), "acquire", "--for-pid", str(self.process().pid), "db"], stdin=subprocess.DEVNULL,
+                       stdout=end, env=clean_environment(LOCKBROKER_SOCKET=self.daemon.socket), check=True, timeout=PATIENCE)
+        os.write(end, b"the end")
+        os.close(end)
+        self.assertEqual(os.read(terminal, 4096), b"the end")
+        self.assertEqual(self.acquire(self.process(), "--quiet", "--mutex", name="m").out, "")
+        self.assertIn("excludes", self.acquire(self.process(), "--quiet", "--shell", status=64).err)
 
     def test_of_a_zombie_it_ends_too(self):
         process = self.process()

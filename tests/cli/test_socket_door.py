@@ -171,7 +171,7 @@ class Door(unittest.TestCase):
     def test_a_folder_that_is_not_there(self):
         daemon = Daemon(self, start=False)
         daemon.command[daemon.command.index("--socket") + 1] = daemon.dir + "/none/s"
-        self.refused(daemon, "none/s.lock: No such file or directory")
+        self.refused(daemon, "none: there is no such folder for the socket")
 
     def test_somebody_elses_file_is_not_removed_at_the_end(self):
         daemon = Daemon(self)
