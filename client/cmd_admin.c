@@ -217,6 +217,8 @@ resize_failed(const struct asking *asking, int code)
 	char slots[16];
 
 	json_value(error, "data.target", slots, sizeof(slots));
+	if (done)
+		say_held_by(asking->lb, name);
 	if (relative && *slots == '\0' && (code == LB_CLOSED || code == LB_DEADLINE))
 		say("%s: the resize may be incomplete; see lockbroker size %s, and set the size "
 		    "with lockbroker resize %s N",
@@ -237,6 +239,31 @@ const struct question question_resize = {
 /* ---- destroy ---- */
 
 static int
+count_holder(const char *path, const char *value, void *arg)
+{
+	int index, end = 0;
+
+	(void)value;
+	if (sscanf(path, "holders.%d.waiter%n", &index, &end) == 1 && end > 0 && path[end] == '\0')
+		++*(int *)arg;
+	return 0;
+}
+
+/* The holders of the semaphore that was destroyed. */
+static void
+say_left(const struct asking *asking)
+{
+	int count = 0;
+
+	if (asking_call(asking, "show", "name", asking->name, "", HINT_ANSWER_MS) != LB_OK)
+		return;
+	(void)lb_json_each(lb_result_json(asking->lb), count_holder, &count);
+	if (count > 0)
+		say("%s: %d holder%s until the release", asking->name, count,
+		    count == 1 ? " keeps its slot" : "s keep their slots");
+}
+
+static int
 ask_destroy(struct asking *asking)
 {
 	const struct lb_change how = change_of(asking->options);
@@ -245,15 +272,19 @@ ask_destroy(struct asking *asking)
 	progress_begin(asking->lb, asking->name);
 	code = lb_destroy(asking->lb, asking->name, &how, asking_patience(asking, ADMIN_ANSWER_MS));
 	progress_end(asking->lb);
-	if (code == LB_OK)
-		tell_done(asking);
-	return code;
+	if (code != LB_OK)
+		return code;
+	tell_done(asking);
+	if (!asking->options->json && how.wait_ms == 0)
+		say_left(asking);
+	return LB_OK;
 }
 
 static void
 destroy_failed(const struct asking *asking, int code)
 {
-	(void)tell_holders(asking->name, lb_error_json(asking->lb));
+	if (tell_holders(asking->name, lb_error_json(asking->lb)))
+		say_held_by(asking->lb, asking->name);
 	if (code == LB_NO_SUCH_LOCK && !say_mutex_is_held(asking->lb, asking->name))
 		say("lockbroker list shows all semaphores");
 }

@@ -363,11 +363,16 @@ ask_show_one(struct asking *asking)
 	    COLUMNS(show_columns) - 1,
 	    away || *silent != '\0' ? "No holders or waiters are known."
 				    : "No holders, no waiters.");
-	if (away)
-		say(strcmp(reason, lb_code_word(LB_NO_SUCH_LOCK)) == 0
-			? "%s: the semaphore does not exist any more"
-			: "%s: the broker does not answer: only the rows of the daemons are shown",
-		    asking->name);
+	if (away && strcmp(reason, lb_code_word(LB_NO_SUCH_LOCK)) == 0) {
+		say("%s: the semaphore does not exist any more", asking->name);
+	} else if (away) {
+		bool refused = strcmp(reason, lb_code_word(LB_BROKER_REFUSED)) == 0;
+
+		say("%s: %s: only the rows of the daemons are shown", asking->name,
+		    refused ? broker_words("refused") : "the broker does not answer");
+		if (refused)
+			asking->status = status_of_word(reason);
+	}
 	return LB_OK;
 }
 
@@ -377,7 +382,18 @@ ask_show(struct asking *asking)
 	return asking->name != NULL ? ask_show_one(asking) : ask_show_all(asking);
 }
 
-const struct question question_show = {.named = true, .semaphore = true, .ask = ask_show};
+/* The name may be that of a free mutex, which nobody creates. */
+static void
+show_failed(const struct asking *asking, int code)
+{
+	(void)asking;
+	if (code == LB_NO_SUCH_LOCK)
+		say("lockbroker list shows all semaphores, and the names of mutexes that are held "
+		    "or "
+		    "waited for");
+}
+
+const struct question question_show = {.named = true, .ask = ask_show, .failed = show_failed};
 
 /* ---- explain ---- */
 

@@ -58,6 +58,7 @@ ask_deny(struct asking *asking)
 	    all ? ",\"all\":true" : "", ASKING_ANSWER_MS);
 	const char *result;
 	char denied[16];
+	int slots;
 
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
@@ -65,8 +66,15 @@ ask_deny(struct asking *asking)
 	(void)asking_say_missing(result, "its waiters are not denied");
 	json_value(result, "denied", denied, sizeof(denied));
 	printf("denied: %d\n", atoi(denied));
-	if (all && atoi(denied) == 0)
+	if (!all || atoi(denied) > 0)
+		return LB_OK;
+	if (lb_size(asking->lb, asking->name, ASKING_ANSWER_MS, &slots) != LB_NO_SUCH_LOCK ||
+	    mutex_is_held(asking->lb, asking->name)) {
 		say("%s: no waiters", asking->name);
+		return LB_OK;
+	}
+	say("%s: the lock does not exist, and nobody waits for it", asking->name);
+	asking->status = EXIT_STATUS_NO_SUCH_LOCK;
 	return LB_OK;
 }
 

@@ -12,6 +12,7 @@
 
 #include "client/exit_status.h"
 #include "client/tool/json_text.h"
+#include "client/tool/row.h"
 #include "client/tool/text.h"
 #include "daemon/base/notify.h"
 
@@ -194,6 +195,17 @@ said_of_user(const char *words)
 	return true;
 }
 
+/* The daemon's words are about slots, which a mutex has not. */
+static const char *
+words_for(int code, const char *words, const struct options *options)
+{
+	if (options->kind == LB_MUTEX && code == LB_WOULD_BLOCK)
+		return "the mutex is held";
+	if (options->kind == LB_MUTEX && code == LB_TIMEOUT)
+		return "the mutex was not released in time";
+	return words;
+}
+
 static int
 tell(int code, const char *words, const char *json, const char *path, const struct options *options,
     const char *name)
@@ -201,6 +213,7 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 	if (options->json && json != NULL) {
 		fprintf(stderr, "{\"error\":%s}\n", json);
 	} else {
+		words = words_for(code, words, options);
 		/* The words about a method that does not exist name it. */
 		if (name == NULL || code == LB_METHOD_NOT_FOUND || names_itself(words, name))
 			say("%s", words);
@@ -260,6 +273,19 @@ say_mutex_is_held(struct lb *lb, const char *name)
 		    "wait for the mutex: lockbroker run --mutex %s COMMAND",
 		    name, name, name);
 	return held;
+}
+
+void
+say_held_by(struct lb *lb, const char *name)
+{
+	char params[JSON_PARAMS_SIZE], words[200];
+
+	json_params(params, "name", name, "");
+	if (lb_call(lb, "show", params, HINT_ANSWER_MS, NULL) != LB_OK)
+		return;
+	holders_words(lb_result_json(lb), words, sizeof(words));
+	if (*words != '\0')
+		say("%s: held by %s", name, words);
 }
 
 void

@@ -278,20 +278,6 @@ tell_broker(struct waiting *waiting, const struct lb_event *event)
 
 /* ---- the acquire and its events ---- */
 
-/* After a refusal because every slot is busy. An answer that does not come at once is not waited for. */
-static void
-say_holders(struct waiting *waiting)
-{
-	char params[JSON_PARAMS_SIZE], words[200];
-
-	json_params(params, "name", waiting->name, "");
-	if (lb_call(waiting->lb, "show", params, HINT_ANSWER_MS, NULL) != LB_OK)
-		return;
-	holders_words(lb_result_json(waiting->lb), words, sizeof(words));
-	if (*words != '\0')
-		say("%s: held by %s", waiting->name, words);
-}
-
 /* Refused, or the connection has ended. */
 static int
 refused(struct waiting *waiting, const struct lb_event *event)
@@ -311,7 +297,7 @@ refused(struct waiting *waiting, const struct lb_event *event)
 	if (denied)
 		return EXIT_STATUS_TURNED_AWAY;
 	if (busy && !options->json)
-		say_holders(waiting);
+		say_held_by(waiting->lb, waiting->name);
 	if (code == LB_NO_SUCH_LOCK && !options->json &&
 	    !say_mutex_is_held(waiting->lb, waiting->name))
 		say("to create it: lockbroker create %s SLOTS, or use --create", waiting->name);
@@ -364,6 +350,24 @@ heed(struct waiting *waiting)
 		    handlers[event->type] != NULL)
 			status = handlers[event->type](waiting, event);
 	return status;
+}
+
+/* A semaphore that exists with another size than --create asked for is used as it is. */
+static void
+say_other_size(struct waiting *waiting)
+{
+	int wanted = waiting->options->create, slots;
+
+	/* 1 is also the default. */
+	if (wanted <= 1 || waiting->options->json ||
+	    lb_size(waiting->lb, waiting->name, HINT_ANSWER_MS, &slots) != LB_OK || slots == wanted)
+		return;
+	if (slots == LB_UNLIMITED)
+		say("%s: it exists already, and is unlimited: --create=%d has no effect",
+		    waiting->name, wanted);
+	else
+		say("%s: it exists already, with %d slot%s: --create=%d has no effect",
+		    waiting->name, slots, slots == 1 ? "" : "s", wanted);
 }
 
 /* The exit status for a signal that ends the waiting, or GOING_ON. */
@@ -479,6 +483,8 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 				 : options->wait_ms == 0 ? LB_TRY_PATIENCE
 							 : LB_FOREVER);
 	status = wait_for_it(&waiting);
+	if (waiting.lock != NULL)
+		say_other_size(&waiting);
 	*ret = waiting.lock;
 	return status;
 }

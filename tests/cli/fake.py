@@ -25,7 +25,8 @@ class Fake:
 
     def __init__(self, test, **script):
         self.script = {"acquire": GRANT, "release": {"lock": "f-1"}, "create": {}, "ping": {},
-                       "explain": {"name": "db", "verdict": "free"}, "watch": self.on_watch, **script}
+                       "explain": {"name": "db", "verdict": "free"}, "size": {"name": "db", "slots": 7},
+                       "show": {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "holders": [], "waiters": []}, "watch": self.on_watch, **script}
         self.requests = []
         self.connections = []
         self.dir = tempfile.mkdtemp(prefix="lb-fake-")

@@ -463,7 +463,11 @@ class NameOfAMutex(unittest.TestCase):
         self.peer.call("release", lock=self.lock)
         for argv in self.ACQUIRES + self.QUESTIONS + self.CHANGES:
             with self.subTest(argv=argv):
-                self.assertNotIn("mutex", self.err(*argv))
+                err = self.err(*argv)
+                if argv[0] == "show":
+                    self.assertNotIn("create", err)
+                else:
+                    self.assertNotIn("mutex", err)
 
     def test_a_semaphore_that_is_created_in_spite_of_it(self):
         self.assertEqual(self.err("create", "m", status=0),
@@ -573,6 +577,50 @@ class Look(AdminCase):
         self.lockbroker("resize", "db", "unlimited")
         self.assertRegex(self.lockbroker("explain", "db").out, "^db: it is unlimited")
         self.assertRegex(self.lockbroker("explain", "--mutex", "m").out, "^m: the mutex is free")
+
+
+
+class InUse(unittest.TestCase):
+    """Words about locks that are in use, or not there."""
+
+    def setUp(self):
+        self.daemon = Daemon(self, expect=["revoked", "lost "])
+        self.peer = Wire(self.daemon)
+        command(self, self.daemon, "create", "db", "3")
+
+    def hold(self, count, **params):
+        for _ in range(count):
+            self.peer.call("acquire", who="alice@north", **params)
+
+    def test_destroy_counts_the_holders_that_stay(self):
+        self.hold(2, name="db")
+        self.assertEqual(command(self, self.daemon, "destroy", "db").err,
+                         "lockbroker: db: 2 holders keep their slots until the release\n")
+        command(self, self.daemon, "create", "free")
+        self.assertEqual(command(self, self.daemon, "destroy", "free").err, "")
+
+    def test_a_wait_that_ends_names_the_holders(self):
+        self.hold(1, name="db")
+        for argv in (("resize", "--wait=0.1", "db", "0"), ("destroy", "--wait=0.1", "db")):
+            self.assertIn("lockbroker: db: held by alice@north\n", command(self, self.daemon, *argv, status=75).err)
+
+    def test_deny_all_of_no_lock(self):
+        job = command(self, self.daemon, "deny", "--all", "mistyped", status=66)
+        self.assertIn("mistyped: the lock does not exist, and nobody waits for it", job.err)
+        self.hold(1, name="m", kind="mutex")
+        self.assertIn("m: no waiters", command(self, self.daemon, "deny", "--all", "m").err)
+
+    def test_create_of_a_run_does_not_resize(self):
+        job = command(self, self.daemon, "run", "--create=5", "db", "true")
+        self.assertEqual(job.err, "lockbroker: db: it exists already, with 3 slots: --create=5 has no effect\n")
+        for argv in (("--create=3", "db"), ("--create", "db"), ("--create=5", "new")):
+            self.assertEqual(command(self, self.daemon, "run", *argv, "true").err, "")
+
+    def test_a_mutex_has_no_slots(self):
+        self.hold(1, name="m", kind="mutex")
+        for argv, words in ((("-n",), "the mutex is held"), (("-w", "0.05"), "the mutex was not released in time")):
+            job = command(self, self.daemon, "run", *argv, "--mutex", "m", "true", status=75)
+            self.assertEqual(job.err, f"lockbroker: m: {words}\nlockbroker: m: held by alice@north\n")
 
 
 if __name__ == "__main__":

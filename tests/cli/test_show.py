@@ -86,6 +86,12 @@ class Show(unittest.TestCase):
         terminal.wait_text("No holders, no waiters.")
         terminal.wait(0)
 
+    def test_a_broker_that_refuses_the_daemon(self):
+        answer = {"name": "db", "slots": None, "busy": None, "waiting": 0, "holders": [], "waiters": [], "reason": "broker-refused"}
+        fake = Fake(self, show=answer)
+        job = command(self, fake, "show", "db", status=78)
+        self.assertIn("db: the broker refused the daemon: only the rows of the daemons are shown", job.err)
+
     def test_json_is_the_answer(self):
         shown = command(self, self.fake, "show", "--json", "db").json()
         self.assertEqual(shown["waiters"][0], self.fake.semaphores["db"]["rows"][3])
