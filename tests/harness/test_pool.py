@@ -231,9 +231,9 @@ class Exclusive(Pooled):
 class Alone(unittest.TestCase):
     def test_without_a_pool_the_rules_are_the_same(self):
         rabbit = Rabbit.lease(shared=True)
-        self.addCleanup(rabbit.close)
-        # (Nothing is started.)
-        Rabbit.__init__(rabbit, None)
+        # Nothing is started, but there is a folder to be removed.
+        Rabbit.__init__(rabbit)
+        self.addCleanup(Rabbit.close, rabbit)
         for act in (rabbit.stop, rabbit.kill, rabbit.freeze):
             with self.assertRaisesRegex(RabbitError, "other tests share this node"):
                 act()
