@@ -71,7 +71,10 @@ ask_ping(struct asking *asking)
 	int64_t began = watch_now();
 	int code =
 	    lb_ping(asking->lb, asking->options->broker, asking_patience(asking, PING_ANSWER_MS));
-	char state[16];
+	char state[16], why[256], silent[24], suspect[8];
+	const struct json_wanted wanted[] = {{"broker.state", state, sizeof(state)},
+	    {"broker.why", why, sizeof(why)}, {"broker.silent", silent, sizeof(silent)},
+	    {"broker.suspect", suspect, sizeof(suspect)}};
 
 	if (code != LB_OK)
 		return code;
@@ -79,11 +82,14 @@ ask_ping(struct asking *asking)
 		printf("answered within %lld ms\n", (long long)(watch_now() - began) + 1);
 		print_members(lb_result_json(asking->lb));
 	}
-	json_value(lb_result_json(asking->lb), "broker.state", state, sizeof(state));
-	if (*state != '\0' && strcmp(state, "up") != 0) {
-		say("%s", broker_words(state));
-		asking->status = EXIT_STATUS_UNREACHABLE;
-	}
+	json_values(lb_result_json(asking->lb), wanted, 4);
+	if (*state != '\0' && strcmp(state, "up") != 0)
+		say("%s%s%s", broker_words(state), *why != '\0' ? ": " : "", why);
+	else if (strcmp(suspect, "true") == 0)
+		say("the broker has been silent for %.1f s: locks are suspect", atof(silent));
+	else
+		return LB_OK;
+	asking->status = EXIT_STATUS_UNREACHABLE;
 	return LB_OK;
 }
 

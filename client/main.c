@@ -80,7 +80,9 @@ static const struct command commands[] = {
 	"FILE is replaced at once. For the textfile collector of node_exporter, its name\n"
 	"ends in .prom."},
     {"ping", "", "Checks that the daemon answers", FOR_ASKING | FOR_PING, 0, 0, &question_ping,
-	NULL, NULL},
+	NULL,
+	"With --broker it exits with 69 if the daemon's connection to the broker is down.\n"
+	"It also does if the broker has been silent for a heartbeat: locks are suspect then."},
     {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,
 	0, 0, &question_info, NULL, NULL},
     {"call", "METHOD [JSON]", "Calls a method of the protocol with a JSON object of parameters",

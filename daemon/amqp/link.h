@@ -118,6 +118,7 @@ struct amqp_link {
 	struct amqp_server server;
 	unsigned channel_max; /* while UP, as heartbeat */
 	int heartbeat;        /* seconds, negotiated */
+	int64_t last_read;    /* clock time of the last received byte; 0: over memory */
 	struct timer closing; /* CLOSING: the limit of its duration */
 	struct timer death;   /* due at once; set until `dead` is called */
 	bool dropped;         /* by its owner: no address is tried again */

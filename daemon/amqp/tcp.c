@@ -40,8 +40,7 @@ struct tcp_link {
 	struct amqp_stream *stream;   /* owned */
 	struct amqp_decoder *decoder; /* owned */
 	size_t frame_max;
-	int64_t last_read; /* clock time of the last received byte */
-	bool sent;         /* bytes were sent since the last beat */
+	bool sent; /* bytes were sent since the last beat */
 	bool was_up;
 	char *tried;           /* owned; failures of earlier addresses; NULL = none */
 	struct timer beat;     /* each half heartbeat, from connection.tune on */
@@ -118,7 +117,7 @@ on_ready(void *ctx)
 	struct tcp_link *link = ctx;
 
 	amqp_link_set_state(&link->base, AMQP_LINK_START);
-	link->last_read = now(link);
+	link->base.last_read = now(link);
 	if (evbuffer_add(output(link), protocol_header, sizeof(protocol_header)) != 0)
 		amqp_link_fail(&link->base, "out of memory");
 }
@@ -245,7 +244,7 @@ on_bytes(void *ctx, struct evbuffer *in)
 {
 	struct tcp_link *link = ctx;
 
-	link->last_read = now(link);
+	link->base.last_read = now(link);
 	while (link->base.state != AMQP_LINK_DEAD) {
 		struct amqp_frame frame;
 
@@ -284,7 +283,7 @@ on_beat(void *ctx, uint64_t id)
 	struct evbuffer *out = amqp_stream_output(link->stream);
 
 	(void)id;
-	if (now - link->last_read >= 2 * link->base.heartbeat * NSEC_PER_SEC) {
+	if (now - link->base.last_read >= 2 * link->base.heartbeat * NSEC_PER_SEC) {
 		amqp_link_fail(&link->base, "no byte from the broker for %d s (two heartbeats)",
 		    2 * link->base.heartbeat);
 		return;
@@ -480,7 +479,7 @@ tcp_resume(void *ctx, const struct amqp_link_config *config, const struct amqp_l
 	amqp_link_resume(&link->base, saved);
 	link->frame_max = (size_t)saved->frame_max;
 	link->was_up = true;
-	link->last_read = now(link);
+	link->base.last_read = now(link);
 	link->decoder = amqp_decoder_new();
 	amqp_decoder_resume(link->decoder, saved->channel_max, saved->frame_max);
 	link->stream = amqp_stream_resume(

@@ -240,6 +240,7 @@
 	    "a mutex handed off to a user that has too many")                                      \
 	X(RESTORED_UNSUSPECT, "test_lock/successor",                                               \
 	    "a suspect hold that the successor takes for a safe one")                              \
+	X(SILENCE_UNSEEN, "test_lock/suspect", "a ping that says nothing of a silent broker")      \
 	X(EXTRA_UNCOUNTED, "test_lock/list", "a holder of a removed slot that no list counts")     \
 	X(RESTORED_COUNTS_BELIEVED, "test_lock/successor",                                         \
 	    "counts of a daemon of version 0.1.0 taken over as they are")                          \

@@ -491,6 +491,7 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .version = broker->version != NULL ? broker->version : "",
 	    .cluster = broker->cluster != NULL ? broker->cluster : "",
 	    .heartbeat = link != NULL ? link->heartbeat : broker->settings.heartbeat,
+	    .last_read = link != NULL ? link->last_read : 0,
 	    .channels = amqp_channels_open(amqp_reconnector_channels(broker->locks)),
 	    .channels_max = amqp_channels_max(amqp_reconnector_channels(broker->locks)),
 	    .persistent = broker->persistent,

@@ -214,7 +214,8 @@ struct broker_info {
 	const char *host;           /* host:port of the links */
 	size_t host_number;         /* the same: its place in the configuration, from 0 */
 	const char *product, *version, *cluster;
-	int heartbeat;                   /* seconds, negotiated */
+	int heartbeat;     /* seconds, negotiated */
+	int64_t last_read; /* clock time of the last byte of the lock connection; 0: not known */
 	unsigned channels, channels_max; /* of the lock connection: open now, and the limit */
 	bool persistent;                 /* false: the server in memory */
 	bool handover; /* a successor can take over the lock connection: it is not over TLS */

@@ -512,6 +512,12 @@ int64_t lock_takeover(const struct lock_engine *engine);
  * these Bs look like other holders.
  */
 bool lock_is_recovering(const struct lock_engine *engine);
+/*
+ * ns since the sending of the newest request on the lock connection that was answered. Of holds with
+ * leases of their own, the oldest counts. If nothing is held: ns since the last byte. From a
+ * heartbeat on, holds are suspect. -1: the connection is not up.
+ */
+int64_t lock_silence(const struct lock_engine *engine);
 /* ns by which a hold is lost before the broker can free it (margin.h), for the agreed heartbeat. */
 int64_t lock_margin(const struct lock_engine *engine);
 

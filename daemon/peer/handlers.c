@@ -413,14 +413,13 @@ handle_metrics(const struct call *call)
 static void
 handle_ping(const struct call *call)
 {
-	struct cJSON *result = json_new_object(), *broker;
+	struct cJSON *result = json_new_object();
 	struct broker_info info;
 
 	if (call->params->broker) {
 		broker_get_info(call->dispatch->broker, &info);
-		broker = json_new_object();
-		json_add_string(broker, "state", broker_state_word(info.locks));
-		json_add(result, "broker", broker);
+		json_add(
+		    result, "broker", result_pinged(&info, lock_silence(call->dispatch->engine)));
 	}
 	handlers_reply(call, result);
 }
@@ -453,7 +452,7 @@ handle_info(const struct call *call)
 	json_add_integer(limits, "scans_per_uid", config->max_scans_per_uid);
 	json_add_integer(limits, "mutexes_per_uid", config->max_mutexes_per_uid);
 	json_add(result, "limits", limits);
-	json_add(result, "broker", result_broker(&info));
+	json_add(result, "broker", result_broker(&info, lock_silence(dispatch->engine)));
 	json_add_seconds(lease, "margin", lock_margin(dispatch->engine));
 	json_add_seconds(lease, "takeover", lock_takeover(dispatch->engine));
 	json_add_bool(lease, "recovering", lock_is_recovering(dispatch->engine));

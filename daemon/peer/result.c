@@ -575,16 +575,30 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 }
 
 struct cJSON *
-result_broker(const struct broker_info *info)
+result_pinged(const struct broker_info *info, int64_t silence)
 {
-	struct cJSON *result = json_new_object(), *auxiliary = json_new_object();
-	struct cJSON *exclusion = json_new_object();
-	char why[MESSAGE_ERROR_MAX], untested[MESSAGE_ERROR_MAX];
+	struct cJSON *result = json_new_object();
+	char why[MESSAGE_ERROR_MAX];
 
 	message_escape(why, sizeof(why), info->why == NULL ? "" : info->why);
-	message_escape(untested, sizeof(untested), info->exclusion_why);
 	json_add_string(result, "state", broker_state_word(info->locks));
 	json_add_string(result, "why", why);
+	if (silence < 0)
+		json_add_null(result, "silent");
+	else
+		json_add_seconds(result, "silent", silence);
+	json_add_bool(result, "suspect", silence >= 0 && silence >= info->heartbeat * NSEC_PER_SEC);
+	return result;
+}
+
+struct cJSON *
+result_broker(const struct broker_info *info, int64_t silence)
+{
+	struct cJSON *result = result_pinged(info, silence);
+	struct cJSON *auxiliary = json_new_object(), *exclusion = json_new_object();
+	char untested[MESSAGE_ERROR_MAX];
+
+	message_escape(untested, sizeof(untested), info->exclusion_why);
 	json_add_string(result, "host", info->host);
 	json_add_string(result, "product", info->product);
 	json_add_string(result, "version", info->version);

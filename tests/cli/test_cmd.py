@@ -203,6 +203,20 @@ class Simple(CommandCase):
         self.assertIn("broker.state: up", self.lockbroker("ping", "--broker").out)
         self.assertEqual(self.lockbroker("ping", "--json", "--broker").json()["broker"]["state"], "up")
 
+    def test_ping_of_a_daemon_whose_broker_is_away(self):
+        for broker, status, err in (
+                ({"state": "up"}, 0, ""),
+                ({"state": "up", "why": "", "silent": 3.2, "suspect": False}, 0, ""),
+                ({"state": "up", "why": "", "silent": 12.34, "suspect": True}, 69,
+                 "lockbroker: the broker has been silent for 12.3 s: locks are suspect\n"),
+                ({"state": "down"}, 69, "lockbroker: the broker is down\n"),
+                ({"state": "down", "why": "Connection refused", "silent": None, "suspect": False}, 69,
+                 "lockbroker: the broker is down: Connection refused\n")):
+            with self.subTest(broker=broker):
+                job = command(self, Fake(self, ping={"broker": broker}), "ping", "--broker", status=status)
+                self.assertEqual(job.err, err)
+                self.assertEqual("broker.silent: 12.34\n" in job.out, broker.get("suspect", False))
+
     def test_info(self):
         info = self.lockbroker("info", "--json").json()
         self.assertEqual(info["pid"], self.daemon.pid)

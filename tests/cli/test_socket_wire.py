@@ -241,7 +241,8 @@ class Looking(WireCase):
         self.assertEqual(self.peer.call("ping"), {})
         self.assertEqual(self.peer.call("ping", broker=False), {})
         self.daemon.wait_broker()
-        self.assertEqual(self.peer.call("ping", broker=True), {"broker": {"state": "up"}})
+        self.assertEqual(self.peer.call("ping", broker=True),
+                         {"broker": {"state": "up", "why": "", "silent": 0, "suspect": False}})
 
     def test_info(self):
         self.daemon.wait_broker()

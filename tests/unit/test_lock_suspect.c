@@ -203,6 +203,44 @@ START_TEST(a_grant_does_not_hide_a_suspect_hold)
 }
 END_TEST
 
+/* The node of one holder queue, or the whole broker. */
+START_TEST(a_silent_broker_is_suspect_after_a_heartbeat)
+{
+	consumer_make(1, 2);
+	ck_assert(memory_world_set_home(world->memory, "db-2-B", 1));
+	consumer_take(1, TRY);
+	ck_assert_int_eq(consumer_take(2, TRY)->slot, 2);
+	world_pass(world, HEARTBEAT);
+	ck_assert_int_lt(lock_silence(engine(0)), HEARTBEAT / 2);
+	if (_i == 0)
+		memory_world_set_reach(world->memory, 0, 1, MEMORY_SILENT);
+	else
+		world->silent = true;
+	while (consumer_notices(2, LOCK_NOTICE_SUSPECT) == 0) {
+		ck_assert_int_lt(lock_silence(engine(0)), HEARTBEAT);
+		ck_assert(world_step(world, HEARTBEAT));
+	}
+	ck_assert_int_ge(lock_silence(engine(0)), HEARTBEAT);
+	while (consumer_notices(2, LOCK_NOTICE_LOST) == 0)
+		ck_assert(world_step(world, HEARTBEAT));
+	/* The lost one does not count. Without the broker there is no connection. */
+	ck_assert_int_lt(lock_silence(engine(0)), HEARTBEAT);
+	ck_assert_int_eq(lock_silence(engine(0)) < 0, _i == 1);
+	world->silent = false;
+}
+END_TEST
+
+START_TEST(without_holds_the_broker_is_silent_if_no_byte_comes)
+{
+	world_pass(world, 5 * HEARTBEAT);
+	/* Over memory no bytes come, and that is no silence. */
+	ck_assert_int_eq(lock_silence(engine(0)), 0);
+	release(0, 1, 2, consumer_take_mutex(0, 1, TRY)->lock);
+	world_pass(world, 5 * HEARTBEAT);
+	ck_assert_int_lt(lock_silence(engine(0)), HEARTBEAT);
+}
+END_TEST
+
 Suite *
 suite_lock_suspect(void)
 {
@@ -217,6 +255,8 @@ suite_lock_suspect(void)
 	tcase_add_test(tc, silence_for_a_moment_is_suspect_and_restored);
 	tcase_add_loop_test(tc, each_hold_is_told_suspect, 0, 20);
 	tcase_add_test(tc, a_grant_does_not_hide_a_suspect_hold);
+	tcase_add_loop_test(tc, a_silent_broker_is_suspect_after_a_heartbeat, 0, 2);
+	tcase_add_test(tc, without_holds_the_broker_is_silent_if_no_byte_comes);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -143,6 +143,20 @@ START_TEST(results_of_fsck_list_what_was_found)
 }
 END_TEST
 
+START_TEST(a_broker_is_suspect_from_a_heartbeat_of_silence_on)
+{
+	const struct broker_info up = {.locks = BROKER_UP, .why = "", .heartbeat = 10};
+	const struct broker_info down = {.locks = BROKER_DOWN, .why = "no\n", .heartbeat = 10};
+
+	assert_json(result_pinged(&up, 10 * NSEC_PER_SEC - 1),
+	    "{\"state\":\"up\",\"why\":\"\",\"silent\":9.999999999,\"suspect\":false}");
+	assert_json(result_pinged(&up, 10 * NSEC_PER_SEC),
+	    "{\"state\":\"up\",\"why\":\"\",\"silent\":10,\"suspect\":true}");
+	assert_json(result_pinged(&down, -1),
+	    "{\"state\":\"down\",\"why\":\"no\\\\x0a\",\"silent\":null,\"suspect\":false}");
+}
+END_TEST
+
 START_TEST(the_holder_of_a_removed_slot_is_no_problem)
 {
 	const struct lock_finding findings[] = {{.problem = LOCK_PROBLEM_ORPHAN, .slot = 3},
@@ -430,6 +444,7 @@ results_suite(void)
 	tcase_add_test(tcase, results_of_administration);
 	tcase_add_test(tcase, results_of_fsck_list_what_was_found);
 	tcase_add_test(tcase, the_holder_of_a_removed_slot_is_no_problem);
+	tcase_add_test(tcase, a_broker_is_suspect_from_a_heartbeat_of_silence_on);
 	tcase_add_test(tcase, names_that_a_list_may_not_show_are_not_counted);
 	tcase_add_test(tcase, a_list_stays_below_the_longest_line);
 	tcase_add_test(tcase, explanations_are_sentences);

@@ -234,6 +234,26 @@ keepalive_run_out(struct lock_engine *engine)
 	give_up(engine, why);
 }
 
+/* ---- queries ---- */
+
+int64_t
+lock_silence(const struct lock_engine *engine)
+{
+	const struct hold *oldest = TAILQ_FIRST(&engine->holds.ages[HOLD_LEASE_OWN]);
+	int64_t from = engine->lease.from;
+	struct broker_info info;
+
+	if (engine->link != BROKER_UP)
+		return -1;
+	if (oldest != NULL && oldest->from < from)
+		from = oldest->from;
+	FAULT(SILENCE_UNSEEN, from = engine_now(engine));
+	if (is_needed(engine))
+		return engine_now(engine) - from;
+	broker_get_info(engine->broker, &info);
+	return info.last_read == 0 ? 0 : engine_now(engine) - info.last_read;
+}
+
 /* ---- lifecycle ---- */
 
 void
