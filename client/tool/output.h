@@ -30,7 +30,10 @@ int status_of_word(const char *word);
 bool mutex_is_held(struct lb *lb, const char *name);
 /* Says which requesters hold the lock, on all hosts, if the daemon answers in time. */
 void say_held_by(struct lb *lb, const char *name);
-/* As mutex_is_held(), after no-such-lock. If so, says it, because a semaphore of the same name would be another lock. */
+/*
+ * As mutex_is_held(), after no-such-lock. If so, says it, because a semaphore of the same name would be another
+ * lock.
+ */
 bool say_mutex_is_held(struct lb *lb, const char *name);
 /* Says that the broker refused the daemon, and where to look. */
 void say_daemon_refused(void);
