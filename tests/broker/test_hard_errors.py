@@ -150,7 +150,7 @@ class Closed(HardError):
         victim = next(pid for connection, pid in RABBIT.channels("connection", "pid") if connection == hold)
         RABBIT.eval(f'exit(rabbit_misc:string_to_pid("{victim}"), provoked).')
         self.all_lost("INTERNAL_ERROR")
-        self.assertRegex(self.daemon.log(), "541")
+        self.daemon.wait_log("541")
         self.serves_again()
 
     def test_too_many_channels(self):
@@ -168,6 +168,7 @@ class Closed(HardError):
         # While slots are held by consumers, one channel is left for the checks of their slot queues.
         left = channels - (CLAIM == "consumer")
         self.assertEqual((answers.count("granted"), answers.count("timeout")), (left, len(asked) - left))
+        self.daemon.wait_log("lock connection down")
         self.assertEqual(len(re.findall("lock connection down", self.daemon.log())), 1, self.daemon.log())
         greedy.hang_up()
         RABBIT.perform("clear_user_limits", self.user, "all")

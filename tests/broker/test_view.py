@@ -107,7 +107,8 @@ class Shown(View):
         admin.request("acquire", name=self.name, kind="mutex", who="A")
         self.wait_rows(admin, {"B": ("there", "busy", None), "A": ("here", "waiting", None)})
         for peer in admin, holder:
-            self.assertIn({"name": self.name, "kind": "mutex", "busy": 1, "waiting": 1}, peer.call("list")["mutexes"])
+            self.assertIn({"name": self.name, "kind": "mutex", "busy": 1, "waiting": 1, "extra": 0},
+                          peer.call("list")["mutexes"])
 
     def test_a_mutex_of_a_silent_daemon_has_an_unknown_holder(self):
         here = self.daemon("here")

@@ -83,6 +83,7 @@ class Few(unittest.TestCase):
             served += more
             self.assertEqual(why, f"uid 65534 has {ONE_USER} connections, the maximum")
         self.assertEqual(len(served), ONE_USER)
+        self.daemon.wait_log("connections are refused")
         self.assertEqual(self.daemon.log().count("connections are refused"), 1)
         others, why = self.connect(65533, ONE_USER // 2)
         self.assertEqual((len(others), why), (ONE_USER // 2, None))
@@ -102,6 +103,7 @@ class Few(unittest.TestCase):
         wait_until(lambda: self.daemon.fds() == most)
         for _ in range(3):  # is logged once
             self.connect(65534, 1)
+        self.daemon.wait_log("connections are refused")
         self.assertEqual(self.daemon.log().count("connections are refused"), 1)
         self.assertEqual(len(self.connect(0, LIMIT)[0]), ADMINISTRATORS)
         self.reconnects()

@@ -313,6 +313,7 @@ class Limits(unittest.TestCase):
         self.assertIsNone(reply["id"])
         self.assertEqual(reply["error"]["data"], {"reason": "too-many-requests", "retry": True})
         self.assertIn(f"uid {os.getuid()}", reply["error"]["message"])
+        daemon.wait_log("connections are refused")
         self.assertEqual(daemon.log().count("connections are refused"), 1)
         peers[0].hang_up()
         wait_until(lambda: peers[1].call("info")["counts"]["connections"] == 2)
