@@ -110,6 +110,27 @@ class Shown(View):
             self.assertIn({"name": self.name, "kind": "mutex", "busy": 1, "waiting": 1, "extra": 0},
                           peer.call("list")["mutexes"])
 
+    def listed(self, peer):
+        """Slots, busy slots and holders beyond them, as the list has them; None: it is not listed."""
+        rows = [row for row in peer.call("list")["semaphores"] if row["name"] == self.name]
+        return (rows[0]["slots"], rows[0]["busy"], rows[0]["extra"]) if rows else None
+
+    def test_a_holder_at_another_host_is_counted_when_its_slot_is_removed(self):
+        here, there = self.daemon("here"), self.daemon("there")
+        admin = Wire(here)
+        admin.call("create", name=self.name, slots=60)
+        holders = [self.hold(there, who) for who in map(str, range(50))]
+        self.assertEqual(self.listed(admin), (60, 50, 0))
+        admin.call("resize", name=self.name, slots=0)
+        # The broker shows those of the first slots to each daemon. The others are named by theirs.
+        wait_until(lambda: self.listed(admin) == (0, 0, 50), what="all are counted")
+        self.assertEqual(admin.call("show", name=self.name)["extra"], 50)
+        admin.call("destroy", name=self.name)
+        self.assertEqual(self.listed(admin), (None, None, 50))
+        for peer in holders:
+            peer.hang_up()
+        wait_until(lambda: self.listed(admin) is None, what="none is left")
+
     def test_a_mutex_of_a_silent_daemon_has_an_unknown_holder(self):
         here = self.daemon("here")
         there = self.daemon("there", "--heartbeat", "60", expect=TROUBLE)

@@ -364,6 +364,7 @@ class WithoutBroker(unittest.TestCase):
         peer = Wire(daemon)
         broker = peer.call("ping", broker=True)["broker"]
         self.assertEqual((broker["state"], broker["silent"], broker["suspect"]), ("down", None, False))
+        self.assertIn("Connection refused", broker["why"])
         self.assertRegex(peer.call("info")["broker"]["why"], "refused")
         for kind in ("semaphore", "mutex"):
             error = peer.error("acquire", name="x", kind=kind, timeout=0)
