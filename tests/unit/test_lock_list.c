@@ -449,6 +449,9 @@ suite_lock_list(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, all_are_listed_with_their_size_and_holders);
+	tcase_add_test(tc, a_gate_does_not_hide_its_holders);
+	tcase_add_test(tc, slots_just_above_the_first_window_are_asked_for);
+	tcase_add_test(tc, an_unknown_answer_above_the_size_is_no_matter);
 	tcase_add_test(tc, hundreds_are_listed_in_order);
 	tcase_add_test(tc, a_nacked_probe_leaves_the_size_unknown);
 	tcase_add_test(tc, a_list_that_takes_too_long_is_given_up);
