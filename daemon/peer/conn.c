@@ -427,15 +427,32 @@ conn_is_owed(const struct conn *conn)
 	return requests_count(conn->requests) > 0 || (conn->parked != NULL && !conn->room->deaf);
 }
 
+/* The input is no line, so the answer has no id. */
+static void
+refuse_input(struct conn *conn, const struct message_error *error)
+{
+	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
+
+	conn_send(conn, message_error_line(&nobody, error, NULL));
+}
+
 static void
 refuse_long_line(struct conn *conn)
 {
-	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
 	struct message_error error;
 
 	message_error_set(
 	    &error, REASON_INVALID_REQUEST, "a line is longer than %d bytes", LINE_MAX_IN);
-	conn_send(conn, message_error_line(&nobody, &error, NULL));
+	refuse_input(conn, &error);
+}
+
+static void
+refuse_line_without_end(struct conn *conn)
+{
+	struct message_error error;
+
+	message_error_set(&error, REASON_INVALID_REQUEST, "the last line has no LF");
+	refuse_input(conn, &error);
 }
 
 /* False: it has to wait until the one that is parked has begun, or until no line is held. */
@@ -508,6 +525,7 @@ static void
 conn_read(struct conn *conn)
 {
 	char bytes[READ_SIZE];
+	size_t left;
 	ssize_t got;
 
 	if (!conn_may_ask(conn))
@@ -520,9 +538,13 @@ conn_read(struct conn *conn)
 	}
 	if (got == 0) {
 		/* Nothing is read while lines are left: dispatch has had all earlier ones. */
-		if (is_hung_up(conn->fd))
+		if (is_hung_up(conn->fd)) {
 			conn_kill(conn, NULL);
-		else
+			return;
+		}
+		if (line_reader_left(conn->in, &left) != NULL)
+			refuse_line_without_end(conn);
+		if (conn->state == CONN_OPEN)
 			conn_end(conn);
 		return;
 	}

@@ -186,10 +186,10 @@ START_TEST(a_half_close_still_gets_its_answers)
 	bool end;
 
 	rig.keeps = true;
-	say(fd, "a\nunfinished");
+	say(fd, "a\n");
 	shutdown(fd, SHUT_WR);
 	passes();
-	/* Its holds end at once. A line without an end is no line. */
+	/* Its holds end at once. */
 	ck_assert_int_eq(rig.gones, 1);
 	ck_assert_int_eq(rig.lines, 1);
 	ck_assert_str_eq(heard(fd, &end), "");
@@ -203,6 +203,28 @@ START_TEST(a_half_close_still_gets_its_answers)
 	ck_assert_str_eq(heard(fd, &end), "answer\n");
 	ck_assert(end);
 	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_uint_eq(peers_count(rig.peers), 0);
+	close(fd);
+}
+END_TEST
+
+/* The client waits for an answer, and could not see that its line had no end. */
+START_TEST(a_line_without_an_end_is_refused_at_a_half_close)
+{
+	int fd = peer_new();
+	const char *text;
+	bool end;
+
+	say(fd, "a\nunfinished");
+	shutdown(fd, SHUT_WR);
+	passes();
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_int_eq(rig.lines, 1);
+	text = heard(fd, &end);
+	ck_assert_ptr_nonnull(strstr(text, "-32600"));
+	ck_assert_ptr_nonnull(strstr(text, "\"id\":null"));
+	ck_assert_ptr_nonnull(strstr(text, "the last line has no LF"));
+	ck_assert(end);
 	ck_assert_uint_eq(peers_count(rig.peers), 0);
 	close(fd);
 }
@@ -410,6 +432,7 @@ conn_suite(void)
 	tcase_add_test(tcase, a_hang_up_with_unread_bytes_is_seen_while_nothing_is_read);
 	tcase_add_test(tcase, a_half_close_while_nothing_is_read_waits_its_turn);
 	tcase_add_test(tcase, a_half_close_still_gets_its_answers);
+	tcase_add_test(tcase, a_line_without_an_end_is_refused_at_a_half_close);
 	tcase_add_test(tcase, a_full_close_ends_at_once);
 	tcase_add_test(tcase, a_line_that_is_too_long_ends_the_client_with_an_error);
 	tcase_add_test(tcase, a_line_that_is_too_long_is_refused_once);
