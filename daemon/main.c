@@ -31,11 +31,17 @@ fill_standard_descriptors(void)
 	return true;
 }
 
+static void
+say(const char *text)
+{
+	fprintf(stderr, "lockbrokerd: %s\n", text);
+}
+
 int
 main(int argc, char *argv[])
 {
 	enum config_action action = CONFIG_RUN;
-	struct config_error error;
+	struct config_errors errors;
 	struct config *config;
 
 	if (!fill_standard_descriptors()) {
@@ -43,9 +49,9 @@ main(int argc, char *argv[])
 		return EX_OSERR;
 	}
 	server_limit_core();
-	config = config_load(argc, argv, &action, &error);
+	config = config_load(argc, argv, &action, &errors);
 	if (config == NULL) {
-		fprintf(stderr, "lockbrokerd: %s\n", error.text);
+		config_errors_each(&errors, say);
 		server_turn_away();
 		return EX_CONFIG;
 	}

@@ -318,15 +318,21 @@ server_take_passwords(struct server *server)
 }
 
 static void
+say_unchanged(const char *error)
+{
+	log_error("reload: %s; no change was made", error);
+}
+
+static void
 server_reload(struct server *server)
 {
-	struct config_error error;
+	struct config_errors errors;
 	struct config *wanted, *old = server->config;
 
 	notify_reloading();
-	wanted = config_reload(server->started, &error);
+	wanted = config_reload(server->started, &errors);
 	if (wanted == NULL) {
-		log_error("reload: %s; no change was made", error.text);
+		config_errors_each(&errors, say_unchanged);
 	} else {
 		config_unreloadable(server->started, wanted, say_unreloadable, NULL);
 		if (config_take_passwords(server->started, wanted))

@@ -26,10 +26,11 @@
 /* A configuration that is being read, and the source of each value. */
 struct loading {
 	struct config *config; /* owned until loaded */
-	struct config_error *error;
+	struct config_errors *errors;
 	const char *path; /* borrowed */
 	/* by key_index(): 0 = default, -1 = option, else the file's line */
 	int lines[KEY_COUNT_MAX];
+	bool bad[KEY_COUNT_MAX]; /* by key_index(): the value is not valid */
 };
 
 /* ---- making and freeing ---- */
@@ -94,18 +95,17 @@ fail(struct loading *l, const char *name, const char *format, ...)
 {
 	const struct config_key *key = key_find(name);
 	int line = l->lines[key_index(key)];
-	char *to = l->error->text;
-	size_t size = sizeof(l->error->text), used;
+	char what[CONFIG_ERROR_MAX];
 	va_list ap;
 
-	if (line > 0)
-		snprintf(to, size, "%s:%d: %s: ", l->path, line, name);
-	else
-		snprintf(to, size, line < 0 ? "--%s: " : "%s (default): ", name);
-	used = strlen(to);
 	va_start(ap, format);
-	vsnprintf(to + used, size - used, format, ap);
+	vsnprintf(what, sizeof(what), format, ap);
 	va_end(ap);
+	if (line > 0)
+		config_errors_add(l->errors, "%s:%d: %s: %s", l->path, line, name, what);
+	else
+		config_errors_add(
+		    l->errors, line < 0 ? "--%s: %s" : "%s (default): %s", name, what);
 	return false;
 }
 
@@ -135,10 +135,11 @@ take_from_file(void *ctx, const char *section, const char *name, const char *val
 		return false;
 	}
 	l->lines[key_index(key)] = line;
-	return key_parse(key, value, l->config, error);
+	l->bad[key_index(key)] = !key_parse(key, value, l->config, error);
+	return !l->bad[key_index(key)];
 }
 
-static bool
+static void
 take_options(struct loading *l, const struct options *options)
 {
 	char error[KEY_ERROR_MAX];
@@ -149,10 +150,11 @@ take_options(struct loading *l, const struct options *options)
 		if (text == NULL)
 			continue;
 		l->lines[key_index(key)] = -1;
-		if (!key_parse(key, text, l->config, error))
-			return fail(l, key->name, "%s", error);
+		if (key_parse(key, text, l->config, error))
+			continue;
+		l->bad[key_index(key)] = true;
+		fail(l, key->name, "%s", error);
 	}
-	return true;
 }
 
 /* ---- the broker's password ---- */
@@ -272,6 +274,8 @@ check_brokers(struct loading *l)
 	const struct config *config = l->config;
 	bool external = strcmp(config->sasl, "external") == 0;
 
+	if (!take_password(l))
+		return false;
 	for (size_t i = 0; i < config->broker_count; i++) {
 		const struct config_broker *broker = &config->brokers[i];
 
@@ -376,31 +380,71 @@ check_naming(struct loading *l)
 }
 
 static bool
-check_others(struct loading *l)
+check_timeouts(struct loading *l)
 {
 	const struct config *config = l->config;
 
-	if (config->probe_timeout >= config->request_timeout)
-		return fail(l, "probe-timeout",
-		    "%.3f s is not less than request-timeout, %.3f s; a request would end before "
-		    "its probe",
-		    (double)config->probe_timeout / SECOND,
-		    (double)config->request_timeout / SECOND);
-	/* Otherwise one user could keep the others out. */
-	if (config->max_buffer_per_uid > config->max_buffer / 2)
-		return fail(l, "max-buffer-per-uid", "%d is more than half of max-buffer, %d",
-		    config->max_buffer_per_uid, config->max_buffer);
-	if (*config->socket_group != '\0' && getgrnam(config->socket_group) == NULL)
-		return fail(l, "socket-group", "group %s does not exist", config->socket_group);
-	return true;
+	return config->probe_timeout < config->request_timeout ||
+	       fail(l, "probe-timeout",
+		   "%.3f s is not less than request-timeout, %.3f s; a request would end before "
+		   "its probe",
+		   (double)config->probe_timeout / SECOND,
+		   (double)config->request_timeout / SECOND);
+}
+
+/* Otherwise one user could keep the others out. */
+static bool
+check_buffers(struct loading *l)
+{
+	const struct config *config = l->config;
+
+	return config->max_buffer_per_uid <= config->max_buffer / 2 ||
+	       fail(l, "max-buffer-per-uid", "%d is more than half of max-buffer, %d",
+		   config->max_buffer_per_uid, config->max_buffer);
+}
+
+static bool
+check_group(struct loading *l)
+{
+	const char *group = l->config->socket_group;
+
+	return *group == '\0' || getgrnam(group) != NULL ||
+	       fail(l, "socket-group", "group %s does not exist", group);
+}
+
+/* Each with all keys whose values it compares. Of a value that is wrong it would see the default. */
+static const struct {
+	bool (*check)(struct loading *l);
+	const char *keys[6];
+} checks[] = {
+    {check_brokers, {"broker", "password-file", "sasl", "tls-cert"}},
+    {check_tls, {"broker", "tls-ca", "tls-cert", "tls-key"}},
+    {check_lease, {"heartbeat", "margin"}},
+    {check_naming, {"naming", "slot-queue", "holder-queue"}},
+    {check_timeouts, {"probe-timeout", "request-timeout"}},
+    {check_buffers, {"max-buffer", "max-buffer-per-uid"}},
+    {check_group, {"socket-group"}},
+};
+
+static void
+check_together(struct loading *l)
+{
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		bool bad = false;
+
+		for (const char *const *key = checks[i].keys; *key != NULL; key++)
+			bad |= l->bad[key_index(key_find(*key))];
+		if (!bad)
+			(void)checks[i].check(l);
+	}
 }
 
 /* ---- loading ---- */
 
 static struct config *
-load(const struct options *options, struct config_error *ret_error)
+load(const struct options *options, struct config_errors *ret_errors)
 {
-	struct loading l = {.error = ret_error};
+	struct loading l = {.errors = ret_errors};
 	bool named = options->path != NULL;
 
 	l.config = config_new();
@@ -408,9 +452,11 @@ load(const struct options *options, struct config_error *ret_error)
 	if (options->action == CONFIG_HELP || options->action == CONFIG_VERSION)
 		return l.config;
 	l.config->file = mem_strdup(named || access(l.path, F_OK) == 0 ? l.path : "");
-	if (file_read(l.path, !named, take_from_file, &l, ret_error) && take_options(&l, options) &&
-	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_lease(&l) &&
-	    check_naming(&l) && check_others(&l)) {
+	if (file_read(l.path, !named, take_from_file, &l, ret_errors)) {
+		take_options(&l, options);
+		check_together(&l);
+	}
+	if (ret_errors->count == 0) {
 		access_rules_set_admin_group(l.config->access, l.config->admin_group);
 		return l.config;
 	}
@@ -428,15 +474,17 @@ keep_args(struct config *config, int argc, char *argv[])
 }
 
 struct config *
-config_load(int argc, char *argv[], enum config_action *ret_action, struct config_error *ret_error)
+config_load(
+    int argc, char *argv[], enum config_action *ret_action, struct config_errors *ret_errors)
 {
 	struct config *config;
 	struct options options;
 	bool met = false;
 
-	if (!options_parse(argc, argv, &options, ret_error))
+	ret_errors->count = 0;
+	if (!options_parse(argc, argv, &options, ret_errors))
 		return NULL;
-	config = load(&options, ret_error);
+	config = load(&options, ret_errors);
 	if (config != NULL)
 		keep_args(config, argc, argv);
 	/* All arguments: an earlier --broker that is overridden may contain a password, too. */
@@ -451,13 +499,14 @@ config_load(int argc, char *argv[], enum config_action *ret_action, struct confi
 }
 
 struct config *
-config_reload(const struct config *running, struct config_error *ret_error)
+config_reload(const struct config *running, struct config_errors *ret_errors)
 {
 	struct options options;
 
-	if (!options_parse(running->arg_count, running->args, &options, ret_error))
+	ret_errors->count = 0;
+	if (!options_parse(running->arg_count, running->args, &options, ret_errors))
 		return NULL;
-	return load(&options, ret_error);
+	return load(&options, ret_errors);
 }
 
 /* ---- showing and comparing ---- */

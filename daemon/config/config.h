@@ -15,6 +15,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/config/access.h"
+#include "daemon/config/errors.h"
 
 #define CONFIG_PATH "/etc/lockbroker/lockbrokerd.conf"
 
@@ -85,16 +86,8 @@ enum config_action {
 };
 
 /*
- * Why a configuration cannot be used: "FILE:LINE: KEY: what", "--KEY: what", or "KEY (default):
- * what".
- */
-struct config_error {
-	char text[512];
-};
-
-/*
  * Reads the options, then the file that they name, and checks the whole. The default file may be
- * missing, a named file may not. On failure it returns NULL and sets *ret_error. CONFIG_HELP and
+ * missing, a named file may not. On failure it returns NULL and sets *ret_errors. CONFIG_HELP and
  * CONFIG_VERSION read no file and return the defaults.
  *
  * The password of a broker is the one in its URL, else password-file, else the credential
@@ -102,13 +95,13 @@ struct config_error {
  * A password in a --broker URL is read, then overwritten in argv, and log_warning() warns of it.
  */
 struct config *config_load(int argc, char *argv[], enum config_action *ret_action,
-    struct config_error *ret_error) __attribute__((warn_unused_result));
+    struct config_errors *ret_errors) __attribute__((warn_unused_result));
 /*
  * For SIGHUP: reads the file again, with the same options. Returns a new configuration, which
  * config_unreloadable() compares with the running one. On failure it returns NULL and sets
- * *ret_error.
+ * *ret_errors.
  */
-struct config *config_reload(const struct config *running, struct config_error *ret_error)
+struct config *config_reload(const struct config *running, struct config_errors *ret_errors)
     __attribute__((warn_unused_result));
 void config_free(struct config *config); /* NULL is fine */
 

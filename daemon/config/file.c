@@ -14,24 +14,33 @@
 #include "daemon/base/mem.h"
 #include "protocol/message.h"
 
-/* inih cuts section names at 50 bytes, this buffer's size. */
-#define FILE_SECTION_MAX 50
+/* inih skips it in front of the first line. */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 struct reading {
 	const char *path;
 	const char *at, *end; /* the rest that inih has not read */
 	int line;             /* the line that it read last, from 1 */
-	int failed;           /* the line of the first error; 0 = none */
-	char what[384];
+	bool wants_key;       /* inih has not found a key in that line yet */
+	bool skips;           /* the section is unknown, and so are its keys */
 	file_handler *handler;
 	void *ctx;
+	struct config_errors *errors;
 };
 
 static void
 reading_fail(struct reading *r, const char *what)
 {
-	r->failed = r->line;
-	snprintf(r->what, sizeof(r->what), "%s", what);
+	config_errors_add(r->errors, "%s:%d: %s", r->path, r->line, what);
+}
+
+/* inih tells only the first line that it cannot parse. */
+static void
+end_line(struct reading *r)
+{
+	if (r->wants_key)
+		reading_fail(r, "expected `key = value`, [section] or a comment");
+	r->wants_key = false;
 }
 
 /*
@@ -88,15 +97,42 @@ slurp(const char *path, bool may_be_missing, size_t *ret_len, const char **ret_w
 static void
 check_section(struct reading *r, const char *line, size_t len)
 {
-	char quoted[LOG_QUOTE_MAX], what[sizeof(r->what)];
+	char quoted[LOG_QUOTE_MAX], what[LOG_QUOTE_MAX + 64];
 
 	while (len > 0 && strchr(" \t\r\n", line[len - 1]) != NULL)
 		len--;
-	if (len == strlen("[access]") && memcmp(line, "[access]", len) == 0)
+	r->skips = len != strlen("[access]") || memcmp(line, "[access]", len) != 0;
+	if (!r->skips)
 		return;
 	snprintf(what, sizeof(what), "%s: unknown section; the only one is [access]",
 	    log_quote(quoted, line, len));
 	reading_fail(r, what);
+}
+
+/* Whether inih is to read the line. */
+static bool
+check_line(struct reading *r, const char *line, size_t len, size_t most)
+{
+	const char *text = line, *end = line + len;
+
+	/* inih would read the rest of a long line as the next line. */
+	if (len > most) {
+		reading_fail(r, "the line is too long");
+		return false;
+	}
+	if (memchr(line, '\0', len) != NULL) {
+		reading_fail(r, "the line contains a NUL byte");
+		return false;
+	}
+	if (r->line == 1 && len >= 3 && memcmp(line, BYTE_ORDER_MARK, 3) == 0)
+		text += 3;
+	while (text < end && strchr(" \t\v\f\r\n", *text) != NULL)
+		text++;
+	if (text < end && *text == '[')
+		check_section(r, text, (size_t)(end - text));
+	else
+		r->wants_key = !r->skips && text < end && strchr("#;", *text) == NULL;
+	return !r->skips;
 }
 
 /* Gives lines to inih, as fgets() does, and counts them. */
@@ -104,32 +140,22 @@ static char *
 next_line(char *str, int num, void *stream)
 {
 	struct reading *r = stream;
-	const char *newline, *text;
+	const char *newline, *line = r->at;
 	size_t len;
 
+	end_line(r);
 	/* The last line may contain a password, and inih only frees its buffer. */
 	explicit_bzero(str, (size_t)num);
-	if (r->failed != 0 || r->at == r->end)
+	if (r->at == r->end)
 		return NULL;
 	newline = memchr(r->at, '\n', (size_t)(r->end - r->at));
 	len = newline == NULL ? (size_t)(r->end - r->at) : (size_t)(newline - r->at) + 1;
 	r->line++;
-	/* inih would read the rest of a long line as the next line. */
-	if (len > (size_t)num - 1)
-		reading_fail(r, "the line is too long");
-	else if (memchr(r->at, '\0', len) != NULL)
-		reading_fail(r, "the line contains a NUL byte");
-	if (r->failed != 0)
-		return NULL;
-	for (text = r->at; text < r->at + len && (*text == ' ' || *text == '\t'); text++)
-		continue;
-	if (*text == '[')
-		check_section(r, text, len - (size_t)(text - r->at));
-	if (r->failed != 0)
-		return NULL;
-	memcpy(str, r->at, len);
-	str[len] = '\0';
 	r->at += len;
+	if (check_line(r, line, len, (size_t)num - 1))
+		memcpy(str, line, len);
+	else
+		strcpy(str, "\n");
 	return str;
 }
 
@@ -137,8 +163,9 @@ static int
 take_value(void *user, const char *section, const char *key, const char *value)
 {
 	struct reading *r = user;
-	char error[320] = "", what[sizeof(r->what)], shown[48];
+	char error[320] = "", what[384], shown[48];
 
+	r->wants_key = false;
 	if (r->handler(r->ctx, section, key, value, r->line, error, sizeof(error)))
 		return 1;
 	snprintf(what, sizeof(what), "%s: %s", message_escape(shown, sizeof(shown), key), error);
@@ -148,16 +175,16 @@ take_value(void *user, const char *section, const char *key, const char *value)
 
 bool
 file_read(const char *path, bool may_be_missing, file_handler *handler, void *ctx,
-    struct config_error *ret_error)
+    struct config_errors *errors)
 {
-	struct reading r = {.path = path, .handler = handler, .ctx = ctx};
+	struct reading r = {.path = path, .handler = handler, .ctx = ctx, .errors = errors};
+	size_t len, before = errors->count;
 	const char *what;
-	size_t len;
 	char *text = slurp(path, may_be_missing, &len, &what);
 	int bad;
 
 	if (text == NULL) {
-		snprintf(ret_error->text, sizeof(ret_error->text), "%s: %s", path, what);
+		config_errors_add(errors, "%s: %s", path, what);
 		return false;
 	}
 	r.at = text;
@@ -175,17 +202,8 @@ file_read(const char *path, bool may_be_missing, file_handler *handler, void *ct
 	bad = ini_parse_stream(next_line, &r, take_value, &r);
 	explicit_bzero(text, len);
 	free(text);
-	/*
-	 * inih continues after a line that it cannot parse; an error of this file may come later.
-	 */
-	if (bad > 0 && (r.failed == 0 || bad < r.failed)) {
-		r.line = bad;
-		reading_fail(&r, "expected `key = value`, [section] or a comment");
-	}
-	if (bad < 0 || r.failed != 0) {
-		snprintf(ret_error->text, sizeof(ret_error->text), "%s:%d: %s", path, r.failed,
-		    r.failed != 0 ? r.what : "out of memory");
-		return false;
-	}
+	if (bad != 0 && errors->count == before)
+		config_errors_add(errors, "%s:%d: %s", path, bad < 0 ? 0 : bad,
+		    bad < 0 ? "out of memory" : "cannot be parsed");
 	return true;
 }

@@ -1,7 +1,7 @@
 /*
  * Reads the configuration file, ini format by inih, and passes each key or rule on with its line.
- * It adds to inih: line numbers, an end at the first error, limits, and errors for input that inih
- * would silently cut or skip. It does not know which keys exist.
+ * It adds to inih: line numbers, all errors, limits, and errors for input that inih would silently
+ * cut or skip. It does not know which keys exist.
  */
 #ifndef CONFIG_FILE_H
 #define CONFIG_FILE_H
@@ -23,10 +23,10 @@ typedef bool file_handler(void *ctx, const char *section, const char *key, const
     int line, char *error, size_t size);
 
 /*
- * Reads a whole file. Returns false and *ret_error, which names file, line and key. may_be_missing:
- * a file that does not exist counts as empty.
+ * Reads a whole file, and adds its errors, which name file, line and key. may_be_missing: a file
+ * that does not exist counts as empty. Returns whether the file could be read.
  */
 bool file_read(const char *path, bool may_be_missing, file_handler *handler, void *ctx,
-    struct config_error *ret_error) __attribute__((warn_unused_result));
+    struct config_errors *errors) __attribute__((warn_unused_result));
 
 #endif

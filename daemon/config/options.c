@@ -24,7 +24,7 @@ static const struct {
 } others[] = {
     {OPTION_CONFIG, "config", "FILE", "Read this file instead of " CONFIG_PATH "."},
     {OPTION_CHECK, "check-config", NULL,
-	"Check the configuration, print problems, and exit with status 0 or 78."},
+	"Check the configuration, print its first 20 errors, and exit with status 0 or 78."},
     {OPTION_PRINT, "print-config", NULL,
 	"Print the effective configuration, without passwords, and exit."},
     {OPTION_VERSION, "version", NULL, "Print the version and exit."},
@@ -75,21 +75,20 @@ take(struct options *options, int option)
 }
 
 /* Reports an argument without its value, which may be a URL with a password. */
-static bool
-complain(const char *arg, const char *what, struct config_error *ret_error)
+static void
+complain(const char *arg, const char *what, struct config_errors *errors)
 {
 	char quoted[LOG_QUOTE_MAX];
 
-	snprintf(ret_error->text, sizeof(ret_error->text), "%s: %s",
-	    log_quote(quoted, arg, strcspn(arg, "=")), what);
-	return false;
+	config_errors_add(errors, "%s: %s", log_quote(quoted, arg, strcspn(arg, "=")), what);
 }
 
 bool
-options_parse(int argc, char *argv[], struct options *ret, struct config_error *ret_error)
+options_parse(int argc, char *argv[], struct options *ret, struct config_errors *errors)
 {
 	struct option options[OTHERS + KEY_COUNT_MAX + 1] = {0};
 	struct options found = {.action = CONFIG_RUN};
+	size_t before = errors->count;
 	int option;
 
 	fill(options);
@@ -102,18 +101,21 @@ options_parse(int argc, char *argv[], struct options *ret, struct config_error *
 		if (option == -1)
 			break;
 		if (option == ':')
-			return complain(argv[optind - 1], "needs a value", ret_error);
-		if (option == '?' && optopt >= OPTION_CONFIG)
-			return complain(argv[optind - 1], "takes no value", ret_error);
-		if (option == '?')
-			return complain(argv[optind > 1 ? optind - 1 : 1],
-			    "unknown option; see --help", ret_error);
-		take(&found, option);
+			complain(argv[optind - 1], "needs a value", errors);
+		else if (option == '?' && optopt >= OPTION_CONFIG)
+			complain(argv[optind - 1], "takes no value", errors);
+		else if (option == '?')
+			complain(argv[optind > 1 ? optind - 1 : 1], "unknown option; see --help",
+			    errors);
+		else
+			take(&found, option);
 	}
-	if (found.action != CONFIG_HELP && found.action != CONFIG_VERSION && optind < argc)
-		return complain(argv[optind], "expected an option; see --help", ret_error);
+	/* Behind an unknown option it may be the value. */
+	if (found.action != CONFIG_HELP && found.action != CONFIG_VERSION && optind < argc &&
+	    errors->count == before)
+		complain(argv[optind], "expected an option; see --help", errors);
 	*ret = found;
-	return true;
+	return errors->count == before;
 }
 
 /* Prints a text in indented lines. */

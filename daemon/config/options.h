@@ -15,8 +15,8 @@ struct options {
 	char *texts[KEY_COUNT_MAX]; /* by key_index(); NULL = not given. Borrowed from argv */
 };
 
-/* False and *ret_error: the arguments are wrong. It uses the globals of getopt_long(). */
-bool options_parse(int argc, char *argv[], struct options *ret, struct config_error *ret_error)
+/* False, and adds errors: the arguments are wrong. It uses the globals of getopt_long(). */
+bool options_parse(int argc, char *argv[], struct options *ret, struct config_errors *errors)
     __attribute__((warn_unused_result));
 
 #endif

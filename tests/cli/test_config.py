@@ -40,6 +40,17 @@ class Command(unittest.TestCase):
             self.assertEqual(err, f"lockbrokerd: {self.conf}:2: heartbeat: '90': expected a number "
                                   "from 1 to 60\n")
 
+    def test_all_mistakes(self):
+        self.conf.write_text("heartbeat = 90\nmax-races\n" + "x = 1\n" * 20)
+        for option in "--check-config", None:
+            status, out, err = run("--config", str(self.conf), *filter(None, [option]))
+            self.assertEqual((status, out), (CONFIG_WRONG, ""))
+            lines = err.splitlines()
+            self.assertIn(":1: heartbeat: '90'", lines[0])
+            self.assertIn(":2: expected `key = value`", lines[1])
+            self.assertIn(":20: x: unknown key", lines[19])
+            self.assertEqual(lines[20:], ["lockbrokerd: further errors: 2"])
+
     def test_quotes_are_shown_as_they_are(self):
         self.conf.write_text("heartbeat = \"5\"\n")
         self.assertEqual(run("--config", str(self.conf))[2],

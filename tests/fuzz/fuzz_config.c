@@ -19,7 +19,7 @@
 
 /* Loads bytes as the file, with an option or NULL. */
 static struct config *
-load(const void *bytes, size_t size, const char *option, struct config_error *ret_error)
+load(const void *bytes, size_t size, const char *option, struct config_errors *ret_errors)
 {
 	enum config_action action;
 	int fd = memfd_create("config", MFD_CLOEXEC);
@@ -28,7 +28,7 @@ load(const void *bytes, size_t size, const char *option, struct config_error *re
 	struct config *config;
 
 	must(fd >= 0 && write(fd, bytes, size) == (ssize_t)size, "no file");
-	config = config_load(option == NULL ? 2 : 3, args, &action, ret_error);
+	config = config_load(option == NULL ? 2 : 3, args, &action, ret_errors);
 	close(fd);
 	for (size_t i = 0; i < 3; i++)
 		free(args[i]);
@@ -50,13 +50,13 @@ print(const struct config *config)
 static void
 check(struct config *config)
 {
-	struct config_error error;
+	struct config_errors errors;
 	char *printed = print(config), *reprinted;
 	struct config *again;
 
 	/* A password is not printed, and a user without one is an error. */
 	if (strstr(printed, ":***@") == NULL) {
-		again = load(printed, strlen(printed), NULL, &error);
+		again = load(printed, strlen(printed), NULL, &errors);
 		must(again != NULL, "what was printed is refused");
 		must(config_unreloadable(config, again, NULL, NULL) == 0, "is another one");
 		reprinted = print(again);
@@ -70,7 +70,7 @@ check(struct config *config)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct config_error error = {0};
+	struct config_errors errors = {0};
 	struct config *config;
 	char *option = NULL;
 
@@ -79,10 +79,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		option = mem_printf("--broker=%.*s", (int)(size - 1), (const char *)data + 1);
 		size = 0;
 	}
-	config = load(data, size, option, &error);
+	config = load(data, size, option, &errors);
 	free(option);
 	if (config == NULL)
-		must(strchr(error.text, ':') != NULL, "an error without place");
+		must(strchr(errors.texts[0], ':') != NULL, "an error without place");
 	else
 		check(config);
 	config_free(config);

@@ -296,12 +296,12 @@ load_config(void)
 {
 	char *args[] = {"lockbrokerd", "--config=/dev/null", "--broker=memory:", NULL};
 	enum config_action action;
-	struct config_error error;
+	struct config_errors errors;
 
 	signal(SIGPIPE, SIG_IGN);
 	silence_log();
-	its.config = config_load(3, args, &action, &error);
-	must(its.config != NULL, error.text);
+	its.config = config_load(3, args, &action, &errors);
+	must(its.config != NULL, errors.texts[0]);
 }
 
 int

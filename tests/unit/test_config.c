@@ -18,7 +18,7 @@
 static char dir[64], conf[96];
 static int warnings;
 static enum config_action action;
-static struct config_error error;
+static struct config_errors errors;
 
 static void
 count_warning(void *ctx, enum log_level level, const char *line)
@@ -62,7 +62,7 @@ setup(void)
 	unsetenv("CREDENTIALS_DIRECTORY");
 	warnings = 0;
 	log_set_sink(count_warning, NULL);
-	memset(&error, 0, sizeof(error));
+	memset(&errors, 0, sizeof(errors));
 }
 
 static void
@@ -94,7 +94,7 @@ load_list(const char *const *list)
 		ck_assert_int_lt(count, ARGS_MAX);
 		args[count] = mem_strdup(list[count - 1]);
 	}
-	config = config_load(count, args, &action, &error);
+	config = config_load(count, args, &action, &errors);
 	for (int i = 0; i < count; i++)
 		free(args[i]);
 	return config;
@@ -112,14 +112,15 @@ load_text(const char *text)
 static void
 assert_error(const char *want)
 {
-	ck_assert_msg(strstr(error.text, want) != NULL, "want \"%s\" in \"%s\"", want, error.text);
+	ck_assert_msg(
+	    strstr(errors.texts[0], want) != NULL, "want \"%s\" in \"%s\"", want, errors.texts[0]);
 }
 
 START_TEST(defaults)
 {
 	struct config *config = LOAD("--config", "/dev/null");
 
-	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_msg(config != NULL, "%s", errors.texts[0]);
 	ck_assert_int_eq(action, CONFIG_RUN);
 	ck_assert_str_eq(config->socket, "/run/lockbroker/lockbroker.sock");
 	ck_assert_uint_eq(config->socket_mode, 0660);
@@ -209,9 +210,9 @@ START_TEST(a_bad_file)
 	struct config *config = load_text(bad_files[_i].text);
 
 	ck_assert_ptr_null(config);
-	ck_assert_msg(strncmp(error.text, conf, strlen(conf)) == 0 ||
+	ck_assert_msg(strncmp(errors.texts[0], conf, strlen(conf)) == 0 ||
 			  strstr(bad_files[_i].want, "(default)") != NULL,
-	    "%s", error.text);
+	    "%s", errors.texts[0]);
 	assert_error(bad_files[_i].want);
 }
 END_TEST
@@ -259,7 +260,7 @@ START_TEST(good_files)
 					  "[access]\n"
 					  "rule = deny uid:7 acquire,release x#y;z");
 
-	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_msg(config != NULL, "%s", errors.texts[0]);
 	ck_assert_int_eq(config->heartbeat, 5);
 	ck_assert_int_eq(config->margin, INT64_C(2500000000));
 	ck_assert_int_eq(config->stop_timeout, INT64_C(120000000000));
@@ -279,7 +280,7 @@ START_TEST(bad_options)
 	ck_assert_ptr_null(LOAD("--hartbeat", "5"));
 	assert_error("--hartbeat: unknown option");
 	ck_assert_ptr_null(LOAD("--passphrase=secret"));
-	ck_assert_ptr_null(strstr(error.text, "secret"));
+	ck_assert_ptr_null(strstr(errors.texts[0], "secret"));
 	ck_assert_ptr_null(LOAD("-x"));
 	assert_error("-x: unknown option");
 	ck_assert_ptr_null(LOAD("--heartbeat"));
@@ -295,13 +296,87 @@ START_TEST(bad_options)
 }
 END_TEST
 
+static void
+assert_errors(size_t count, const char *const *wants)
+{
+	ck_assert_uint_eq(errors.count, count);
+	for (size_t i = 0; i < count; i++)
+		ck_assert_msg(strstr(errors.texts[i], wants[i]) != NULL, "want \"%s\" in \"%s\"",
+		    wants[i], errors.texts[i]);
+}
+#define ASSERT_ERRORS(...)                                                                         \
+	assert_errors(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                      \
+	    (const char *const[]){__VA_ARGS__})
+
+START_TEST(every_error_of_a_file_is_reported)
+{
+	char *text =
+	    mem_printf("heartbeat = 90\nno key\n# a comment\n\nmax-races = 1\nmax-races = 2\n"
+		       "%0*d\n  ; another\n[acess]\nrule = x\n[access]\nrule = x\nsocket = y\n",
+		FILE_LINE_MAX, 0);
+
+	ck_assert_ptr_null(load_text(text));
+	ASSERT_ERRORS("c:1: heartbeat: '90'", "c:2: expected `key = value`",
+	    "c:6: max-races: already set in line 5", "c:7: the line is too long",
+	    "c:9: [acess]: unknown section", "c:12: rule: ", "c:13: socket: unknown key");
+	free(text);
+	/* The bytes of a mark at the begin are no key. */
+	ck_assert_ptr_null(load_text("\xef\xbb\xbf# a comment\nno key"));
+	ASSERT_ERRORS("c:2: expected `key = value`");
+	ck_assert_ptr_null(load_text("\xef\xbb\xbfno key\nnor this"));
+	ASSERT_ERRORS("c:1: expected `key = value`", "c:2: expected `key = value`");
+}
+END_TEST
+
+START_TEST(every_error_of_the_options_is_reported)
+{
+	ck_assert_ptr_null(LOAD("--hartbeat=5", "-x", "--heartbeat=x", "--margin"));
+	ASSERT_ERRORS(
+	    "--hartbeat: unknown option", "-x: unknown option", "--margin: needs a value");
+	/* The value of a mistyped option is no mistake of its own. */
+	ck_assert_ptr_null(LOAD("--hartbeat", "5"));
+	ASSERT_ERRORS("--hartbeat: unknown option");
+	write_conf("max-races = 0\n");
+	ck_assert_ptr_null(LOAD("--config", conf, "--heartbeat=x", "--margin=-1"));
+	ASSERT_ERRORS("c:1: max-races: '0'", "--heartbeat: 'x'", "--margin: '-1'");
+}
+END_TEST
+
+START_TEST(every_pair_of_values_is_checked)
+{
+	ck_assert_ptr_null(
+	    load_text("broker = amqp://u@h\nheartbeat = 5\nmargin = 8\nnaming = custom\n"
+		      "slot-queue = x\nprobe-timeout = 9\nrequest-timeout = 8\n"
+		      "tls-cert = /no/such/file\nsocket-group = no-such-group\n"));
+	ASSERT_ERRORS("c:1: broker: URL 1 names a user", "c:8: tls-cert: also needs tls-key",
+	    "c:3: margin: 8.000 s is longer", "c:5: slot-queue: x: ", "c:6: probe-timeout: 9.000 s",
+	    "c:9: socket-group: group no-such-group");
+	/* Not with a value that is wrong: its default would be compared. */
+	ck_assert_ptr_null(
+	    load_text("heartbeat = 90\nmargin = 20\nsocket-group = no-such-group\n"));
+	ASSERT_ERRORS("c:1: heartbeat: '90'", "c:3: socket-group");
+}
+END_TEST
+
+START_TEST(errors_are_counted_beyond_the_limit)
+{
+	char *text = mem_printf("%*s", 2 * (CONFIG_ERRORS_MAX + 2), "");
+
+	for (size_t i = 0; i < strlen(text); i += 2)
+		memcpy(text + i, "x\n", 2);
+	ck_assert_ptr_null(load_text(text));
+	ck_assert_uint_eq(errors.count, CONFIG_ERRORS_MAX + 2);
+	free(text);
+}
+END_TEST
+
 START_TEST(options_win)
 {
 	struct config *config;
 
 	write_conf("heartbeat = 5\nbroker = amqp://one\nmax-races = 3\n");
 	config = LOAD("--config", conf, "--heartbeat", "7", "--broker=memory:", "--check-config");
-	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_msg(config != NULL, "%s", errors.texts[0]);
 	ck_assert_int_eq(action, CONFIG_CHECK);
 	ck_assert_int_eq(config->heartbeat, 7);
 	ck_assert(config->memory);
@@ -329,7 +404,7 @@ START_TEST(help_reads_no_file)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct config *config = LOAD("--config", "/no/such", cases[i].option, "--nonsense");
 
-		ck_assert_msg(config != NULL, "%s", error.text);
+		ck_assert_msg(config != NULL, "%s", errors.texts[0]);
 		ck_assert_int_eq(action, cases[i].action);
 		config_free(config);
 	}
@@ -364,22 +439,22 @@ START_TEST(password_is_blanked)
 	char name[] = "lockbrokerd", key[] = "--broker=amqp://u:geheim@h,amqps://v:x%40y@[::1]/z";
 	char other[] = "--config=/dev/null";
 	char *args[] = {name, other, key, NULL};
-	struct config *config = config_load(3, args, &action, &error), *again;
+	struct config *config = config_load(3, args, &action, &errors), *again;
 
 	ck_assert_msg(config == NULL, "two vhosts were taken");
 	ck_assert_str_eq(key, "--broker=amqp://u:******@h,amqps://v:*****@[::1]/z");
 	ck_assert_int_eq(warnings, 1);
 	strcpy(key, "--broker=amqp://u:geheim@h,amqps://v:x%40y@[::1]");
-	config = config_load(3, args, &action, &error);
-	ck_assert_msg(config != NULL, "%s", error.text);
+	config = config_load(3, args, &action, &errors);
+	ck_assert_msg(config != NULL, "%s", errors.texts[0]);
 	ck_assert_str_eq(key, "--broker=amqp://u:******@h,amqps://v:*****@[::1]");
 	ck_assert_str_eq(config->brokers[0].password, "geheim");
 	ck_assert_str_eq(config->brokers[1].password, "x@y");
 	ck_assert_str_eq(config->brokers[1].host, "::1");
 	ck_assert_int_eq(config->brokers[1].port, 5671);
 	/* A reload knows them still, and does not warn again. */
-	again = config_reload(config, &error);
-	ck_assert_msg(again != NULL, "%s", error.text);
+	again = config_reload(config, &errors);
+	ck_assert_msg(again != NULL, "%s", errors.texts[0]);
 	ck_assert_str_eq(again->brokers[0].password, "geheim");
 	ck_assert_int_eq(warnings, 2);
 	config_free(again);
@@ -400,7 +475,7 @@ START_TEST(password_precedence)
 	write_bytes(credential, "cred", 4, 0600);
 	ck_assert_int_eq(setenv("CREDENTIALS_DIRECTORY", dir, 1), 0);
 	config = LOAD("--config", "/dev/null", "--broker", broker);
-	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_msg(config != NULL, "%s", errors.texts[0]);
 	ck_assert_str_eq(config->brokers[0].password, "url");
 	ck_assert_str_eq(config->brokers[1].password, "cred");
 	ck_assert_str_eq(config->brokers[2].user, "guest");
@@ -409,7 +484,7 @@ START_TEST(password_precedence)
 	write_bytes(file, "file\r\n", 6, 0400);
 	warnings = 0;
 	config = LOAD("--config", "/dev/null", "--broker", "amqp://b@h", "--password-file", file);
-	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_msg(config != NULL, "%s", errors.texts[0]);
 	ck_assert_str_eq(config->brokers[0].password, "file");
 	ck_assert_int_eq(warnings, 0);
 	config_free(config);
@@ -493,10 +568,10 @@ START_TEST(a_printed_configuration_loads)
 	struct config *config = load_text(printable[_i]), *again;
 	char *text, *twice;
 
-	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_msg(config != NULL, "%s", errors.texts[0]);
 	text = print_text(config);
 	again = load_text(text);
-	ck_assert_msg(again != NULL, "%s\n%s", error.text, text);
+	ck_assert_msg(again != NULL, "%s\n%s", errors.texts[0], text);
 	twice = print_text(again);
 	ck_assert_str_eq(text, twice);
 	ck_assert_int_eq(config_unreloadable(config, again, NULL, NULL), 0);
@@ -535,18 +610,18 @@ START_TEST(options_that_a_reload_cannot_change)
 
 	write_conf("broker = amqp://h\n");
 	running = LOAD("--config", conf, "--heartbeat", "6");
-	ck_assert_msg(running != NULL, "%s", error.text);
+	ck_assert_msg(running != NULL, "%s", errors.texts[0]);
 	write_conf("broker = amqp://h,amqp://i\nheartbeat = 9\nauxiliary-idle = 1\nmax-races = 9\n"
 		   "log-level = debug\n[access]\nrule = allow any * *\n");
-	wanted = config_reload(running, &error);
-	ck_assert_msg(wanted != NULL, "%s", error.text);
+	wanted = config_reload(running, &errors);
+	ck_assert_msg(wanted != NULL, "%s", errors.texts[0]);
 	ck_assert_int_eq(wanted->heartbeat, 6);
 	ck_assert_int_eq(wanted->max_races, 9);
 	ck_assert_int_eq(config_unreloadable(running, wanted, say, said), 2);
 	ck_assert_str_eq(said, "broker auxiliary-idle ");
 	config_free(wanted);
 	write_conf("nonsense\n");
-	ck_assert_ptr_null(config_reload(running, &error));
+	ck_assert_ptr_null(config_reload(running, &errors));
 	config_free(running);
 }
 END_TEST
@@ -558,11 +633,11 @@ START_TEST(a_new_password_is_taken)
 
 	write_bytes(file, "one\n", 4, 0600);
 	running = LOAD("--config", "/dev/null", "--password-file", file);
-	wanted = config_reload(running, &error);
+	wanted = config_reload(running, &errors);
 	ck_assert(!config_take_passwords(running, wanted));
 	config_free(wanted);
 	write_bytes(file, "two\n", 4, 0600);
-	wanted = config_reload(running, &error);
+	wanted = config_reload(running, &errors);
 	ck_assert_int_eq(config_unreloadable(running, wanted, say, said), 0);
 	ck_assert(config_take_passwords(running, wanted));
 	ck_assert_str_eq(running->brokers[0].password, "two");
@@ -578,7 +653,7 @@ START_TEST(a_new_password_is_taken)
 	text = mem_printf("broker = amqp://u@h\npassword-file = %s\n", other);
 	write_conf(text);
 	free(text);
-	wanted = config_reload(running, &error);
+	wanted = config_reload(running, &errors);
 	ck_assert_int_eq(config_unreloadable(running, wanted, say, said), 0);
 	ck_assert(config_take_passwords(running, wanted));
 	ck_assert_str_eq(running->brokers[0].password, "more");
@@ -590,7 +665,7 @@ START_TEST(a_new_password_is_taken)
 	running = LOAD("--config", conf, "--password-file", file);
 	write_conf("broker = amqp://u@i\n");
 	write_bytes(file, "four\n", 5, 0600);
-	wanted = config_reload(running, &error);
+	wanted = config_reload(running, &errors);
 	ck_assert(!config_take_passwords(running, wanted));
 	ck_assert_str_eq(running->brokers[0].password, "three");
 	config_free(wanted);
@@ -613,6 +688,10 @@ config_suite(void)
 	tcase_add_test(tc, bad_bytes);
 	tcase_add_test(tc, good_files);
 	tcase_add_test(tc, bad_options);
+	tcase_add_test(tc, every_error_of_a_file_is_reported);
+	tcase_add_test(tc, every_error_of_the_options_is_reported);
+	tcase_add_test(tc, every_pair_of_values_is_checked);
+	tcase_add_test(tc, errors_are_counted_beyond_the_limit);
 	tcase_add_test(tc, options_win);
 	tcase_add_test(tc, help_reads_no_file);
 	tcase_add_test(tc, help_has_every_key);

@@ -224,7 +224,7 @@ setup(void)
 {
 	char *args[] = {"lockbrokerd", "--config=/dev/null", "--broker=memory:", NULL};
 	enum config_action action;
-	struct config_error error;
+	struct config_errors errors;
 
 	signal(SIGPIPE, SIG_IGN);
 	log_set_sink(log_came, NULL);
@@ -239,8 +239,8 @@ setup(void)
 	for (int thing = 0; thing < ACCOUNT_THINGS; thing++)
 		its.limits.most[thing] = SIZE_MAX;
 	its.limits.all_bytes = SIZE_MAX;
-	its.config = config_load(3, args, &action, &error);
-	ck_assert_msg(its.config != NULL, "%s", error.text);
+	its.config = config_load(3, args, &action, &errors);
+	ck_assert_msg(its.config != NULL, "%s", errors.texts[0]);
 	its.base = event_base_new();
 	its.timers = timers_new(&virtual_clock);
 	its.world = memory_world_new(its.timers, &behaviour);
