@@ -9,6 +9,7 @@
 #include "client/exit_status.h"
 #include "client/lockbroker.h"
 #include "client/tool/output.h"
+#include "daemon/base/nearest.h"
 
 static const struct command commands[] = {
     {"run", "NAME [--] COMMAND [ARGUMENT...]", "Runs a command while holding a lock", FOR_RUN, 1,
@@ -89,9 +90,6 @@ static const struct command commands[] = {
 	FOR_ASKING, 1, 2, &question_call, NULL,
 	"A lock that the call acquires is released as soon as the call ends."},
 };
-/* A mistyped subcommand differs by so much; transposed characters are two changes. */
-#define DISTANCE_MOST 2
-#define DISTANCE_WORD 32
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 /* --help puts a title in front of these. */
@@ -116,68 +114,27 @@ help(FILE *to)
 	fputs("\n`lockbroker SUBCOMMAND --help` lists its options.\n", to);
 }
 
-/* The changes of one character that make one word of the other; a large number for long words. */
-static int
-distance(const char *word, const char *other)
-{
-	int above[DISTANCE_WORD + 1], left, corner;
-	int columns = (int)strlen(other);
-
-	if (columns > DISTANCE_WORD || strlen(word) > DISTANCE_WORD)
-		return DISTANCE_WORD;
-	for (int column = 0; column <= columns; column++)
-		above[column] = column;
-	for (int row = 1; word[row - 1] != '\0'; row++) {
-		corner = above[0];
-		left = above[0] = row;
-		for (int column = 1; column <= columns; column++) {
-			int least = corner + (word[row - 1] != other[column - 1]);
-
-			corner = above[column];
-			if (corner + 1 < least)
-				least = corner + 1;
-			if (left + 1 < least)
-				least = left + 1;
-			left = above[column] = least;
-		}
-	}
-	return above[columns];
-}
-
-/* The subcommand that was probably meant; NULL: none is near. */
-static const char *
-nearest(const char *name)
-{
-	const char *found = NULL;
-	int least = DISTANCE_MOST + 1;
-
-	for (size_t i = 0; i < COMMANDS; i++) {
-		int changes = distance(name, commands[i].name);
-
-		/* Of a short word little would be left. */
-		if (changes < least && 2 * changes <= (int)strlen(commands[i].name)) {
-			least = changes;
-			found = commands[i].name;
-		}
-	}
-	return found;
-}
-
 /* NULL after telling that there is none. */
 static const struct command *
 find(const char *name)
 {
-	const char *near;
+	static const char *const general[] = {"--help", "--version"};
+	struct nearest near = {.word = name, .len = strlen(name)};
+	bool is_option = name[0] == '-';
 
-	for (size_t i = 0; i < COMMANDS; i++)
+	for (size_t i = 0; i < COMMANDS; i++) {
 		if (strcmp(commands[i].name, name) == 0)
 			return &commands[i];
-	near = nearest(name);
-	if (name[0] == '-')
+		if (!is_option)
+			nearest_try(&near, commands[i].name);
+	}
+	for (size_t i = 0; is_option && i < sizeof(general) / sizeof(general[0]); i++)
+		nearest_try(&near, general[i]);
+	if (near.found != NULL)
+		say("%s: no such %s; did you mean '%s'? (see lockbroker --help)", name,
+		    is_option ? "option" : "subcommand", near.found);
+	else if (is_option)
 		say("%s: options come after the subcommand (see lockbroker --help)", name);
-	else if (near != NULL)
-		say("%s: no such subcommand; did you mean '%s'? (see lockbroker --help)", name,
-		    near);
 	else
 		say("%s: no such subcommand (see lockbroker --help)", name);
 	return NULL;

@@ -9,6 +9,7 @@
 #include "client/lockbroker.h"
 #include "client/tool/option_values.h"
 #include "client/tool/output.h"
+#include "daemon/base/nearest.h"
 
 /* Options without a letter are numbered above all letters. */
 enum option_id {
@@ -331,6 +332,21 @@ refuse(const struct command *command, const char *which, const char *what)
 }
 
 static int
+refuse_unknown(const struct command *command, const char *which, const struct option names[])
+{
+	char what[OPTION_TEXT_SIZE] = "no such option";
+	struct nearest near = {.word = which, .len = 0};
+
+	if (strncmp(which, "--", 2) == 0)
+		near = (struct nearest){.word = which + 2, .len = strcspn(which + 2, "=")};
+	for (; near.len > 0 && names->name != NULL; names++)
+		nearest_try(&near, names->name);
+	if (near.found != NULL)
+		snprintf(what, sizeof(what), "no such option; did you mean --%s?", near.found);
+	return refuse(command, which, what);
+}
+
+static int
 refuse_missing(const struct command *command, int given)
 {
 	const char *word = command->operands;
@@ -498,11 +514,10 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 		name = index >= 0 ? &tables.names[index] : NULL;
 		written(which, name, id == '?' || id == ':' ? optopt : id, argv[optind - 1]);
 		/* It may know the option, but not with a value. */
+		if (id == '?' && optopt != 0 && strncmp(argv[optind - 1], "--", 2) == 0)
+			return refuse(command, which, "takes no value");
 		if (id == '?')
-			return refuse(command, which,
-			    optopt != 0 && strncmp(argv[optind - 1], "--", 2) == 0
-				? "takes no value"
-				: "no such option");
+			return refuse_unknown(command, which, tables.names);
 		if (id == ':')
 			return refuse(command, which, "missing value");
 		wanted = apply(id, optarg, ret);

@@ -13,6 +13,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/margin.h"
 #include "daemon/base/mem.h"
+#include "daemon/base/nearest.h"
 #include "daemon/config/file.h"
 #include "daemon/config/keys.h"
 #include "daemon/config/options.h"
@@ -111,6 +112,19 @@ fail(struct loading *l, const char *name, const char *format, ...)
 
 /* ---- reading ---- */
 
+static void
+say_unknown(const char *name, char *error, size_t size)
+{
+	struct nearest near = {.word = name, .len = strlen(name)};
+
+	for (const struct config_key *key = config_keys; key->name != NULL; key++)
+		nearest_try(&near, key->name);
+	if (near.found == NULL)
+		snprintf(error, size, "unknown key");
+	else
+		snprintf(error, size, "unknown key; did you mean %s?", near.found);
+}
+
 static bool
 take_from_file(void *ctx, const char *section, const char *name, const char *value, int line,
     char *error, size_t size)
@@ -127,7 +141,7 @@ take_from_file(void *ctx, const char *section, const char *name, const char *val
 		return what == NULL;
 	}
 	if (key == NULL) {
-		snprintf(error, size, "unknown key");
+		say_unknown(name, error, size);
 		return false;
 	}
 	if (l->lines[key_index(key)] != 0) {

@@ -1,10 +1,12 @@
 #include "daemon/config/options.h"
 
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/nearest.h"
 
 #define HELP_WIDTH 78
 #define HELP_INDENT 10
@@ -83,6 +85,24 @@ complain(const char *arg, const char *what, struct config_errors *errors)
 	config_errors_add(errors, "%s: %s", log_quote(quoted, arg, strcspn(arg, "=")), what);
 }
 
+static void
+complain_of_unknown(const char *arg, const struct option options[], struct config_errors *errors)
+{
+	struct nearest near = {.word = arg, .len = 0};
+	char what[80];
+
+	if (strncmp(arg, "--", 2) == 0)
+		near = (struct nearest){.word = arg + 2, .len = strcspn(arg + 2, "=")};
+	for (; near.len > 0 && options->name != NULL; options++)
+		nearest_try(&near, options->name);
+	if (near.found == NULL) {
+		complain(arg, "unknown option; see --help", errors);
+		return;
+	}
+	snprintf(what, sizeof(what), "unknown option; did you mean --%s?", near.found);
+	complain(arg, what, errors);
+}
+
 bool
 options_parse(int argc, char *argv[], struct options *ret, struct config_errors *errors)
 {
@@ -105,8 +125,7 @@ options_parse(int argc, char *argv[], struct options *ret, struct config_errors 
 		else if (option == '?' && optopt >= OPTION_CONFIG)
 			complain(argv[optind - 1], "takes no value", errors);
 		else if (option == '?')
-			complain(argv[optind > 1 ? optind - 1 : 1], "unknown option; see --help",
-			    errors);
+			complain_of_unknown(argv[optind > 1 ? optind - 1 : 1], options, errors);
 		else
 			take(&found, option);
 	}

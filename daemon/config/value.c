@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/base/nearest.h"
 #include "daemon/config/url.h"
 #include "protocol/duration.h"
 #include "protocol/message.h"
@@ -76,8 +77,10 @@ parse_brokers(const char *text, struct config *config, char error[KEY_ERROR_MAX]
 	struct config_broker list[KEY_BROKERS_MAX] = {0};
 	size_t count = 0;
 	const char *what = NULL;
+	struct nearest near = {.word = text, .len = strlen(text)};
 	bool memory = strcmp(text, "memory:") == 0;
 
+	nearest_try(&near, "memory:");
 	for (const char *url = text; !memory && what == NULL; url++) {
 		size_t len = strcspn(url, ",");
 
@@ -90,6 +93,8 @@ parse_brokers(const char *text, struct config *config, char error[KEY_ERROR_MAX]
 			break;
 	}
 	if (what != NULL) {
+		if (near.found != NULL)
+			what = "no broker URL; did you mean memory: (with a colon)?";
 		snprintf(error, KEY_ERROR_MAX, "URL %zu: %s", count + 1, what);
 		for (size_t i = 0; i < count; i++)
 			url_done(&list[i]);

@@ -57,7 +57,7 @@ class Command(unittest.TestCase):
                          f"lockbrokerd: {self.conf}:1: heartbeat: '\"5\"': expected a number from 1 to 60\n")
         self.conf.write_text("\"heartbeat\" = 5\n")
         self.assertEqual(run("--config", str(self.conf))[2],
-                         f"lockbrokerd: {self.conf}:1: \"heartbeat\": unknown key\n")
+                         f"lockbrokerd: {self.conf}:1: \"heartbeat\": unknown key; did you mean heartbeat?\n")
 
     def test_a_mistake_in_the_options(self):
         for options, text in (

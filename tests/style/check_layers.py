@@ -17,8 +17,9 @@ BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/state/", "daemon/config/", "d
 LOCK = ("daemon/lock/table/", "daemon/lock/core/", "daemon/lock/hold/", "daemon/lock/admin/", "daemon/lock/wait/")
 BELOW_PEER = BELOW_LOCK + LOCK + ("daemon/amqp/", "daemon/lock/", "daemon/view/")
 # Of the library and below it the command uses these alone. It reads durations as the daemon does, and neither
-# may ever wait for a service manager, so they share that, too.
-ON_THE_LIBRARY = ("client/lockbroker.h", "client/exit_status.h", "protocol/duration", "daemon/base/notify")
+# may ever wait for a service manager, so they share that, too. Both ask "did you mean".
+ON_THE_LIBRARY = ("client/lockbroker.h", "client/exit_status.h", "protocol/duration", "daemon/base/notify",
+                  "daemon/base/nearest")
 ROOMS = {
     "protocol/": (),
     "daemon/base/": (),

@@ -20,6 +20,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/base/nearest.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/users.h"
 #include "tests/unit/unit.h"
@@ -676,6 +677,39 @@ START_TEST(notify_watchdog_is_fed_at_half_its_time)
 }
 END_TEST
 
+/* ---- nearest ---- */
+
+static const struct {
+	const char *word, *found; /* of the words below */
+} mistyped[] = {
+    {"heartbeat", "heartbeat"},
+    {"hartbeet", "heartbeat"},
+    {"haertbeat", "heartbeat"},
+    {"hrtbet", NULL},
+    {"heartbeats and all that is longer than a word", NULL},
+    {"sas", "sasl"},
+    {"sa", "sasl"},
+    {"s", NULL},
+    {"claim", "claim"},
+    {"clain", "claim"},
+    {"tls-c", "tls-ca"},
+    {"", NULL},
+};
+
+START_TEST(the_nearest_word_is_found)
+{
+	static const char *const words[] = {"heartbeat", "sasl", "claim", "tls-ca", "tls-cert"};
+	char text[64];
+	struct nearest near = {.word = text, .len = strlen(mistyped[_i].word)};
+
+	/* What follows the word does not count. */
+	snprintf(text, sizeof(text), "%s=x", mistyped[_i].word);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		nearest_try(&near, words[i]);
+	ck_assert_pstr_eq(near.found, mistyped[_i].found);
+}
+END_TEST
+
 static Suite *
 base_suite(void)
 {
@@ -703,6 +737,11 @@ base_suite(void)
 	tcase_add_test(tcase, log_to_a_pipe_without_reader_is_no_signal);
 	tcase_add_test(tcase, log_quote_escapes);
 	tcase_add_test(tcase, log_quote_cuts_between_escapes);
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("nearest");
+	tcase_add_loop_test(
+	    tcase, the_nearest_word_is_found, 0, sizeof(mistyped) / sizeof(mistyped[0]));
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("notify");

@@ -142,7 +142,12 @@ END_TEST
 static const struct {
 	const char *text, *want; /* part of the error */
 } bad_files[] = {
-    {"hartbeat = 5\n", ":1: hartbeat: unknown key"},
+    {"hartbeat = 5\n", ":1: hartbeat: unknown key; did you mean heartbeat?"},
+    {"hostnam = x\n", ":1: hostnam: unknown key; did you mean host-name?"},
+    {"broker = memory\n", ":1: broker: URL 1: no broker URL; did you mean memory: (with a colon)?"},
+    {"broker = memory://\n",
+	":1: broker: URL 1: no broker URL; did you mean memory: (with a colon)?"},
+    {"broker = amqp:\n", ":1: broker: URL 1: no broker URL: expected amqp://"},
     {"# c\n\nheartbeat = 5\n heartbeat = 6\n", ":4: heartbeat: already set in line 3"},
     {"heartbeat = 0\n", ":1: heartbeat: '0': expected a number from 1 to 60"},
     {"heartbeat = 61\n", ":1: heartbeat: '61'"},
@@ -278,7 +283,9 @@ END_TEST
 START_TEST(bad_options)
 {
 	ck_assert_ptr_null(LOAD("--hartbeat", "5"));
-	assert_error("--hartbeat: unknown option");
+	assert_error("--hartbeat: unknown option; did you mean --heartbeat?");
+	ck_assert_ptr_null(LOAD("--chek-config=yes"));
+	assert_error("--chek-config: unknown option; did you mean --check-config?");
 	ck_assert_ptr_null(LOAD("--passphrase=secret"));
 	ck_assert_ptr_null(strstr(errors.texts[0], "secret"));
 	ck_assert_ptr_null(LOAD("-x"));
