@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import stat
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -264,6 +265,16 @@ class Guide(Shell):
         line, = [line for line in guide.commands("(version|takeovers)").splitlines() if "grep" in line]
         version = command(self, self.daemon, "--version").out.split()[1]
         self.assertEqual(self.sh(line).out, f"version: {version}\ntakeovers: 0\n")
+
+
+class Quickstart(unittest.TestCase):
+    def test_other_arguments(self):
+        script = Path(os.environ.get("top_srcdir") or Path(__file__).parents[2]) / "quickstart"
+        for argument in "-x", "--memroy", "":
+            done = subprocess.run([script, "--memory", argument], stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (64, "", f"quickstart: '{argument}': no such option\nUsage: ./quickstart [--memory]\n"))
 
 
 if __name__ == "__main__":
