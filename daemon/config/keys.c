@@ -157,7 +157,7 @@ const struct config_key config_keys[] = {
 	{"max-scans-per-uid", KEY_INTEGER, AT(max_scans_per_uid), "2", "N", 1, 1000000, NULL, true,
 	    "The limit of requests of one user that scan semaphores at the broker at the same "
 	    "time: size, show, list, explain and fsck. They ask about many queues, and acquires "
-	    "wait behind them. metrics counts, too. Further requests wait."},
+	    "wait behind them. Further requests wait."},
 	{"max-buffer-per-uid", KEY_INTEGER, AT(max_buffer_per_uid), "16", "MIB", 4, 65536, NULL, true,
 	    "Memory, in MiB, for the unread answers, partial requests and open requests of one "
 	    "user's connections. While all of it is in use, nothing is read from them. Not more than "

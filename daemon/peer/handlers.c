@@ -488,7 +488,7 @@ static const struct dispatch_row rows[] = {
     {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .lock_log = LOCK_LOG_READ},
     {"grant", ACCESS_ADMIN, handle_grant, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
     {"deny", ACCESS_ADMIN, handle_deny, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
-    {"metrics", ACCESS_ANYONE, handle_metrics, NULL, REQUEST_SCANS, .lock_log = LOCK_LOG_READ},
+    {"metrics", ACCESS_ANYONE, handle_metrics, NULL, .lock_log = LOCK_LOG_READ},
     {"ping", ACCESS_ANYONE, handle_ping, NULL, .lock_log = LOCK_LOG_NOTHING},
     {"info", ACCESS_ANYONE, handle_info, NULL, .lock_log = LOCK_LOG_NOTHING},
     {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .lock_log = LOCK_LOG_NOTHING},

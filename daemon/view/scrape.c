@@ -329,14 +329,6 @@ scrape_free(struct view *view, struct view_request *request)
 	free(scrape);
 }
 
-/* Its peer has left. The connection ends when its scans are over. */
-static void
-scrape_left(struct view *view, struct view_request *request)
-{
-	view->events.scanned(view->events.ctx, request->peer, request->number);
-	scrape_free(view, request);
-}
-
 static void
 add_row(const struct view *view, struct scrape *scrape, const struct lock_row *row)
 {
@@ -444,7 +436,7 @@ view_metrics(struct view *view, uint64_t peer, uint64_t request, const struct vi
 	struct scrape *scrape = mem_alloc(sizeof(*scrape));
 
 	scrape->request.free = scrape_free;
-	scrape->request.left = scrape_left;
+	scrape->request.left = scrape_free;
 	view_request_begin(view, &scrape->request, peer, request);
 	scrape->openmetrics = wanted->openmetrics;
 	scrape->now = view_now(view);

@@ -561,6 +561,26 @@ START_TEST(a_parked_scan_keeps_its_place)
 }
 END_TEST
 
+/* ---- limits, which need a whole daemon ---- */
+
+#define METRICS(id) "{\"id\":" id ",\"method\":\"metrics\"}\n"
+
+/* Prometheus must not miss a daemon because of two `fsck` by the same user. */
+START_TEST(metrics_do_not_wait_for_scans)
+{
+	int fd = client();
+
+	its.limits.most[ACCOUNT_SCANS] = 1;
+	peers_set_limits(its.peers, 100, &its.limits);
+	slow = true;
+	ask(fd, SCAN("1") SCAN("2"));
+	ck_assert_ptr_nonnull(newest()->parked);
+	ck_assert_int_eq(count(ask(fd, METRICS("3")), "\"id\":3,\"result\":{\"text\":"), 1);
+	ck_assert_uint_eq(newest()->account->used[ACCOUNT_SCANS], 1);
+	close(fd);
+}
+END_TEST
+
 /* ---- bytes on their way ---- */
 
 START_TEST(half_a_line_is_kept)
@@ -706,6 +726,7 @@ peer_successor_suite(void)
 	tcase_add_test(tests, a_watch_forgets_what_ended_meanwhile);
 	tcase_add_test(tests, a_user_is_charged_as_before);
 	tcase_add_test(tests, a_parked_scan_keeps_its_place);
+	tcase_add_test(tests, metrics_do_not_wait_for_scans);
 	tcase_add_test(tests, half_a_line_is_kept);
 	tcase_add_test(tests, lines_that_came_meanwhile_are_taken);
 	tcase_add_test(tests, unread_output_is_kept);
