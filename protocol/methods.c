@@ -188,3 +188,10 @@ method_waits(const struct method_spec *method, const struct method_params *param
 	return method->wait == METHOD_WAITS ||
 	       (method->wait == METHOD_WAITS_IF_TOLD && params->wait != 0);
 }
+
+bool
+method_tries(const struct method_spec *method, const struct method_params *params)
+{
+	return (method->params == acquire_params || method->params == await_params) &&
+	       params->timeout == 0;
+}

@@ -108,8 +108,10 @@ struct method_spec {
 const struct method_spec *method_find(const char *name);
 /* All rows; the last has a NULL name. Static. */
 const struct method_spec *method_all(void);
-/* True: a request with these params is a waiting request. */
+/* True: a request with these params is a waiting request, or tries. */
 bool method_waits(const struct method_spec *method, const struct method_params *params);
+/* True: acquire or await, which ends at once (`timeout` 0). */
+bool method_tries(const struct method_spec *method, const struct method_params *params);
 /*
  * Checks and decodes params. False: *ret_error is REASON_INVALID_PARAMS and names the parameter, and *ret is
  * unchanged. Unknown parameters are refused.

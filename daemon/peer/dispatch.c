@@ -138,10 +138,10 @@ dispatch_request(
 			return false;
 		kind = row->kind;
 		if (kind == REQUEST_QUICK && method_waits(spec, &params))
-			kind = REQUEST_WAITS;
+			kind = method_tries(spec, &params) ? REQUEST_TRIES : REQUEST_WAITS;
 		if (kind == REQUEST_SCANS && !account_has_room(conn->account, ACCOUNT_SCANS))
 			return false;
-		allowed = kind == REQUEST_QUICK || kind == REQUEST_SCANS ||
+		allowed = (kind != REQUEST_WAITS && kind != REQUEST_WATCHES) ||
 			  may_wait(dispatch, conn, kind, &error);
 	}
 	if (!allowed) {
@@ -287,7 +287,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		handlers_reply(&call, row->result(&facts, answer));
 	}
 	/* Its client may be visited only after the broker got the requests of this pass. */
-	if (request_waits(&kept))
+	if (request_waits(&kept) || kept.kind == REQUEST_TRIES)
 		conn_push(call.conn);
 	lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 }

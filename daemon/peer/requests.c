@@ -272,7 +272,7 @@ requests_remove_waiting(
 	struct record *record, *next;
 
 	HASH_ITER (by_number, requests->by_number, record, next) {
-		if (!request_waits(&record->request))
+		if (!request_waits(&record->request) && record->request.kind != REQUEST_TRIES)
 			continue;
 		left(ctx, &record->request);
 		record_remove(requests, record);

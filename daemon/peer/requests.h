@@ -17,10 +17,11 @@ struct requests;
 struct dispatch_row; /* a method (handlers.h) */
 
 enum request_kind {
-	REQUEST_QUICK,  /* counts against max_requests */
-	REQUEST_SCANS,  /* counts against max_requests, and scans many queues at the broker */
-	REQUEST_WAITS,  /* waits by design: does not count against max_requests */
-	REQUEST_WATCHES /* as REQUEST_WAITS, and gets notifications */
+	REQUEST_QUICK,   /* counts against max_requests */
+	REQUEST_SCANS,   /* counts against max_requests, and scans many queues at the broker */
+	REQUEST_WAITS,   /* waits by design: does not count against max_requests */
+	REQUEST_WATCHES, /* as REQUEST_WAITS, and gets notifications */
+	REQUEST_TRIES    /* as REQUEST_QUICK, but ends unanswered with its client */
 };
 
 struct request {
@@ -59,8 +60,8 @@ void requests_remove(struct requests *requests, uint64_t number);
 /* Charges so many more bytes for the answer until the request is removed. */
 void requests_keep(struct requests *requests, uint64_t number, size_t bytes);
 /*
- * Removes the requests that wait by design, and calls `left` for each. The engine does not answer
- * them any more.
+ * Removes the requests that wait by design or try, and calls `left` for each. The engine does not
+ * answer them any more.
  */
 void requests_remove_waiting(
     struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx);

@@ -78,7 +78,8 @@ save_request(void *ctx, const struct request *request)
 	    .id_integer = request->id.kind == MESSAGE_ID_INTEGER ? request->id.integer : 0,
 	    .id_text = request->id.kind == MESSAGE_ID_STRING ? request->id.string : NULL,
 	    .method = request->row->method,
-	    .kind = (int)request->kind,
+	    /* Release 0.1.0 does not know tries. */
+	    .kind = (int)(request->kind == REQUEST_TRIES ? REQUEST_WAITS : request->kind),
 	    .line = request->line,
 	    .since = request->since,
 	};

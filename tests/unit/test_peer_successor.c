@@ -563,6 +563,9 @@ END_TEST
 
 /* ---- limits, which need a whole daemon ---- */
 
+#define TRY(id, name)                                                                              \
+	"{\"id\":" id ",\"method\":\"acquire\",\"params\":{\"name\":\"" name                       \
+	"\",\"kind\":\"mutex\",\"timeout\":0}}\n"
 #define METRICS(id) "{\"id\":" id ",\"method\":\"metrics\"}\n"
 
 /* Prometheus must not miss a daemon because of two `fsck` by the same user. */
@@ -578,6 +581,40 @@ START_TEST(metrics_do_not_wait_for_scans)
 	ck_assert_int_eq(count(ask(fd, METRICS("3")), "\"id\":3,\"result\":{\"text\":"), 1);
 	ck_assert_uint_eq(newest()->account->used[ACCOUNT_SCANS], 1);
 	close(fd);
+}
+END_TEST
+
+START_TEST(a_try_is_not_refused_because_others_wait)
+{
+	int holder = client(), fd = client();
+	struct conn *conn;
+
+	its.config->max_waits_per_connection = 1;
+	its.limits.most[ACCOUNT_WAITS] = 1;
+	peers_set_limits(its.peers, 2, &its.limits);
+	conn = newest();
+	ask(holder, ACQUIRE("1", "m"));
+	ask(fd, ACQUIRE("1", "m"));
+	ck_assert_int_eq(count(ask(fd, ACQUIRE("2", "n")), "too-many-waiters"), 1);
+	ck_assert_int_eq(count(ask(fd, TRY("3", "m")), "would-block"), 1);
+	ck_assert_int_eq(count(ask(fd, TRY("4", "n")), HELD), 1);
+	ck_assert_uint_eq(conn->account->used[ACCOUNT_WAITS], 1);
+	/* While it is not answered it is one of the requests that stop the reading, and ends with its client. */
+	slow = true;
+	ask(fd, TRY("5", "o") TRY("6", "p") TRY("7", "q"));
+	ck_assert_uint_eq(requests_answering(conn->requests), 2);
+	ck_assert_uint_eq(counts().waiting + counts().in_flight, 3);
+	slow = false;
+	replace();
+	ck_assert_int_eq(count(heard(fd), HELD), 3);
+	ck_assert_uint_eq(newest()->account->used[ACCOUNT_WAITS], 1);
+	slow = true;
+	ask(fd, TRY("8", "r"));
+	shutdown(fd, SHUT_WR);
+	pass_time(SOON);
+	ck_assert_uint_eq(peers_count(its.peers), 1);
+	close(fd);
+	close(holder);
 }
 END_TEST
 
@@ -727,6 +764,7 @@ peer_successor_suite(void)
 	tcase_add_test(tests, a_user_is_charged_as_before);
 	tcase_add_test(tests, a_parked_scan_keeps_its_place);
 	tcase_add_test(tests, metrics_do_not_wait_for_scans);
+	tcase_add_test(tests, a_try_is_not_refused_because_others_wait);
 	tcase_add_test(tests, half_a_line_is_kept);
 	tcase_add_test(tests, lines_that_came_meanwhile_are_taken);
 	tcase_add_test(tests, unread_output_is_kept);

@@ -355,6 +355,21 @@ START_TEST(some_methods_wait_by_design)
 }
 END_TEST
 
+START_TEST(acquire_and_await_may_try)
+{
+	const struct method_params now = {.timeout = 0}, later = {.timeout = 1};
+	size_t trying = 0;
+
+	for (const struct method_spec *method = method_all(); method->name != NULL; method++) {
+		trying += method_tries(method, &now);
+		ck_assert(!method_tries(method, &later));
+	}
+	ck_assert_uint_eq(trying, 2);
+	ck_assert(method_tries(method_find("acquire"), &now));
+	ck_assert(method_tries(method_find("await"), &now));
+}
+END_TEST
+
 Suite *
 methods_suite(void)
 {
@@ -366,6 +381,7 @@ methods_suite(void)
 	tcase_add_test(tcase, params_are_decoded);
 	tcase_add_test(tcase, params_of_the_other_methods_are_decoded);
 	tcase_add_test(tcase, some_methods_wait_by_design);
+	tcase_add_test(tcase, acquire_and_await_may_try);
 	tcase_add_test(tcase, methods_are_found_by_their_name_alone);
 	suite_add_tcase(suite, tcase);
 	return suite;
