@@ -157,7 +157,9 @@ class HalfClose(unittest.TestCase):
         self.watcher.call("acquire", name="db", timeout=0)
 
     def test_a_line_without_end_is_no_request(self):
-        self.assertEqual(self.talk(line(1, "ping"), b'{"id":2,"method":"ping"}').keys(), {1})
+        replies = self.talk(line(1, "ping"), b'{"id":2,"method":"ping"}')
+        self.assertEqual(replies.keys(), {1, None})
+        self.assertEqual(replies[None]["error"]["message"], "the last line has no LF")
 
 
 class Limits(unittest.TestCase):
