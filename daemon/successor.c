@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -478,27 +479,46 @@ stored_state(struct state_text *ret)
 	return state;
 }
 
+/*
+ * Returns the descriptor that the variable names, and removes the variable; -1: there is none. A standard one is
+ * none, either: an earlier program never left the state there.
+ */
+static int
+state_from(const char *variable)
+{
+	const char *text = getenv(variable);
+	char *end = NULL, quoted[LOG_QUOTE_MAX];
+	long number = -1;
+
+	if (text == NULL)
+		return -1;
+	if (text[0] >= '0' && text[0] <= '9')
+		number = strtol(text, &end, 10);
+	if (number <= STDERR_FILENO || number > INT_MAX || *end != '\0') {
+		log_warning("%s is ignored: '%s' is no descriptor of a state", variable,
+		    log_quote(quoted, text, strlen(text)));
+		number = -1;
+	}
+	unsetenv(variable);
+	return (int)number;
+}
+
 enum successor_role
 successor_role(struct state_text *ret)
 {
-	const char *taken = getenv(STATE_VARIABLE), *rehearsed = getenv(REHEARSAL_VARIABLE);
 	enum successor_role role = SUCCESSOR_TAKES_OVER;
-	int state;
+	int state = state_from(STATE_VARIABLE), rehearsed = state_from(REHEARSAL_VARIABLE);
 
 	*ret = (struct state_text){.text = NULL};
-	if (taken != NULL) {
-		state = atoi(taken);
-	} else if (rehearsed != NULL) {
-		state = atoi(rehearsed);
+	if (state < 0 && rehearsed >= 0) {
+		state = rehearsed;
 		role = SUCCESSOR_REHEARSES;
-	} else {
-		state = stored_state(ret);
 	}
+	if (state < 0)
+		state = stored_state(ret);
 	if (state < 0)
 		return SUCCESSOR_NONE;
 	ret->text = read_state(state, &ret->len);
-	unsetenv(STATE_VARIABLE);
-	unsetenv(REHEARSAL_VARIABLE);
 	if (ret->text == NULL)
 		ret->text = mem_strdup("");
 	return role;

@@ -373,6 +373,32 @@ START_TEST(a_replacement_that_fails_leaves_nothing_to_inherit)
 }
 END_TEST
 
+static const char *const no_descriptors[] = {
+    "", "x", "3x", " 3", "0", "2", "-1", "99999999999999999999", "4294967299"};
+
+/* Descriptor 0 would be read, and closed. */
+START_TEST(a_variable_that_names_no_descriptor_is_ignored)
+{
+	static const char *const names[] = {"LOCKBROKERD_STATE", "LOCKBROKERD_REHEARSAL"};
+	int own = fcntl(STDIN_FILENO, F_DUPFD, 900), null = open("/dev/null", O_RDONLY);
+	struct state_text text;
+
+	ck_assert_int_eq(dup2(null, STDIN_FILENO), STDIN_FILENO);
+	for (size_t i = 0; i < 2; i++) {
+		setenv(names[i], no_descriptors[_i], 1);
+		ck_assert_int_eq(successor_role(&text), SUCCESSOR_NONE);
+		ck_assert_ptr_null(text.text);
+		ck_assert_uint_eq(inode_of(STDIN_FILENO), inode_of(null));
+		ck_assert_ptr_null(getenv(names[i]));
+	}
+	if (null != STDIN_FILENO)
+		close(null);
+	if (own >= 0)
+		dup2(own, STDIN_FILENO);
+	close(own);
+}
+END_TEST
+
 static void
 on_rehearsed(void *ctx, const char *why)
 {
@@ -455,6 +481,8 @@ successor_suite(void)
 	tcase_add_test(tcase, a_replacement_has_state_sockets_and_held_signals);
 	tcase_add_test(tcase, a_replacement_that_fails_leaves_nothing_to_inherit);
 	tcase_add_test(tcase, a_rehearsal_has_the_state_alone_and_holds_the_signals);
+	tcase_add_loop_test(tcase, a_variable_that_names_no_descriptor_is_ignored, 0,
+	    sizeof(no_descriptors) / sizeof(no_descriptors[0]));
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
