@@ -153,6 +153,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->dirty);
+	TAILQ_INIT(&engine->verifies_again);
 	slot_check_init(&engine->slot_checks);
 	hold_table_init(&engine->holds);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
@@ -183,7 +184,7 @@ lock_engine_free(struct lock_engine *engine)
 	while (engine->waiters != NULL)
 		registry_waiter_free(engine, engine->waiters);
 	while ((hold = engine->holds.by_id) != NULL) {
-		hold->channel = 0;
+		hold_set_channel(&engine->holds, hold, 0);
 		registry_hold_end(engine, hold, false);
 	}
 	channels_done(engine);

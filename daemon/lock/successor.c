@@ -411,7 +411,7 @@ hold_goes_on(struct lock_engine *engine, struct hold *hold, const struct hold_re
 	FAULT(RESTORED_UNCHARGED, exempt = true);
 	FAULT(RESTORED_UNRESERVED, HASH_DELETE(by_queue, engine->holds.by_queue, hold);
 	      HASH_ADD_KEYPTR(by_queue, engine->holds.by_queue, "", 0, hold));
-	hold->channel = record->channel;
+	hold_set_channel(&engine->holds, hold, record->channel);
 	if (!exempt)
 		channels_charge_again(engine, hold, (uid_t)record->who.uid);
 	hold->from = record->from;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/lock/table/hold.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -529,6 +530,37 @@ START_TEST(all_channels_at_once_leave_one_for_checks)
 }
 END_TEST
 
+/* Thousands of channels may close in one moment. */
+START_TEST(a_hold_is_found_by_its_channel_without_a_search)
+{
+	static const struct queue_name b[] = {{"db-1-B"}, {"db-2-B"}};
+	struct hold_table table = {.by_id = NULL};
+	struct hold *holds[2], *all;
+
+	hold_table_init(&table);
+	for (int i = 0; i < 2; i++)
+		holds[i] = hold_new(&table, (uint64_t)i + 1, &b[i], "db", LOCK_KIND_SEMAPHORE,
+		    i + 1, BROKER_BY_QUEUE);
+	/* The list of all holds is out of reach. */
+	all = table.by_id;
+	table.by_id = NULL;
+	ck_assert_ptr_null(hold_find_channel(&table, 0));
+	hold_set_channel(&table, holds[0], 7);
+	hold_set_channel(&table, holds[1], 8);
+	ck_assert_ptr_eq(hold_find_channel(&table, 7), holds[0]);
+	ck_assert_ptr_eq(hold_find_channel(&table, 8), holds[1]);
+	hold_set_channel(&table, holds[0], 0);
+	ck_assert_ptr_null(hold_find_channel(&table, 7));
+	ck_assert_ptr_null(hold_find_channel(&table, 0));
+	hold_set_channel(&table, holds[1], 7);
+	ck_assert_ptr_null(hold_find_channel(&table, 8));
+	table.by_id = all;
+	hold_free(&table, holds[1]);
+	ck_assert_ptr_null(hold_find_channel(&table, 7));
+	hold_free(&table, holds[0]);
+}
+END_TEST
+
 Suite *
 suite_lock_channels(void)
 {
@@ -555,6 +587,7 @@ suite_lock_channels(void)
 	tcase_add_test(tc, a_starving_waiter_ends_in_every_way);
 	tcase_add_test(tc, a_waiter_starving_in_an_alarm_is_served_in_it);
 	tcase_add_test(tc, all_channels_at_once_leave_one_for_checks);
+	tcase_add_test(tc, a_hold_is_found_by_its_channel_without_a_search);
 	suite_add_tcase(suite, tc);
 	tcase_add_test(costs, starving_waiters_cost_nothing_while_others_are_served);
 	suite_add_tcase(suite, costs);

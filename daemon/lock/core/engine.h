@@ -59,6 +59,7 @@ struct lease {
 };
 
 TAILQ_HEAD(slot_questions, slot_question);
+TAILQ_HEAD(verify_list, verify);
 
 /* Of slot_check.c. */
 struct slot_checks {
@@ -85,19 +86,20 @@ struct lock_engine {
 	struct lease lease;
 	struct hold_table holds;
 	struct slot_checks slot_checks;
-	struct channels channels;                 /* of channels.c */
-	struct mutex_user *mutex_users;           /* of used_mutexes.c: by uid */
-	struct hold *watched;                     /* by the name of A: holds with a watch */
-	struct waiter *waiters;                   /* by id */
-	struct semaphore *scans;                  /* by probe: with a scan in progress */
-	struct lock_peer *peers;                  /* by id */
-	struct semaphore *semaphores;             /* by key */
-	struct semaphore *by_wait_queue;          /* by the name of the wait queue */
-	struct op *ops;                           /* by id */
-	struct verify *verifies;                  /* of verify.c */
-	struct peer_order_queue *peer_orders;     /* of peer_order.c */
-	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
-	struct mutex_taker *mutex_takers;         /* of mutex.c */
+	struct channels channels;             /* of channels.c */
+	struct mutex_user *mutex_users;       /* of used_mutexes.c: by uid */
+	struct hold *watched;                 /* by the name of A: holds with a watch */
+	struct waiter *waiters;               /* by id */
+	struct semaphore *scans;              /* by probe: with a scan in progress */
+	struct lock_peer *peers;              /* by id */
+	struct semaphore *semaphores;         /* by key */
+	struct semaphore *by_wait_queue;      /* by the name of the wait queue */
+	struct op *ops;                       /* by id */
+	struct verify *verifies;              /* of verify.c */
+	struct verify_list verifies_again;    /* of verify.c: those that wait for a channel's end */
+	struct peer_order_queue *peer_orders; /* of peer_order.c */
+	struct mutex *mutexes, *mutexes_by_queue;          /* of mutex.c */
+	struct mutex_taker *mutex_takers;                  /* of mutex.c */
 	struct full_scan_job *full_scans, *full_scans_due; /* of full_scan.c */
 	struct holder_wait *holder_waits;                  /* of holder_wait.c */
 	struct shared_probes *probes;                      /* of shared_probe.c */

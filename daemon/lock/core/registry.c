@@ -374,7 +374,7 @@ registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 		let_queue_move(engine, hold, free_now);
 	if (hold->slot != 0)
 		awaited_freed(engine, hold->name, hold->slot);
-	FAULT(CHANNEL_LEAKED, hold->channel = 0);
+	FAULT(CHANNEL_LEAKED, hold_set_channel(&engine->holds, hold, 0));
 	if (hold->channel != 0)
 		broker_channel_put(engine->broker, hold->channel);
 	timers_cancel(engine->timers, &hold->timer);

@@ -193,8 +193,8 @@ win(struct lock_engine *engine, struct hold *hold)
 	timers_cancel(engine->timers, &hold->timer);
 	if (waiter == NULL) {
 		/* Without the channel, which the check of A uses. */
-		FAULT(CLAIM_FORGOTTEN, hold->channel = 0; registry_hold_end(engine, hold, true);
-		      return;);
+		FAULT(CLAIM_FORGOTTEN, hold_set_channel(&engine->holds, hold, 0);
+		      registry_hold_end(engine, hold, true); return;);
 		lifecycle_drop(engine, hold);
 		return;
 	}
@@ -431,7 +431,7 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	}
 	hold = hold_new(&engine->holds, engine_id(engine), &b, name, kind,
 	    kind == LOCK_KIND_MUTEX ? 0 : slot, way);
-	hold->channel = channel;
+	hold_set_channel(&engine->holds, hold, channel);
 	channels_charge(engine, hold, waiter->share);
 	engine->channels.not_given = 0;
 	channels_claimed(waiter);

@@ -68,7 +68,8 @@ lifecycle_channel(struct lock_engine *engine, struct hold *hold)
 
 	FAULT(CONSUMER_ON_NEW_CHANNEL, gone = false);
 	if (hold->channel == 0 && !gone)
-		hold->channel = broker_channel_take(engine->broker, BROKER_LOCKS);
+		hold_set_channel(
+		    &engine->holds, hold, broker_channel_take(engine->broker, BROKER_LOCKS));
 	return hold->channel;
 }
 
@@ -310,7 +311,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		 * put back, because verifies wait for its event.
 		 */
 		if (!reply->channel_open)
-			hold->channel = 0;
+			hold_set_channel(&engine->holds, hold, 0);
 		FAULT(OWN_CANCEL_IS_LOSS, end_drop(engine, hold); lose(engine, hold, ""); return );
 		freed(engine, hold);
 		return;
@@ -494,7 +495,8 @@ lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 	struct hold *hold, *next;
 
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
-		hold->channel = 0; /* it is gone with the connection */
+		/* Its channel is gone with the connection. */
+		hold_set_channel(&engine->holds, hold, 0);
 		FAULT_IF(HOLD_OUTLIVES_LINK, hold->state == HOLD_HELD, continue);
 		FAULT_IF(DROP_ON_NEW_LINK, hold->state == HOLD_DROPPING, end_drop(engine, hold);
 			 timer_in(engine, hold, DROP_AGAIN); continue);
@@ -535,7 +537,7 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 
 	if (hold == NULL)
 		return;
-	hold->channel = 0;
+	hold_set_channel(&engine->holds, hold, 0);
 	if (hold->flight == FLIGHT_UNSENT)
 		return; /* it takes another one when it is sent */
 	if (hold->state == HOLD_DROPPING && hold->flight == FLIGHT_SENT)

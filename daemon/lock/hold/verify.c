@@ -37,6 +37,7 @@ struct verify {
 	uint64_t *ops;         /* owned; the requests; deadlines may have answered some of them */
 	size_t count, room;
 	UT_hash_handle by_id;
+	TAILQ_ENTRY(verify) of_again; /* AGAIN */
 };
 
 static const char link_lost[] = "the connection to the broker was lost";
@@ -62,16 +63,22 @@ verify_new(struct lock_engine *engine, struct hold *hold)
 static void
 verify_free(struct lock_engine *engine, struct verify *verify)
 {
+	if (verify->state == VERIFY_AGAIN)
+		TAILQ_REMOVE(&engine->verifies_again, verify, of_again);
 	HASH_DELETE(by_id, engine->verifies, verify);
 	free(verify->ops);
 	free(verify);
 }
 
 static void
-verify_set_state(struct verify *verify, enum verify_state state)
+verify_set_state(struct lock_engine *engine, struct verify *verify, enum verify_state state)
 {
 	assert(state != VERIFY_NEXT && state != verify->state);
+	if (verify->state == VERIFY_AGAIN)
+		TAILQ_REMOVE(&engine->verifies_again, verify, of_again);
 	verify->state = state;
+	if (state == VERIFY_AGAIN)
+		TAILQ_INSERT_TAIL(&engine->verifies_again, verify, of_again);
 }
 
 static void
@@ -112,7 +119,7 @@ follow(struct lock_engine *engine, struct verify *verify, const struct broker_re
 		   !reply->channel_open) {
 		/* By consumer, A is asked about on another channel. */
 		verify->channel = hold->channel;
-		verify_set_state(verify, VERIFY_AGAIN);
+		verify_set_state(engine, verify, VERIFY_AGAIN);
 	} else {
 		go(engine, verify);
 	}
@@ -167,7 +174,7 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	for (size_t i = 0; i < verify->count; i++)
 		engine_op_end(engine, verify->ops[i], &answer);
 	if (verify->b_asked)
-		verify_set_state(verify, VERIFY_OVER);
+		verify_set_state(engine, verify, VERIFY_OVER);
 	/* B may be silent. The next flight asks about it again, and waits for this answer. */
 	if (!verify->b_asked || is_over(hold) || is_revoked(hold))
 		let_next_go(engine, verify, reply);
@@ -207,7 +214,7 @@ ask_again(struct lock_engine *engine, struct verify *verify, const struct broker
 	if (hold_find(&engine->holds, verify->hold) == NULL)
 		finish_over(engine, verify, reply);
 	else
-		verify_set_state(verify, VERIFY_AGAIN);
+		verify_set_state(engine, verify, VERIFY_AGAIN);
 }
 
 /* For replies that do not tell whether B or A exists. on_b() and on_a() take the others. */
@@ -306,7 +313,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
-	verify_set_state(verify, VERIFY_ASKED);
+	verify_set_state(engine, verify, VERIFY_ASKED);
 	verify->b_ours = false;
 	verify->a_seen = hold->kind == LOCK_KIND_MUTEX;
 	verify->channel = lifecycle_channel(engine, hold);
@@ -417,16 +424,16 @@ verify_send(struct lock_engine *engine, struct hold *hold)
 void
 verify_channel_closed(struct lock_engine *engine, uint64_t channel)
 {
-	struct verify *verify = engine->verifies;
+	struct verify *verify = TAILQ_FIRST(&engine->verifies_again);
 
 	while (verify != NULL) {
-		if (verify->state != VERIFY_AGAIN || verify->channel != channel) {
-			verify = verify->by_id.next;
+		if (verify->channel != channel) {
+			verify = TAILQ_NEXT(verify, of_again);
 			continue;
 		}
 		go(engine, verify);
 		/* From the start: the end of one may free the one that follows it. */
-		verify = engine->verifies;
+		verify = TAILQ_FIRST(&engine->verifies_again);
 	}
 }
 

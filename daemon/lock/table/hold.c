@@ -109,6 +109,7 @@ hold_free(struct hold_table *table, struct hold *hold)
 	table->count[hold->state]--;
 	table->consumers -= is_consumer(hold);
 	table->revoked -= hold->revoked;
+	hold_set_channel(table, hold, 0);
 	HASH_DELETE(by_id, table->by_id, hold);
 	HASH_DELETE(by_lock, table->by_lock, hold);
 	if (hold->state != HOLD_SLOTLESS)
@@ -159,11 +160,20 @@ hold_find_queue(const struct hold_table *table, const char *queue)
 struct hold *
 hold_find_channel(const struct hold_table *table, uint64_t channel)
 {
-	for (struct hold *hold = table->by_id; hold != NULL; hold = hold->by_id.next) {
-		if (hold->channel == channel)
-			return hold;
-	}
-	return NULL;
+	struct hold *hold;
+
+	HASH_FIND(by_channel, table->by_channel, &channel, sizeof(channel), hold);
+	return hold;
+}
+
+void
+hold_set_channel(struct hold_table *table, struct hold *hold, uint64_t channel)
+{
+	if (hold->channel != 0)
+		HASH_DELETE(by_channel, table->by_channel, hold);
+	hold->channel = channel;
+	if (channel != 0)
+		HASH_ADD(by_channel, table->by_channel, channel, sizeof(hold->channel), hold);
 }
 
 size_t

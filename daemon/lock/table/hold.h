@@ -89,7 +89,8 @@ struct hold {
 	enum lock_kind kind;
 	int slot;            /* 0 for a true mutex, and SLOTLESS */
 	enum broker_way way; /* how B is held */
-	uint64_t channel;    /* 0: it died; by queue: and is not replaced yet */
+	/* 0: it died; by queue: and is not replaced yet. Only hold_set_channel() changes it */
+	uint64_t channel;
 	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: none */
 	uint64_t peer;       /* 0: none */
 	uint64_t acquire;    /* CLAIMING, CHECKING: the waiter; 0 = it is gone */
@@ -129,7 +130,7 @@ struct hold {
 	struct requester *requester; /* owned; of its row; NULL: no client was told yet */
 	int64_t since;               /* clock time when its client was told */
 	bool admitted;               /* SLOTLESS: an administrator granted it */
-	UT_hash_handle by_id, by_lock, by_queue, by_watch;
+	UT_hash_handle by_id, by_lock, by_queue, by_channel, by_watch;
 	TAILQ_ENTRY(hold) of_peer, of_ages;
 };
 
@@ -139,7 +140,7 @@ TAILQ_HEAD(hold_list, hold);
 enum hold_lease { HOLD_LEASE_SHARED, HOLD_LEASE_OWN };
 
 struct hold_table {
-	struct hold *by_id, *by_lock, *by_queue;
+	struct hold *by_id, *by_lock, *by_queue, *by_channel;
 	size_t count[HOLD_STATES]; /* by state */
 	size_t consumers;          /* of slots, claims included; true mutexes have no A to check */
 	size_t revoked;
@@ -162,6 +163,8 @@ struct hold *hold_find(const struct hold_table *table, uint64_t id);            
 struct hold *hold_find_lock(const struct hold_table *table, uint64_t lock);       /* or NULL */
 struct hold *hold_find_queue(const struct hold_table *table, const char *queue);  /* or NULL */
 struct hold *hold_find_channel(const struct hold_table *table, uint64_t channel); /* or NULL */
+/* 0: it has none. */
+void hold_set_channel(struct hold_table *table, struct hold *hold, uint64_t channel);
 /* The number of holds that have, or may have, a B. */
 size_t hold_count_on_link(const struct hold_table *table);
 /* The hold gets a new number, for another client. */
