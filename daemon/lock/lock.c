@@ -202,11 +202,8 @@ lock_engine_free(struct lock_engine *engine)
 	full_scan_free_all(engine);
 	hint_free_all(engine);
 	removed_free_all(engine);
-	HASH_ITER (by_id, engine->ops, op, next) {
-		timers_cancel(engine->timers, &op->deadline);
-		HASH_DELETE(by_id, engine->ops, op);
-		free(op);
-	}
+	HASH_ITER (by_id, engine->ops, op, next)
+		engine_op_leave(engine, op);
 	scan_end_all(engine);
 	timers_cancel(engine->timers, &engine->run_queues);
 	TAILQ_FOREACH (semaphore, &engine->dirty, of_dirty)

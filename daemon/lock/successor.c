@@ -182,12 +182,11 @@ lock_is_idle(const struct lock_engine *engine)
 int
 lock_leads_to(const struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
+	const struct op *op;
+
 	FAULT(CHANGE_REPEATED, return -1);
-	for (const struct op *op = engine->ops; op != NULL; op = op->by_id.next) {
-		if (op->peer == peer && op->request == request)
-			return op->leads_to;
-	}
-	return -1;
+	op = engine_op_find_target(engine, peer, request);
+	return op == NULL ? -1 : op->leads_to;
 }
 
 bool

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -421,6 +422,8 @@ START_TEST(a_change_by_a_number_has_a_target)
 {
 	struct lock_change change = {
 	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .by = LOCK_SLOTS_ADD, .slots = 3};
+	struct op *ops;
+	int target;
 
 	lock_resize(engine(0), 1, 1, &change);
 	ck_assert(!lock_saves(engine(0), 1, 1));
@@ -431,6 +434,17 @@ START_TEST(a_change_by_a_number_has_a_target)
 	ck_assert(!lock_is_idle(engine(0)));
 	ck_assert(!lock_saves(engine(0), 1, 1));
 	ck_assert_int_eq(lock_leads_to(engine(0), 1, 1), 5);
+	ck_assert_int_eq(lock_leads_to(engine(0), 1, 2), -1);
+	ck_assert_int_eq(lock_leads_to(engine(0), 2, 1), -1);
+	/* It is asked for each request. The list of all operations, which may be as many, is out of reach. */
+	ops = engine(0)->ops;
+	engine(0)->ops = NULL;
+	target = lock_leads_to(engine(0), 1, 1);
+	engine(0)->ops = ops;
+	ck_assert_int_eq(target, 5);
+	lock_freeze(engine(0), false);
+	world_await(world, 0, 1, 1);
+	ck_assert_int_eq(lock_leads_to(engine(0), 1, 1), -1);
 }
 END_TEST
 

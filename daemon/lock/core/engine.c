@@ -138,6 +138,11 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 
 /* ---- requests that do not wait by themselves ---- */
 
+/* peer and request */
+#define OP_KEY (2 * sizeof(uint64_t))
+_Static_assert(
+    offsetof(struct op, request) == offsetof(struct op, peer) + sizeof(uint64_t), "OP_KEY");
+
 void
 engine_op_give_up(struct lock_engine *engine, uint64_t id, struct lock_answer *answer)
 {
@@ -187,13 +192,35 @@ engine_op_find(const struct lock_engine *engine, uint64_t id)
 	return op;
 }
 
+static void
+op_forget_target(struct lock_engine *engine, struct op *op)
+{
+	if (op->leads_to >= 0)
+		HASH_DELETE(by_request, engine->targeted_ops, op);
+	op->leads_to = -1;
+}
+
 void
 engine_op_leads_to(struct lock_engine *engine, uint64_t id, int size)
 {
 	struct op *op = engine_op_find(engine, id);
 
-	if (op != NULL)
-		op->leads_to = size;
+	if (op == NULL || op->peer == 0)
+		return;
+	op_forget_target(engine, op);
+	op->leads_to = size;
+	if (size >= 0)
+		HASH_ADD(by_request, engine->targeted_ops, peer, OP_KEY, op);
+}
+
+const struct op *
+engine_op_find_target(const struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	const uint64_t key[] = {peer, request};
+	struct op *op;
+
+	HASH_FIND(by_request, engine->targeted_ops, key, OP_KEY, op);
+	return op;
 }
 
 void
@@ -204,11 +231,18 @@ engine_op_progress(struct lock_engine *engine, struct op *op)
 	    engine->timers, &op->deadline, engine_now(engine) + engine->settings.request_timeout);
 }
 
+static void
+op_forget(struct lock_engine *engine, struct op *op)
+{
+	timers_cancel(engine->timers, &op->deadline);
+	op_forget_target(engine, op);
+	HASH_DELETE(by_id, engine->ops, op);
+}
+
 void
 engine_op_leave(struct lock_engine *engine, struct op *op)
 {
-	timers_cancel(engine->timers, &op->deadline);
-	HASH_DELETE(by_id, engine->ops, op);
+	op_forget(engine, op);
 	free(op);
 }
 
@@ -219,8 +253,7 @@ engine_op_end(struct lock_engine *engine, uint64_t id, const struct lock_answer 
 
 	if (op == NULL)
 		return;
-	timers_cancel(engine->timers, &op->deadline);
-	HASH_DELETE(by_id, engine->ops, op);
+	op_forget(engine, op);
 	if (op->peer != 0)
 		engine_tell(engine, op->peer, op->request, answer);
 	free(op); /* after the answer, which may borrow its words */

@@ -29,7 +29,8 @@ struct lock_peer {
 /* A request with a deadline of the engine's: all but acquires, waits for holders and awaits. */
 struct op {
 	uint64_t id;
-	uint64_t peer, request; /* peer 0: the engine's own, never answered */
+	/* peer 0: the engine's own, never answered. Both are one key */
+	uint64_t peer, request;
 	struct timer deadline;
 	enum reason late;      /* the answer when the deadline passes */
 	const char *late_text; /* static, or `words`; NULL: the broker did not answer */
@@ -39,7 +40,7 @@ struct op {
 	void (*fill)(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer);
 	/* Called after the op was given up, by its deadline or otherwise. May be NULL. */
 	void (*expired)(struct lock_engine *engine, uint64_t op);
-	UT_hash_handle by_id;
+	UT_hash_handle by_id, by_request;
 };
 
 enum lease_state {
@@ -95,6 +96,7 @@ struct lock_engine {
 	struct semaphore *semaphores;         /* by key */
 	struct semaphore *by_wait_queue;      /* by the name of the wait queue */
 	struct op *ops;                       /* by id */
+	struct op *targeted_ops;              /* by request: those with leads_to */
 	struct verify *verifies;              /* of verify.c */
 	struct verify_list verifies_again;    /* of verify.c: those that wait for a channel's end */
 	struct peer_order_queue *peer_orders; /* of peer_order.c */
@@ -136,6 +138,9 @@ void engine_op_end(struct lock_engine *engine, uint64_t op, const struct lock_an
 void engine_op_leave(struct lock_engine *engine, struct op *op);
 struct op *engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request);
 struct op *engine_op_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
+/* The op of a change by a number of slots whose size is known; or NULL. */
+const struct op *engine_op_find_target(
+    const struct lock_engine *engine, uint64_t peer, uint64_t request);
 /*
  * Ends the op as its deadline does: `fill` completes this refusal, and `expired` is called after
  * it.
