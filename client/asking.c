@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/exit_status.h"
+#include "client/private_daemon.h"
 #include "client/tool/json_text.h"
 #include "client/tool/output.h"
 #include "client/tool/signals.h"
@@ -22,14 +23,56 @@ asking_patience(const struct asking *asking, int64_t usual_ms)
 	return asking->options->timeout_ms >= 0 ? asking->options->timeout_ms : usual_ms;
 }
 
+/* After the call that failed with this code. */
+static void
+say_failed(const struct question *question, struct asking *asking, int code)
+{
+	const struct options *options = asking->options;
+
+	asking->status = say_failure(asking->lb, code, options, asking->name);
+	if (question->failed != NULL && !options->json)
+		question->failed(asking, code);
+	/* The last: after its question the error is gone. */
+	if (code == LB_NO_SUCH_LOCK && question->semaphore && !options->json &&
+	    !say_mutex_is_held(asking->lb, asking->name))
+		say("lockbroker list shows all semaphores; to create this one: lockbroker "
+		    "create %s SLOTS",
+		    asking->name);
+}
+
+/* With a private daemon, if the user wants one. False: the exit status is set, and a message said why. */
+static bool
+connect_to_daemon(struct asking *asking, struct options *options, struct private_daemon *daemon)
+{
+	bool private = private_daemon_is_wanted(options);
+	struct signals signals;
+	int code;
+
+	if (private)
+		asking->status = private_daemon_start(daemon, options, &signals);
+	if (asking->status != EXIT_STATUS_OK)
+		return false;
+	lb_set_silence_limit(asking->lb, SILENCE_LIMIT_MS);
+	code = lb_connect(asking->lb, options->socket, asking_patience(asking, CONNECT_TIMEOUT_MS));
+	/* From here on there is nothing to tidy up: a signal may end this process. */
+	private_daemon_hide(daemon);
+	if (private)
+		signals_restore(&signals);
+	if (code != LB_OK)
+		asking->status = say_failure(asking->lb, code, options, NULL);
+	return code == LB_OK;
+}
+
 int
 asking_perform(const struct question *question, const char *command, const struct options *options,
     char *operands[])
 {
-	struct asking asking = {.options = options, .operands = operands, .name = operands[0]};
+	struct options own = *options;
+	struct private_daemon daemon = {.pid = 0};
+	struct asking asking = {.options = &own, .operands = operands, .name = operands[0]};
 	const char *wrong =
 	    question->named && operands[0] != NULL ? lb_name_error(operands[0]) : NULL;
-	int code = LB_NO_MEMORY;
+	int code;
 
 	if (wrong != NULL)
 		say("%s: '%s': %s", command, operands[0], wrong);
@@ -37,25 +80,12 @@ asking_perform(const struct question *question, const char *command, const struc
 		return EXIT_STATUS_USAGE;
 	signals_end_at_once();
 	asking.lb = lb_new();
-	if (asking.lb != NULL) {
-		lb_set_silence_limit(asking.lb, SILENCE_LIMIT_MS);
-		code = lb_connect(
-		    asking.lb, options->socket, asking_patience(&asking, CONNECT_TIMEOUT_MS));
-	}
-	if (code != LB_OK) {
-		asking.status = say_failure(asking.lb, code, options, NULL);
-	} else if ((code = question->ask(&asking)) != LB_OK) {
-		asking.status = say_failure(asking.lb, code, options, asking.name);
-		if (question->failed != NULL && !options->json)
-			question->failed(&asking, code);
-		/* The last: after its question the error is gone. */
-		if (code == LB_NO_SUCH_LOCK && question->semaphore && !options->json &&
-		    !say_mutex_is_held(asking.lb, asking.name))
-			say("lockbroker list shows all semaphores; to create this one: lockbroker "
-			    "create %s SLOTS",
-			    asking.name);
-	}
+	if (asking.lb == NULL)
+		return say_failure(NULL, LB_NO_MEMORY, options, NULL);
+	if (connect_to_daemon(&asking, &own, &daemon) && (code = question->ask(&asking)) != LB_OK)
+		say_failed(question, &asking, code);
 	lb_free(asking.lb);
+	private_daemon_stop(&daemon);
 	return asking.status;
 }
 

@@ -328,7 +328,7 @@ cmd_run(const struct options *options, char *operands[])
 	run.task.argv = choose_command(options, operands, shell);
 	if (run.task.argv == NULL)
 		return EXIT_STATUS_USAGE;
-	if (options->broker_file != NULL || options->broker_env != NULL)
+	if (private_daemon_is_wanted(options))
 		status = private_daemon_start(&run.daemon, &own, &run.signals);
 	if (status != EXIT_STATUS_OK)
 		return status;

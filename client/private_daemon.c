@@ -22,6 +22,7 @@
 /* sd_listen_fds(3): the first descriptor of a socket unit. The configuration follows. */
 #define LISTEN_FD 3
 #define CONFIG_FD 4
+#define CONFIG_PATH "/proc/self/fd/4"
 
 /* ---- the URL ---- */
 
@@ -30,6 +31,7 @@ read_file(const char *path, char url[URL_SIZE])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t got = -1;
+	struct stat status;
 	size_t len = 0;
 
 	while (fd >= 0 && len < URL_SIZE - 1 &&
@@ -37,33 +39,54 @@ read_file(const char *path, char url[URL_SIZE])
 		len += got > 0 ? (size_t)got : 0;
 	url[len] = '\0';
 	if (fd < 0 || got < 0)
-		say("run: %s: %m", path);
+		say("%s: %m", path);
+	else if (strchr(url, '@') != NULL && fstat(fd, &status) == 0 &&
+		 (status.st_mode & S_IROTH) != 0)
+		say("%s: every user of this host can read the password in this file; to close it: "
+		    "chmod 600 %s",
+		    path, path);
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0 && got >= 0;
+}
+
+/* Neither the daemon nor COMMAND inherits the variable with the password. */
+static bool
+take_variable(const char *name, char url[URL_SIZE])
+{
+	const char *value = getenv(name);
+
+	if (value == NULL) {
+		say("%s: this environment variable is not set", name);
+		return false;
+	}
+	snprintf(url, URL_SIZE, "%s", value);
+	unsetenv(name);
+	return true;
+}
+
+/* Where the URL comes from, for messages. */
+static const char *
+url_source(const struct options *options)
+{
+	return options->broker_file != NULL ? options->broker_file : options->broker_env;
 }
 
 /* The URLs on one line. The daemon checks them. */
 static bool
 get_url(const struct options *options, char url[URL_SIZE])
 {
-	const char *source = options->broker_file, *value;
 	size_t len;
 
-	if (source != NULL) {
-		if (!read_file(source, url))
-			return false;
-	} else {
-		source = options->broker_env;
-		value = getenv(source);
-		snprintf(url, URL_SIZE, "%s", value != NULL ? value : "");
-	}
+	if (options->broker_file != NULL ? !read_file(options->broker_file, url)
+					 : !take_variable(options->broker_env, url))
+		return false;
 	len = strlen(url);
 	while (len > 0 && strchr(" \t\r\n", url[len - 1]) != NULL)
 		url[--len] = '\0';
 	if (len == 0 || len == URL_SIZE - 1 || strpbrk(url, "\r\n") != NULL) {
-		say("run: %s: expected the URL of a broker, on one line of less than %d bytes",
-		    source, URL_SIZE - 1);
+		say("%s: expected the URL of a broker, on one line of less than %d bytes",
+		    url_source(options), URL_SIZE - 1);
 		return false;
 	}
 	return true;
@@ -81,7 +104,7 @@ make_config(const struct options *options, int *ret_fd)
 		ok = *ret_fd >= 0 && fchmod(*ret_fd, S_IRUSR | S_IWUSR) == 0 &&
 		     dprintf(*ret_fd, "broker = %s\n", url) > 0;
 		if (!ok)
-			say("run: %m");
+			say("the configuration of lockbrokerd: %m");
 	}
 	explicit_bzero(url, sizeof(url));
 	return ok;
@@ -93,26 +116,29 @@ make_config(const struct options *options, int *ret_fd)
 static bool
 make_socket(struct private_daemon *daemon)
 {
+	static const char name[] = "/lockbroker-XXXXXX";
 	const char *parent = getenv("XDG_RUNTIME_DIR");
 
-	if (parent == NULL || *parent != '/' || access(parent, W_OK) != 0)
+	/* In a longer path, the socket would not fit into its address. */
+	if (parent == NULL || *parent != '/' || access(parent, W_OK) != 0 ||
+	    strlen(parent) > sizeof(daemon->folder) - sizeof(name) - strlen("/s"))
 		parent = "/tmp";
 	daemon->address.sun_family = AF_UNIX;
-	snprintf(daemon->folder, sizeof(daemon->folder) - 2, "%.80s/lockbroker-XXXXXX", parent);
+	snprintf(daemon->folder, sizeof(daemon->folder), "%s%s", parent, name);
 	if (mkdtemp(daemon->folder) == NULL) {
-		say("run: %s: %m", daemon->folder);
+		say("%s: %m", daemon->folder);
 		daemon->folder[0] = '\0';
 		return false;
 	}
-	snprintf(
-	    daemon->address.sun_path, sizeof(daemon->address.sun_path), "%.100s/s", daemon->folder);
+	snprintf(daemon->address.sun_path, sizeof(daemon->address.sun_path), "%.*s/s",
+	    (int)sizeof(daemon->address.sun_path) - 3, daemon->folder);
 	daemon->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (daemon->listener >= 0 &&
 	    bind(daemon->listener, (struct sockaddr *)&daemon->address, sizeof(daemon->address)) ==
 		0 &&
 	    listen(daemon->listener, SOMAXCONN) == 0)
 		return true;
-	say("run: %s: %m", daemon->address.sun_path);
+	say("%s: %m", daemon->address.sun_path);
 	return false;
 }
 
@@ -135,12 +161,14 @@ execute(char *argv[])
 	execvp(argv[0], argv);
 }
 
-/* In the daemon's process. It ends with this command, even if that is killed. */
+/*
+ * In the daemon's process. It ends with this command, even if that is killed. messages: a descriptor for
+ * its standard error.
+ */
 static _Noreturn void
-become_daemon(const struct private_daemon *daemon, pid_t parent, const struct signals *signals)
+become_daemon(const struct private_daemon *daemon, pid_t parent, const struct signals *signals,
+    char *argv[], int messages)
 {
-	char *argv[] = {
-	    "lockbrokerd", "--config", "/proc/self/fd/4", "--log-level", "warning", NULL};
 	char pid[16];
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -150,16 +178,87 @@ become_daemon(const struct private_daemon *daemon, pid_t parent, const struct si
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent && setsid() >= 0 &&
-	    dup2(null, STDIN_FILENO) == STDIN_FILENO && dup2(listener, LISTEN_FD) == LISTEN_FD &&
-	    dup2(config, CONFIG_FD) == CONFIG_FD && setenv("LISTEN_FDS", "1", 1) == 0 &&
-	    setenv("LISTEN_PID", pid, 1) == 0 && unsetenv("LISTEN_FDNAMES") == 0 &&
-	    unsetenv("NOTIFY_SOCKET") == 0 && unsetenv("WATCHDOG_USEC") == 0) {
+	    dup2(null, STDIN_FILENO) == STDIN_FILENO &&
+	    dup2(messages, STDERR_FILENO) == STDERR_FILENO &&
+	    dup2(listener, LISTEN_FD) == LISTEN_FD && dup2(config, CONFIG_FD) == CONFIG_FD &&
+	    setenv("LISTEN_FDS", "1", 1) == 0 && setenv("LISTEN_PID", pid, 1) == 0 &&
+	    unsetenv("LISTEN_FDNAMES") == 0 && unsetenv("NOTIFY_SOCKET") == 0 &&
+	    unsetenv("WATCHDOG_USEC") == 0) {
 		close_range(CONFIG_FD + 1, ~0U, 0);
 		signals_restore(signals);
 		execute(argv);
 	}
-	say("lockbrokerd: %m");
+	dprintf(STDERR_FILENO, "lockbrokerd: %s\n", strerror(errno));
 	_exit(EXIT_STATUS_NOT_FOUND);
+}
+
+static bool
+start(struct private_daemon *daemon, const struct signals *signals, char *argv[], int messages)
+{
+	pid_t parent = getpid();
+
+	daemon->pid = fork();
+	if (daemon->pid == 0)
+		become_daemon(daemon, parent, signals, argv, messages);
+	if (daemon->pid < 0)
+		say("fork: %m");
+	return daemon->pid > 0;
+}
+
+/* Waits for its end. Returns its exit status; -1: it was killed, or there is none. */
+static int
+reap(struct private_daemon *daemon)
+{
+	int status = -1;
+
+	while (waitpid(daemon->pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	daemon->pid = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The daemon's messages, but with the source of the URL instead of the file that only the daemon has. */
+static void
+say_refusal_of_url(char *text, const char *source)
+{
+	static const char place[] = "lockbrokerd: " CONFIG_PATH ":1: broker: ";
+	char *rest = text;
+
+	for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+		if (strncmp(line, place, strlen(place)) == 0)
+			say("%s: %s", source, line + strlen(place));
+		else if (*line != '\0')
+			say("%s", line);
+}
+
+/* Has a first daemon check the URL, as only the daemon can. Returns an exit status. */
+static int
+check_url(struct private_daemon *daemon, const struct signals *signals, const char *source)
+{
+	char *argv[] = {"lockbrokerd", "--config", CONFIG_PATH, "--check-config", NULL};
+	char text[4096];
+	size_t len = 0;
+	ssize_t got = 1;
+	int ends[2], status = -1;
+
+	if (pipe2(ends, O_CLOEXEC) != 0) {
+		say("pipe: %m");
+		return EXIT_STATUS_INTERNAL;
+	}
+	if (start(daemon, signals, argv, ends[1])) {
+		close(ends[1]);
+		ends[1] = -1;
+		while (len < sizeof(text) - 1 && got > 0 &&
+		       (got = read(ends[0], text + len, sizeof(text) - 1 - len)) > 0)
+			len += (size_t)got;
+		status = reap(daemon);
+	}
+	text[len] = '\0';
+	if (status != EXIT_STATUS_OK)
+		say_refusal_of_url(text, source);
+	close(ends[0]);
+	close(ends[1]);
+	return status >= 0 ? status : EXIT_STATUS_INTERNAL;
 }
 
 /* ---- outside ---- */
@@ -168,7 +267,8 @@ int
 private_daemon_start(
     struct private_daemon *daemon, struct options *options, struct signals *signals)
 {
-	pid_t parent = getpid();
+	char *argv[] = {"lockbrokerd", "--config", CONFIG_PATH, "--log-level", "warning", NULL};
+	int status = EXIT_STATUS_INTERNAL;
 
 	daemon->listener = daemon->config = -1;
 	if (!make_config(options, &daemon->config))
@@ -176,18 +276,27 @@ private_daemon_start(
 	/* From here on a signal must not keep this process from tidying up. */
 	if (!signals_hold(signals))
 		say("signals: %m");
-	else if (make_socket(daemon) && (daemon->pid = fork()) == 0)
-		become_daemon(daemon, parent, signals);
-	else if (daemon->pid < 0)
-		say("fork: %m");
+	else if (make_socket(daemon) &&
+		 (status = check_url(daemon, signals, url_source(options))) == EXIT_STATUS_OK)
+		status = start(daemon, signals, argv, STDERR_FILENO) ? EXIT_STATUS_OK
+								     : EXIT_STATUS_INTERNAL;
 	/* If the daemon ends, the socket ends with it. */
 	close(daemon->listener);
 	close(daemon->config);
 	options->socket = daemon->address.sun_path;
-	if (daemon->pid > 0)
-		return EXIT_STATUS_OK;
-	private_daemon_stop(daemon);
-	return EXIT_STATUS_INTERNAL;
+	if (status != EXIT_STATUS_OK)
+		private_daemon_stop(daemon);
+	return status;
+}
+
+void
+private_daemon_hide(struct private_daemon *daemon)
+{
+	if (daemon->folder[0] == '\0')
+		return;
+	unlink(daemon->address.sun_path);
+	rmdir(daemon->folder);
+	daemon->folder[0] = '\0';
 }
 
 void
@@ -195,11 +304,7 @@ private_daemon_stop(struct private_daemon *daemon)
 {
 	if (daemon->pid > 0) {
 		kill(daemon->pid, SIGTERM);
-		while (waitpid(daemon->pid, NULL, 0) < 0 && errno == EINTR)
-			continue;
+		(void)reap(daemon);
 	}
-	if (daemon->folder[0] != '\0') {
-		unlink(daemon->address.sun_path);
-		rmdir(daemon->folder);
-	}
+	private_daemon_hide(daemon);
 }

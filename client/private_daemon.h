@@ -1,10 +1,11 @@
 /*
- * A lockbrokerd for one command, where none is installed: `run --broker-file` and `run --broker-env`. Owns the
- * daemon, its socket and their folder. The daemon is a child of `run`, and ends with it.
+ * A lockbrokerd for one command, where none is installed: --broker-file and --broker-env. Owns the daemon, its
+ * socket and their folder. The daemon is a child of the command, and ends with it.
  */
 #ifndef CLIENT_PRIVATE_DAEMON_H
 #define CLIENT_PRIVATE_DAEMON_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
@@ -19,12 +20,22 @@ struct private_daemon {
 	pid_t pid; /* 0: it was not started */
 };
 
+/* Whether the user wants one. */
+static inline bool
+private_daemon_is_wanted(const struct options *options)
+{
+	return options->broker_file != NULL || options->broker_env != NULL;
+}
+
 /*
- * Starts the daemon, whose socket accepts connections when this returns, and sets it in the options. Handles the
- * signals as in signals.h from then on. Returns an exit status, and has said what is wrong.
+ * Starts the daemon, whose socket accepts connections when this returns, and sets it in the options. The
+ * variable of --broker-env is no longer set then. Handles the signals as in signals.h from then on. Returns an
+ * exit status, and has said what is wrong.
  */
 int private_daemon_start(
     struct private_daemon *daemon, struct options *options, struct signals *signals);
+/* Removes the socket, when nobody else is to connect. */
+void private_daemon_hide(struct private_daemon *daemon);
 /* Ends the daemon, if there is one, and waits for its end. */
 void private_daemon_stop(struct private_daemon *daemon);
 

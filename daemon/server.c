@@ -575,14 +575,15 @@ server_wire(struct server *server)
 /*
  * Requests that need the broker are handled, and the service manager is told, once the broker is
  * connected, or when the grace is over. Services that are ordered after the daemon can then acquire
- * without a wait.
+ * without a wait. Time does not help against a refused login.
  */
 static void
 server_serve(struct server *server)
 {
 	if (server->serves || server->state != SERVER_RUNNING)
 		return;
-	if (timer_is_set(&server->grace) && server->broker_state != BROKER_UP)
+	if (timer_is_set(&server->grace) &&
+	    (server->broker_state == BROKER_DOWN || !broker_tried_all(server->broker)))
 		return;
 	server->serves = true;
 	server_end_grace(server);

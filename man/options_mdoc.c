@@ -13,6 +13,7 @@ static const struct {
 	int user; /* of enum option_user */
 	const char *name;
 } users[] = {
+    {FOR_RUN | FOR_ASKING, "all but acquire, release, await, watch, top"},
     {FOR_RUN, "run"},
     {FOR_ACQUIRE, "acquire"},
     {FOR_RELEASE, "release"},
@@ -49,14 +50,16 @@ static void
 put_users(const struct option_row *row)
 {
 	const char *comma = "";
+	int left = row->users;
 
-	if (row->users == FOR_ALL) {
+	if (left == FOR_ALL) {
 		printf("all");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
-		if ((row->users & users[i].user) == 0)
+		if ((left & users[i].user) != users[i].user)
 			continue;
+		left &= ~users[i].user;
 		printf("%s%s", comma, users[i].name);
 		comma = ", ";
 	}

@@ -103,9 +103,9 @@ static const struct option_row rows[] = {
     {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE, "print shell assignments for eval, instead of JSON",
 	AT(shell)},
     {'q', "quiet", NULL, FOR_ACQUIRE, "do not print the grant", AT(quiet)},
-    {OPTION_BROKER_FILE, "broker-file", "FILE", FOR_RUN,
+    {OPTION_BROKER_FILE, "broker-file", "FILE", FOR_RUN | FOR_ASKING,
 	"run a private lockbrokerd; FILE has the broker's URL", AT(broker_file)},
-    {OPTION_BROKER_ENV, "broker-env", "VARIABLE", FOR_RUN,
+    {OPTION_BROKER_ENV, "broker-env", "VARIABLE", FOR_RUN | FOR_ASKING,
 	"the same; the environment variable has the URL", AT(broker_env)},
     {OPTION_CLAIM, "claim", "WAY", FOR_CREATE, "how slots are held: exclusive-queue, consumer", 0},
     {OPTION_CLAIM, "claim", "WAY", FOR_RESIZE,
@@ -433,8 +433,9 @@ check_together(
 		return false;
 	}
 	if ((command->user & FOR_RELEASE) != 0 && !given[OPTION_FOR_PID]) {
-		say("%s: missing --for-pid (see lockbroker %s --help)", command->name,
-		    command->name);
+		say("%s: missing --for-pid: only locks of acquire --for-pid are released in this "
+		    "way (see lockbroker %s --help)",
+		    command->name, command->name);
 		return false;
 	}
 	if (options->quiet && (options->json || options->shell)) {

@@ -219,7 +219,11 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 			say("%s", words);
 		else if (!said_of_user(words))
 			say("%s: %s", *name != '\0' ? name : "''", words);
-		say_what_helps(path, code);
+		if (options->broker_file == NULL && options->broker_env == NULL)
+			say_what_helps(path, code);
+		else if (code == LB_BROKER_REFUSED)
+			say("the broker refused the login or a request: check the URL, and the "
+			    "permissions of its user");
 	}
 	/* -E applies only if other clients have the lock. A missing answer does not show that. */
 	if (code == LB_WOULD_BLOCK || code == LB_TIMEOUT || code == LB_CONTENDED)

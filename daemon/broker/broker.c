@@ -397,6 +397,12 @@ broker_is_still(const struct broker *broker)
 }
 
 bool
+broker_tried_all(const struct broker *broker)
+{
+	return amqp_reconnector_tried_all(broker->locks);
+}
+
+bool
 broker_owes_hints(const struct broker *broker)
 {
 	return amqp_hints_any(broker->over.hints);

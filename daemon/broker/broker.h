@@ -257,6 +257,8 @@ void broker_free(struct broker *broker); /* stops it first; NULL is fine */
  */
 void broker_reset(struct broker *broker, enum broker_link link, const char *why);
 void broker_get_info(const struct broker *broker, struct broker_info *ret);
+/* Whether the lock connection was up, or tried each host of the configuration. */
+bool broker_tried_all(const struct broker *broker);
 void broker_get_traffic(
     const struct broker *broker, enum broker_link link, struct broker_traffic *ret);
 

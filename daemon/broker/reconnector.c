@@ -381,6 +381,12 @@ static const struct state_field link_fields[] = {
 };
 
 bool
+amqp_reconnector_tried_all(const struct amqp_reconnector *reconnector)
+{
+	return !reconnector->first;
+}
+
+bool
 amqp_reconnector_is_still(const struct amqp_reconnector *reconnector)
 {
 	return reconnector->state == BROKER_UP && reconnector->link->state == AMQP_LINK_UP &&

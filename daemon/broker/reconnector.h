@@ -54,6 +54,8 @@ void amqp_reconnector_quit(struct amqp_reconnector *reconnector);
 
 /* Lock connection: connects, and keeps it connected. */
 void amqp_reconnector_start(struct amqp_reconnector *reconnector);
+/* Lock connection: whether it was up, or tried each host of the list. */
+bool amqp_reconnector_tried_all(const struct amqp_reconnector *reconnector);
 /* Lock connection: whether it is up, and all its requests are answered. */
 bool amqp_reconnector_is_still(const struct amqp_reconnector *reconnector);
 /* It is still: writes its records. False: the link is over TLS. */

@@ -73,7 +73,8 @@ const struct config_key config_keys[] = {
 	{"connect-grace", KEY_DURATION, AT(connect_grace), "3", "SECONDS", 0, 60 * SECOND, NULL, false,
 	    "How long a daemon that has just started waits for its first connection to the broker. "
 	    "Until then clients can connect, and their requests wait. An acquire with a time limit "
-	    "ends at its limit nevertheless. If several hosts are configured, each but the last has "
+	    "ends at its limit nevertheless. The wait also ends if the last host that was tried "
+	    "refuses the login. If several hosts are configured, each but the last has "
 	    "a third of this time at first. 0: no time."},
 	{"request-timeout", KEY_DURATION, AT(request_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, true,

@@ -3,10 +3,11 @@ the loss. Waiting requests go on. If several hosts are configured, the daemon co
 
 import os
 import socket
+import subprocess
 import unittest
 
 import tap
-from daemon import Daemon
+from daemon import Daemon, clean_environment, program
 from proxy import Proxy
 from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
@@ -103,6 +104,43 @@ class First(unittest.TestCase):
         self.assertEqual(peer.call("acquire", name="early", kind="mutex", timeout=0, within=60)["name"], "early")
         daemon.wait_log(f"lock connection down: {host}: no connection within 5 s")
         self.assertEqual(peer.call("info")["broker"]["host"], f"127.0.0.1:{RABBIT.port}")
+
+    def test_nobody_waits_for_a_broker_that_refuses(self):
+        """The grace is longer than the deadline of this test."""
+        wrong = RABBIT.url_at(RABBIT.port, "guest:wrong")
+        daemon = Daemon(self, "--connect-grace", "60", start=False, broker=[wrong, wrong], expect=["refused by the broker"])
+        daemon.launch()
+        daemon.wait_log("listening at")
+        peer = Wire(daemon)
+        self.assertEqual(peer.error("acquire", name="early", timeout=30, within=40).reason, "broker-refused")
+        daemon.wait_notice("READY=1")
+
+    def test_one_host_that_refuses_is_not_all(self):
+        daemon = Daemon(self, "--connect-grace", "60", start=False, expect=["refused by the broker"],
+                        broker=[RABBIT.url_at(RABBIT.port, "guest:wrong"), RABBIT.url])
+        daemon.launch()
+        daemon.wait_log("listening at")
+        self.assertEqual(Wire(daemon).call("acquire", name="early", kind="mutex", timeout=0, within=60)["name"], "early")
+
+
+class Private(unittest.TestCase):
+    """A user without an installed daemon."""
+
+    @staticmethod
+    def lockbroker(*argv, status=0):
+        done = subprocess.run([program("lockbroker"), argv[0], "--broker-env", "LOCKS", *argv[1:]], text=True, timeout=120,
+                              capture_output=True, check=False, env=clean_environment(LOCKS=RABBIT.url))
+        assert done.returncode == status, (argv, done)
+        return done.stdout
+
+    def test_administers_what_it_made(self):
+        self.lockbroker("create", "nightly", "2")
+        self.assertIn("nightly\t2\t0\t0", self.lockbroker("list", "--no-headers"))
+        self.lockbroker("resize", "nightly", "3")
+        self.assertEqual(self.lockbroker("run", "nightly", "echo", "runs"), "runs\n")
+        self.assertEqual(self.lockbroker("size", "nightly"), "3\n")
+        self.lockbroker("destroy", "nightly")
+        self.lockbroker("size", "nightly", status=66)
 
 
 class Hosts(unittest.TestCase):

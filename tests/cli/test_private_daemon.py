@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import tap
-from cli import Job, command, gone, proc
+from cli import Job, children, command, gone, name_of, proc
 from daemon import program
 from wait import wait_until
 
@@ -97,7 +97,7 @@ class PrivateDaemon(unittest.TestCase):
                 (("--broker-file", self.url), "", "expected the URL of a broker"),
                 (("--broker-file", self.url), "memory:\nsocket = /x\n", "expected the URL of a broker"),
                 (("--broker-file", self.url), "a" * 5000, "expected the URL of a broker"),
-                (("--broker-env", "NO_SUCH_VARIABLE"), "", "NO_SUCH_VARIABLE: expected the URL of a broker"),
+                (("--broker-env", "NO_SUCH_VARIABLE"), "", "NO_SUCH_VARIABLE: this environment variable is not set"),
                 (("--broker-env", "X", "--socket", "/x"), "", "exclude each other")):
             with self.subTest(argv=argv, text=text[:20]):
                 self.write(text)
@@ -108,10 +108,83 @@ class PrivateDaemon(unittest.TestCase):
 
     def test_a_url_that_the_daemon_refuses(self):
         self.write("http://user:secret@host/\n")
-        job = self.start("--broker-file", self.url, "m", "true")
+        for words in ("run", "m", "true"), ("list",), ("create", "m"):
+            with self.subTest(words):
+                job = Job(self, None, words[0], "--broker-file", self.url, *words[1:], env={"XDG_RUNTIME_DIR": self.dir})
+                job.wait(78)
+                self.assertIn(f"lockbroker: {self.url}: URL 1: no broker URL", job.err)
+                for other in "secret", "/proc/self", "journalctl", "lockbroker info":
+                    self.assertNotIn(other, job.err)
+                self.assertEqual(os.listdir(self.dir), ["url"])
+
+    def test_without_lockbrokerd(self):
+        alone = os.path.join(self.dir, "bin", "lockbroker")
+        os.mkdir(os.path.dirname(alone))
+        shutil.copy(program("lockbroker"), alone)
+        job = self.start("--broker-file", self.url, "m", "true", binary=alone, env={"PATH": self.dir})
+        job.wait(127)
+        self.assertIn("lockbrokerd: No such file or directory", job.err)
+        self.assertCountEqual(os.listdir(self.dir), ["bin", "url"])
+
+    def test_hints_are_about_the_url(self):
+        """This user has no installed daemon that could be looked at."""
+        self.write(AWAY)
+        job = Job(self, None, "run", "--wait=0.1", "--broker-file", self.url, "m", "true")
         job.wait(69)
-        self.assertNotIn("secret", job.err)
+        self.assertIn("127.0.0.1:1: Connection refused", job.err)
+        self.assertNotIn("lockbroker info", job.err)
+
+    def test_nobody_inherits_the_variable(self):
+        job = self.start("--broker-env", "LOCKS", "--mutex", "m", "--", "sh", "-c", TELL + 'echo "${LOCKS-none}"; sleep 60',
+                         program("lockbroker"), env={"LOCKS": "memory:"})
+        pid, _ = self.told(job)
+        job.wait_out("\nnone\n")
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            self.assertNotIn(b"LOCKS=", file.read())
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+
+    def test_a_password_that_others_can_read(self):
+        self.write(AWAY)
+        for mode, warned in (0o604, True), (0o640, False), (0o600, False):
+            with self.subTest(oct(mode)):
+                os.chmod(self.url, mode)
+                job = Job(self, None, "run", "--wait=0.1", "--broker-file", self.url, "m", "true")
+                job.wait(69)
+                self.assertEqual(f"chmod 600 {self.url}" in job.err, warned, job.err)
+
+    def test_the_longest_folder(self):
+        """The address of a socket has 108 bytes with its NUL: /lockbroker-XXXXXX/s are 20 of them."""
+        for length, used in (87, True), (88, False):
+            folder = os.path.join(self.dir, "f" * (length - len(self.dir) - 1))
+            os.mkdir(folder)
+            with self.subTest(length):
+                job = self.run_script("", env={"XDG_RUNTIME_DIR": folder})
+                job.wait(0)
+                path = self.told(job)[1]
+                self.assertEqual(path.startswith(folder + "/"), used, path)
+                self.assertFalse(os.path.exists(os.path.dirname(path)))
+                self.assertEqual(os.listdir(folder), [])
+
+    def test_questions(self):
+        job = Job(self, None, "create", "--broker-file", self.url, "m", "3", env={"XDG_RUNTIME_DIR": self.dir})
+        job.wait(0)
+        job = Job(self, None, "call", "--broker-env", "LOCKS", "create", '{"name":"m","slots":3}', env={"LOCKS": "memory:"})
+        job.wait(0)
+        self.assertEqual(job.json()["slots"], 3)
         self.assertEqual(os.listdir(self.dir), ["url"])
+
+    def test_a_question_leaves_nothing_when_it_is_ended(self):
+        self.write(AWAY)
+        job = Job(self, None, "list", "--broker-file", self.url, env={"XDG_RUNTIME_DIR": self.dir})
+        # The daemon waits 3 s for its broker.
+        wait_until(lambda: "Connection refused" in job.err, what="the daemon runs")
+        daemons = [pid for pid in children(job.pid) if name_of(pid) == "lockbrokerd"]
+        self.assertEqual(len(daemons), 1)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        self.assertEqual(os.listdir(self.dir), ["url"])
+        wait_until(lambda: gone(daemons[0]), what="the daemon has ended")
 
     def test_help_has_both(self):
         self.assertIn("--broker-env", command(self, None, "run", "--help").out)
