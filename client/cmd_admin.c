@@ -134,8 +134,9 @@ create_failed(const struct asking *asking, int code)
 		say("to hold its slots by exclusive queues, too: lockbroker create "
 		    "--claim=exclusive-queue %s %s",
 		    name, slots);
-	} else if (code == LB_BROKER_BLOCKED || code == LB_BROKER_UNAVAILABLE ||
-		   code == LB_CLOSED || code == LB_DEADLINE) {
+	} else if ((code == LB_BROKER_BLOCKED || code == LB_BROKER_UNAVAILABLE ||
+		       code == LB_CLOSED || code == LB_DEADLINE) &&
+		   !json_value_is(lb_error_json(asking->lb), "data.changed", "false")) {
 		say("%s: the semaphore may be incomplete; to complete it: lockbroker create "
 		    "--exist-ok %s %s",
 		    name, name, slots);
@@ -225,7 +226,7 @@ resize_failed(const struct asking *asking, int code)
 		    name, name, name);
 	if (!relative || *slots == '\0')
 		return;
-	if (done || code == LB_INVALID_PARAMS)
+	if (done || code == LB_INVALID_PARAMS || json_value_is(error, "data.changed", "false"))
 		say("%s: the target was %s slot%s", name, slots,
 		    strcmp(slots, "1") == 0 ? "" : "s");
 	else

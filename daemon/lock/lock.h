@@ -249,6 +249,8 @@ struct lock_answer {
 	const struct lock_explanation *explanation; /* explain; else NULL */
 	const char *warning;                        /* of a success, in words; NULL: none */
 	bool denied;                                /* cancelled: by lock_deny() */
+	/* broker-unavailable, -blocked, -refused: the change had not begun */
+	bool unchanged;
 };
 
 enum lock_notice_kind {

@@ -487,6 +487,10 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 		json_add_bool(data, "denied", true);
 	if (answer->target != -1)
 		add_count(data, "target", answer->target);
+	if (answer->unchanged &&
+	    (answer->reason == REASON_BROKER_UNAVAILABLE ||
+		answer->reason == REASON_BROKER_BLOCKED || answer->reason == REASON_BROKER_REFUSED))
+		json_add_bool(data, "changed", false);
 	if (answer->held != NULL)
 		add_held(data, "holders", answer->held, answer->held_count);
 	if (answer->warning != NULL)

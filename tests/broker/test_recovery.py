@@ -114,6 +114,7 @@ class First(unittest.TestCase):
         peer = Wire(daemon)
         self.assertEqual(peer.error("acquire", name="early", timeout=30, within=40).reason, "broker-refused")
         daemon.wait_notice("READY=1")
+        self.assertIs(peer.error("create", name="early").data["changed"], False)
 
     def test_one_host_that_refuses_is_not_all(self):
         daemon = Daemon(self, "--connect-grace", "60", start=False, expect=["refused by the broker"],

@@ -275,6 +275,10 @@ class Told(FakeCase):
         for what in (refusing(15, "broker-unavailable"), refusing(16, "broker-blocked"), Fake.CLOSE):
             job = self.lockbroker(Fake(self, create=what), "create", "db", "3", status=69)
             self.assertIn(words, job.err)
+        # Nothing was sent.
+        job = self.lockbroker(Fake(self, create=refusing(15, "broker-unavailable", changed=False)), "create", "db", "3",
+                              status=69)
+        self.assertNotIn("complete", job.err)
         job = self.lockbroker(Fake(self, create=refusing(10, "permission-denied")), "create", "db", "3", status=77)
         self.assertNotIn("completes", job.err)
 
@@ -304,6 +308,8 @@ class Told(FakeCase):
         err = self.lockbroker(Fake(self, resize=refusing(15, "broker-unavailable", target=1)), "resize", "db", "-1",
                               status=69).err
         self.assertIn("the target was 1 slot; ", err)
+        fake = Fake(self, resize=refusing(15, "broker-unavailable", target=1, changed=False))
+        self.assertIn("the target was 1 slot\n", self.lockbroker(fake, "resize", "db", "-1", status=69).err)
         # The daemon did not get so far as to know it.
         fake = Fake(self, resize=refusing(15, "broker-unavailable"))
         self.assertNotIn("completes", self.lockbroker(fake, "resize", "db", "+2", status=69).err)

@@ -173,6 +173,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->slots = answer->slots;
 	said->target = answer->target;
 	said->denied = answer->denied;
+	said->unchanged = answer->unchanged;
 	said->warned = answer->warning != NULL;
 	said->busy = answer->busy;
 	said->waiting = answer->waiting;

@@ -26,6 +26,7 @@ struct said {
 	int slot, slots, target, busy, extra, waiting, position;
 	bool warned; /* done, with a warning */
 	bool denied;
+	bool unchanged;
 	size_t findings, rows; /* their numbers */
 	int converted;
 	enum lock_claim claim;

@@ -234,12 +234,15 @@ START_TEST(an_unknown_answer_changes_nothing)
 	lock_destroy(engine(0), 1, 2, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
 	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 2)->text, "slot 1"));
+	ck_assert(world_answer(world, 0, 1, 2)->unchanged);
 	ck_assert_int_eq(count_slots("db"), 2);
 }
 END_TEST
 
 START_TEST(the_auxiliary_connection_dies_at_every_step)
 {
+	int unchanged = 0, begun = 0;
+
 	for (int steps = 0; steps < 30; steps++) {
 		char name[16];
 
@@ -250,12 +253,20 @@ START_TEST(the_auxiliary_connection_dies_at_every_step)
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
-		world_await(world, 0, 1, 1);
+		/* Nobody is told that nothing was changed if something was. */
+		if (!world_await(world, 0, 1, 1)->unchanged) {
+			begun++;
+		} else {
+			unchanged++;
+			ck_assert_int_eq(count_slots(name), 0);
+		}
 		world_pass(world, 20 * SECOND);
 		ck_assert(lock_quiet(engine(0)));
 		ck_assert(!memory_world_has(world->memory, name, NULL));
 		world->said_count = 0;
 	}
+	ck_assert_int_gt(unchanged, 0);
+	ck_assert_int_gt(begun, 0);
 }
 END_TEST
 
@@ -290,8 +301,10 @@ START_TEST(nothing_is_administered_without_the_broker)
 	world_pass(world, SECOND);
 	ck_assert_int_eq(create(0, 1, "db", 1, false)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_str_eq(world_answer(world, 0, 1, 1)->text, "gone fishing");
+	ck_assert(world_answer(world, 0, 1, 1)->unchanged);
 	lock_size(engine(0), 1, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert(!world_answer(world, 0, 1, 2)->unchanged);
 }
 END_TEST
 

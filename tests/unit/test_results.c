@@ -355,6 +355,9 @@ START_TEST(errors_say_what_is_known)
 	assert_json(result_error(&answer, &error),
 	    "{\"slots\":2,\"busy\":null,\"waiting\":null,\"target\":2,\"left\":2,"
 	    "\"holders\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
+	answer =
+	    (struct lock_answer){.reason = REASON_BROKER_BLOCKED, .target = 4, .unchanged = true};
+	assert_json(result_error(&answer, &error), "{\"target\":4,\"changed\":false}");
 	answer = (struct lock_answer){
 	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
 	assert_json(result_error(&answer, &error), "{}");

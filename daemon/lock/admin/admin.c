@@ -110,6 +110,7 @@ fill(const struct admin *admin, struct lock_answer *answer)
 	answer->kind = admin->kind;
 	answer->slots = admin->found;
 	answer->target = admin->target;
+	answer->unchanged = !admin->size_only && admin->plan.count == 0;
 }
 
 static struct lock_answer
@@ -785,21 +786,6 @@ start(struct lock_engine *engine, struct admin *admin)
 
 /* ---- the doors ---- */
 
-/*
- * Administration needs the broker, and one without an alarm. True: the client was refused for that.
- */
-static bool
-refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request, int target)
-{
-	struct lock_answer answer;
-
-	if (!engine_refusal_for_link(engine, &answer))
-		return false;
-	answer.target = target;
-	engine_tell(engine, peer, request, &answer);
-	return true;
-}
-
 static void
 change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum plan_work work,
     const struct lock_change *change)
@@ -816,8 +802,12 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}
-	if (refused_for_link(engine, peer, request, target))
+	if (engine_refusal_for_link(engine, &answer)) {
+		answer.target = target;
+		answer.unchanged = true;
+		engine_tell(engine, peer, request, &answer);
 		return;
+	}
 	admin = admin_new(engine, peer, request, change->name);
 	admin->order = order;
 	admin->target = target;
@@ -869,11 +859,14 @@ admin_create_missing(struct lock_engine *engine, const char *name, int slots)
 void
 lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
 {
+	struct lock_answer answer;
 	struct admin *admin;
 
 	assert(!engine->telling);
-	if (refused_for_link(engine, peer, request, -1))
+	if (engine_refusal_for_link(engine, &answer)) {
+		engine_tell(engine, peer, request, &answer);
 		return;
+	}
 	admin = admin_new(engine, peer, request, name);
 	admin->size_only = true;
 	start(engine, admin);
