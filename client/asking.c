@@ -44,7 +44,7 @@ say_failed(const struct question *question, struct asking *asking, int code)
 static bool
 connect_to_daemon(struct asking *asking, struct options *options, struct private_daemon *daemon)
 {
-	bool private = private_daemon_is_wanted(options);
+	bool private = options_want_private(options);
 	struct signals signals;
 	int code;
 

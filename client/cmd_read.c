@@ -350,15 +350,20 @@ ask_show_one(struct asking *asking)
 	    {"reason", reason, sizeof(reason)}, {"extra", extra, sizeof(extra)}};
 	bool mutex = false, away;
 
-	if (code != LB_OK || asking_printed_json(asking))
+	if (code != LB_OK)
 		return code;
 	json_values(lb_result_json(asking->lb), wanted, 7);
+	if (strcmp(reason, lb_code_word(LB_BROKER_REFUSED)) == 0)
+		asking->status = EXIT_STATUS_BROKER_REFUSED;
+	if (asking_printed_json(asking))
+		return LB_OK;
 	(void)lb_json_each(lb_result_json(asking->lb), find_mutex, &mutex);
 	if (isatty(STDOUT_FILENO) == 1)
 		printf("%s: slots %s, busy %s%s, waiting %s%s%s\n", asking->name,
 		    show_number(slots), show_number(busy), show_extra(extra), show_number(waiting),
 		    *claim != '\0' ? ", claim " : "", claim);
-	away = *busy == '\0' && !mutex;
+	/* Of a mutex no number is known anyway. */
+	away = *busy == '\0' && (!mutex || asking->status != EXIT_STATUS_OK);
 	print_rows(asking, lb_result_json(asking->lb), show_arrays, show_columns + 1,
 	    COLUMNS(show_columns) - 1,
 	    away || *silent != '\0' ? "No holders or waiters are known."
@@ -366,12 +371,9 @@ ask_show_one(struct asking *asking)
 	if (away && strcmp(reason, lb_code_word(LB_NO_SUCH_LOCK)) == 0) {
 		say("%s: the semaphore does not exist any more", asking->name);
 	} else if (away) {
-		bool refused = strcmp(reason, lb_code_word(LB_BROKER_REFUSED)) == 0;
-
 		say("%s: %s: only the rows of the daemons are shown", asking->name,
-		    refused ? broker_words("refused") : "the broker does not answer");
-		if (refused)
-			asking->status = status_of_word(reason);
+		    asking->status != EXIT_STATUS_OK ? broker_words("refused")
+						     : "the broker does not answer");
 	}
 	return LB_OK;
 }
@@ -420,7 +422,7 @@ ask_explain(struct asking *asking)
 		return LB_OK;
 	print_clean("%s: %s", name, text);
 	if (asking->status == EXIT_STATUS_BROKER_REFUSED)
-		say_daemon_refused();
+		say_daemon_refused(asking->options);
 	if (strcmp(verdict, "gate") == 0)
 		printf("To open it: lockbroker resize %s N\n", name);
 	else if (strcmp(verdict, "no-such-lock") == 0 && !say_mutex_is_held(asking->lb, name))

@@ -328,7 +328,7 @@ cmd_run(const struct options *options, char *operands[])
 	run.task.argv = choose_command(options, operands, shell);
 	if (run.task.argv == NULL)
 		return EXIT_STATUS_USAGE;
-	if (private_daemon_is_wanted(options))
+	if (options_want_private(options))
 		status = private_daemon_start(&run.daemon, &own, &run.signals);
 	if (status != EXIT_STATUS_OK)
 		return status;

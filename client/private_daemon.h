@@ -5,7 +5,6 @@
 #ifndef CLIENT_PRIVATE_DAEMON_H
 #define CLIENT_PRIVATE_DAEMON_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
@@ -19,13 +18,6 @@ struct private_daemon {
 	int listener, config;
 	pid_t pid; /* 0: it was not started */
 };
-
-/* Whether the user wants one. */
-static inline bool
-private_daemon_is_wanted(const struct options *options)
-{
-	return options->broker_file != NULL || options->broker_env != NULL;
-}
 
 /*
  * Starts the daemon, whose socket accepts connections when this returns, and sets it in the options. The

@@ -44,6 +44,7 @@ struct guard {
 	int64_t told_at, kill_at; /* GUARD_ENDING */
 	int64_t kill_after_ms;
 	bool lease_over; /* a signal was sent because no newer lease came */
+	bool suspect;    /* the daemon said that the broker does not answer */
 	bool foreign;    /* it was said that a process cannot be ended */
 	int64_t left_at; /* when to report processes left behind; 0: COMMAND runs; NEVER: done */
 	int verdict;     /* exit status instead of COMMAND's own; 0 = none */
@@ -207,7 +208,7 @@ keep_lease(struct guard *guard)
 	end_by(guard, lb_lock_safe_until(lock) - RUN_LEASE_RESERVE_MS);
 	guard->verdict = EXIT_STATUS_LOST;
 	if (!guard->lease_over)
-		run_lease_say_over(guard->options, lock, watch_now());
+		run_lease_say_over(guard->options, lock, guard->suspect, watch_now());
 	guard->lease_over = true;
 }
 
@@ -237,6 +238,7 @@ suspect(struct guard *guard, const struct lb_event *event)
 	bool silent = event->type == LB_EVENT_SUSPECT;
 	const struct guard_word word = {.kind = silent ? GUARD_SILENT : GUARD_ANSWERS};
 
+	guard->suspect = silent;
 	status_line(guard->options, silent ? "suspect" : "restored", event->json);
 	tell_run(guard, &word, MSG_DONTWAIT);
 	if (guard->options->verbose)

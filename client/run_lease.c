@@ -59,7 +59,8 @@ run_lease_suffices(const struct options *options, const struct lb_lock *lock)
 }
 
 void
-run_lease_say_over(const struct options *options, const struct lb_lock *lock, int64_t now)
+run_lease_say_over(
+    const struct options *options, const struct lb_lock *lock, bool suspect, int64_t now)
 {
 	int64_t silent = now - (lb_lock_safe_until(lock) - lb_lock_lease(lock));
 	time_t since = time(NULL) - (time_t)(silent / 1000);
@@ -71,7 +72,10 @@ run_lease_say_over(const struct options *options, const struct lb_lock *lock, in
 	snprintf(json, sizeof(json), "{\"lock\":\"%s\",\"reason\":\"lease\",\"silent\":%.3f}",
 	    lb_lock_id(lock), seconds(silent));
 	status_line(options, "ending", json);
-	say_in_passing("%s: the broker has not answered since %s (%.1f s): ending the command "
-		       "before the slot can have another holder",
+	say_in_passing(
+	    suspect ? "%s: the broker has not answered since %s (%.1f s): ending the command "
+		      "before the slot can have another holder"
+		    : "%s: lockbrokerd has not renewed the lease since %s (%.1f s): ending the "
+		      "command before the slot can have another holder",
 	    lb_lock_name(lock), clock, seconds(silent));
 }

@@ -25,7 +25,11 @@
 int64_t run_lease_kill_after(const struct options *options, const struct lb_lock *lock);
 /* Whether there is time left for a newer lease. False: it has printed the arithmetic. */
 bool run_lease_suffices(const struct options *options, const struct lb_lock *lock);
-/* Says since when the broker has been silent, and that the child is ended because of it. */
-void run_lease_say_over(const struct options *options, const struct lb_lock *lock, int64_t now);
+/*
+ * Says since when there has been no answer, and that the child is ended because of it. suspect: the daemon
+ * said that it is the broker's.
+ */
+void run_lease_say_over(
+    const struct options *options, const struct lb_lock *lock, bool suspect, int64_t now);
 
 #endif

@@ -52,6 +52,13 @@ struct options {
 	const char *format, *output; /* metrics */
 };
 
+/* Whether the user wants a daemon of its own. */
+static inline bool
+options_want_private(const struct options *options)
+{
+	return options->broker_file != NULL || options->broker_env != NULL;
+}
+
 /* Flags of the subcommands that take an option. */
 enum option_user {
 	FOR_RUN = 1,

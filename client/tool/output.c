@@ -104,17 +104,27 @@ say_who_may(const char *path)
 }
 
 void
-say_daemon_refused(void)
+say_daemon_refused(const struct options *options)
 {
-	say("the broker refused lockbrokerd, not this user: an operator checks the options broker "
-	    "and password-file (lockbrokerd.conf(5)), and the permissions at the broker");
+	if (options_want_private(options))
+		say("the broker refused the login or a request: check the URL, and the "
+		    "permissions of its user");
+	else
+		say("the broker refused lockbrokerd, not this user: an operator checks the options "
+		    "broker "
+		    "and password-file (lockbrokerd.conf(5)), and the permissions at the broker");
 }
 
 static void
-say_what_helps(const char *path, int code)
+say_what_helps(const struct options *options, const char *path, int code)
 {
 	struct stat status;
 
+	if (code == LB_BROKER_REFUSED)
+		say_daemon_refused(options);
+	/* The rest is about an installed daemon. */
+	if (options_want_private(options))
+		return;
 	if (code == LB_NO_DAEMON && path != NULL && stat(path, &status) == 0 &&
 	    !S_ISSOCK(status.st_mode))
 		say("%s is a %s, not a socket", path,
@@ -128,8 +138,6 @@ say_what_helps(const char *path, int code)
 		    "systemctl status lockbrokerd");
 	if (code == LB_NO_ACCESS && path != NULL)
 		say_who_may(path);
-	if (code == LB_BROKER_REFUSED)
-		say_daemon_refused();
 	if (code == LB_CLOSED)
 		say("lockbrokerd ended, or could not start: see journalctl -u lockbrokerd");
 	if (code == LB_BROKER_UNAVAILABLE)
@@ -219,11 +227,7 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 			say("%s", words);
 		else if (!said_of_user(words))
 			say("%s: %s", *name != '\0' ? name : "''", words);
-		if (options->broker_file == NULL && options->broker_env == NULL)
-			say_what_helps(path, code);
-		else if (code == LB_BROKER_REFUSED)
-			say("the broker refused the login or a request: check the URL, and the "
-			    "permissions of its user");
+		say_what_helps(options, path, code);
 	}
 	/* -E applies only if other clients have the lock. A missing answer does not show that. */
 	if (code == LB_WOULD_BLOCK || code == LB_TIMEOUT || code == LB_CONTENDED)

@@ -36,7 +36,7 @@ void say_held_by(struct lb *lb, const char *name);
  */
 bool say_mutex_is_held(struct lb *lb, const char *name);
 /* Says that the broker refused the daemon, and where to look. */
-void say_daemon_refused(void);
+void say_daemon_refused(const struct options *options);
 /* Writes one line to --status-fd, if set: {"event": what, and the members of json}. */
 void status_line(const struct options *options, const char *what, const char *json);
 /* A state of the broker (the wire's broker.state) as a clause. */

@@ -91,6 +91,10 @@ class Show(unittest.TestCase):
         fake = Fake(self, show=answer)
         job = command(self, fake, "show", "db", status=78)
         self.assertIn("db: the broker refused the daemon: only the rows of the daemons are shown", job.err)
+        self.assertEqual(command(self, fake, "show", "--json", "db", status=78).json(), answer)
+        answer["holders"].append({**row("busy", "w-1"), "kind": "mutex"})
+        job = command(self, fake, "show", "db", status=78)
+        self.assertIn("only the rows of the daemons are shown", job.err)
 
     def test_json_is_the_answer(self):
         shown = command(self, self.fake, "show", "--json", "db").json()
