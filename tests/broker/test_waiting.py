@@ -203,7 +203,9 @@ class Fair(Waiting):
         counted = order[before:before + grants]
         shares = [counted.count(which) for which in (0, 1)]
         print("shares:", shares)
-        self.assertLess(abs(shares[0] - shares[1]), 0.1 * grants)
+        # If each grant were by chance, they would differ by 32 as a rule (the root of 1,000), and once in a while by 100. A
+        # daemon that serves its own waiters first gets nearly all.
+        self.assertLess(abs(shares[0] - shares[1]), 0.25 * grants)
 
     def test_a_newcomer_does_not_overtake_a_woken_waiter(self):
         # On a busy machine the hint may take longer than the default of 5 ms.
