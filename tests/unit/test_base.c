@@ -702,7 +702,7 @@ START_TEST(the_nearest_word_is_found)
 	char text[64];
 	struct nearest near = {.word = text, .len = strlen(mistyped[_i].word)};
 
-	/* What follows the word does not count. */
+	/* Bytes behind the word do not count. */
 	snprintf(text, sizeof(text), "%s=x", mistyped[_i].word);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		nearest_try(&near, words[i]);
