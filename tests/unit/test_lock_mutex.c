@@ -105,6 +105,25 @@ START_TEST(takers_of_one_daemon_go_in_their_order)
 }
 END_TEST
 
+/* Not that another taker, or another mutex, has the connection. */
+START_TEST(only_the_owner_holds_the_mutex)
+{
+	for (int i = 0; i < 2; i++)
+		take(i, 0);
+	ck_assert(!mutex_is_held(engine(0), takers[0].id));
+	world_pass(world, SECOND);
+	ck_assert(mutex_is_held(engine(0), takers[0].id));
+	ck_assert(!mutex_is_held(engine(0), takers[1].id));
+	ck_assert(!mutex_is_held(engine(0), engine_id(engine(0))));
+	drop(0);
+	ck_assert(!mutex_is_held(engine(0), takers[0].id));
+	world_pass(world, SECOND);
+	ck_assert(mutex_is_held(engine(0), takers[1].id));
+	drop(1);
+	check_gone();
+}
+END_TEST
+
 START_TEST(takers_of_two_daemons_exclude_each_other)
 {
 	take(0, 0);
@@ -379,6 +398,7 @@ suite_lock_mutex(void)
 
 	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, takers_of_one_daemon_go_in_their_order);
+	tcase_add_test(tc, only_the_owner_holds_the_mutex);
 	tcase_add_test(tc, takers_of_two_daemons_exclude_each_other);
 	tcase_add_test(tc, a_request_that_leaves_lets_the_next_on);
 	tcase_add_test(tc, an_unwanted_mutex_is_not_kept);

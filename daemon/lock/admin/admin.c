@@ -665,7 +665,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	    full_scan->unlimited, full_scan->gate, full_scan->slots, LOCK_CLAIM_UNKNOWN};
 
 	/* The scan may have all that it needs although the mutex is gone with the connection. */
-	if (admin == NULL || (!admin->size_only && !mutex_is_held(engine)))
+	if (admin == NULL || (!admin->size_only && !mutex_is_held(engine, id)))
 		return;
 	if (full_scan->unknown >= 0) {
 		tell_unknown(engine, admin, full_scan->unknown);

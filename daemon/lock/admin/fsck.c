@@ -277,7 +277,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	int unknown = found->unknown;
 	char what[64];
 
-	if (fsck == NULL || fsck->state != FSCK_SCANNING || !mutex_is_held(engine))
+	if (fsck == NULL || fsck->state != FSCK_SCANNING || !mutex_is_held(engine, id))
 		return;
 	FAULT(FSCK_GUESSES, unknown = -1);
 	if (unknown >= 0 && fsck->waiting) {

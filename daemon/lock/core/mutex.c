@@ -431,10 +431,13 @@ mutex_drop_by(struct lock_engine *engine, uint64_t id, int64_t time)
 }
 
 bool
-mutex_is_held(const struct lock_engine *engine)
+mutex_is_held(const struct lock_engine *engine, uint64_t id)
 {
+	const struct mutex_taker *taker = taker_find(engine, id);
 	struct broker_info info;
 
+	if (taker == NULL || taker->mutex->owner != taker || taker->mutex->state != MUTEX_OWNED)
+		return false;
 	broker_get_info(engine->broker, &info);
 	return info.auxiliary == BROKER_UP;
 }

@@ -74,8 +74,11 @@ uint64_t mutex_channel(struct lock_engine *engine, uint64_t id);
 /* HELD: an answer said that the channel is closed, and no request on it is unanswered. */
 void mutex_channel_gone(struct lock_engine *engine, uint64_t id);
 
-/* False: the auxiliary connection is dead, and MUTEX_LOST comes to each owner. */
-bool mutex_is_held(const struct lock_engine *engine);
+/*
+ * Whether the taker owns its mutex. It does not if the auxiliary connection is dead: MUTEX_LOST came, or
+ * comes.
+ */
+bool mutex_is_held(const struct lock_engine *engine, uint64_t id);
 
 void mutex_channel_closed(struct lock_engine *engine, uint64_t channel);
 /* The auxiliary connection died, after the answers to its requests. */

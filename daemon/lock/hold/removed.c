@@ -47,7 +47,7 @@ removed_free(struct lock_engine *engine, struct removed_slot *removed)
 static bool
 still_held(const struct lock_engine *engine, const struct removed_slot *removed)
 {
-	return removed != NULL && mutex_is_held(engine);
+	return removed != NULL && mutex_is_held(engine, removed->id);
 }
 
 static void work(struct lock_engine *engine, struct removed_slot *removed);
