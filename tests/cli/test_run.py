@@ -576,6 +576,23 @@ class Lost(RunCase):
         job.process.stdin.close()
         job.wait(79)
 
+    def test_a_command_after_a_loss_is_waited_for(self):
+        """Also where `run` does not wait for what COMMAND leaves behind."""
+        fifo = os.path.join(self.daemon.dir, "fifo")
+        os.mkfifo(fifo)
+        gate = os.open(fifo, os.O_RDWR)
+        self.addCleanup(os.close, gate)
+        job = self.run_job("--release-on=exit", f"--on-lost=run:echo begun; read x <{fifo}; echo done $x", "db", "sh", "-c",
+                           "echo pid $$; read x", stdin=subprocess.PIPE)
+        pid = pid_of(job)
+        self.kill_daemon()
+        job.wait_out("begun")
+        job.process.stdin.close()
+        wait_until(lambda: gone(pid), what="the command has ended")
+        os.write(gate, b"well\n")
+        job.wait(79)
+        self.assertIn("done well", job.out)
+
     def test_the_daemon_ends_during_the_wait(self):
         peer = Wire(self.daemon)
         peer.call("acquire", name="db", timeout=0)
