@@ -74,6 +74,8 @@ function frame() {
   $('gate').hidden = $('emergency').hidden = $('destroy').hidden = lock?.kind === 'mutex';
   $('no-locks').hidden = locks.shown.length > 0;
   say($('no-locks'), view.find ? 'No lock matches the filter.' : link ? 'There are no locks.' : 'Waiting for the first data…');
+  mark($('grid'), 'aria-rowcount', String(rows.shown.length + 1));
+  mark($('locks').closest('[role=grid]'), 'aria-rowcount', String(locks.shown.length + 1));
   $('no-rows').hidden = rows.shown.length > 0;
   say($('no-rows'), view.rows ? 'No row matches the filter.' : 'No holders, no waiters.');
   wide.since = unexplained ? wide.since ?? Date.now() : null;
