@@ -1,10 +1,7 @@
 /*
- * The locks and rows that the server has told, by their ids. It merges patches and knows neither the page nor the
+ * The locks and rows that the server has told, by name and by id. It merges patches and knows neither the page nor the
  * network. It also keeps the local queue of each host in order, because a row's own position is as old as the row.
  */
-
-/* A mutex can have the name of a semaphore. No name has a blank. */
-export const lockId = (lock) => (lock.kind === 'mutex' ? `${lock.name} mutex` : lock.name);
 
 /* The first index whose item does not come before this one. */
 export function indexIn(array, item, compare) {
@@ -24,7 +21,7 @@ const servedFirst = (a, b) => b.priority - a.priority || order(a.since, b.since)
 
 /* Holders by slot, then waiters by host and turn. */
 export function rowOrder(a, b) {
-  return order(a.lock, b.lock) || a.rank - b.rank || (a.rank === 0 ? (a.slot ?? Infinity) - (b.slot ?? Infinity) || 0 : 0) ||
+  return order(a.name, b.name) || a.rank - b.rank || (a.rank === 0 ? (a.slot ?? Infinity) - (b.slot ?? Infinity) || 0 : 0) ||
     order(a.host, b.host) || servedFirst(a, b) || order(a.waiter, b.waiter);
 }
 
@@ -37,10 +34,12 @@ function stateOf(row) {
 
 function readRow(row) {
   const state = stateOf(row);
-  return { ...row, state, lock: lockId(row), rank: state === 'waiting' || state === 'cancelled' ? 1 : 0,
+  return { ...row, state, rank: state === 'waiting' || state === 'cancelled' ? 1 : 0,
     priority: row.priority ?? 0, since: row.since ?? '', serial: Number(/\d*$/.exec(row.waiter)[0]),
     born: row.born ?? (row.age == null ? null : Date.now() - row.age * 1000) };
 }
+
+const heardAt = ({ heard, age }) => (heard !== undefined ? heard : age == null ? null : Date.now() - age * 1000);
 
 export class Model {
   locks = new Map();
@@ -51,17 +50,17 @@ export class Model {
 
   /* Returns the ids that changed. */
   apply(patch) {
-    const gone = { locks: (patch.locks_gone ?? []).map((one) => (one.name ? lockId(one) : one)), rows: patch.rows_gone ?? [] };
+    const gone = { locks: patch.locks_gone ?? [], rows: patch.rows_gone ?? [] };
     const changed = { locks: [], rows: [], gone, reset: patch.reset === true };
     if (patch.reset) {
-      const locks = new Set((patch.locks ?? []).map(lockId)), rows = new Set((patch.rows ?? []).map((row) => row.waiter));
+      const locks = new Set((patch.locks ?? []).map((lock) => lock.name)), rows = new Set((patch.rows ?? []).map((row) => row.waiter));
       gone.locks = [...this.locks.keys()].filter((id) => !locks.has(id));
       gone.rows = [...this.rows.keys()].filter((id) => !rows.has(id));
       this.head = {};
     }
     for (const lock of patch.locks ?? []) {
-      this.locks.set(lockId(lock), lock);
-      changed.locks.push(lockId(lock));
+      this.locks.set(lock.name, lock);
+      changed.locks.push(lock.name);
     }
     for (const row of patch.rows ?? []) {
       this.#forget(row.waiter);
@@ -71,7 +70,7 @@ export class Model {
     gone.last = gone.rows.map((id) => this.rows.get(id)).filter((row) => row);
     gone.rows.forEach((id) => this.#forget(id));
     gone.locks.forEach((id) => this.locks.delete(id));
-    if (patch.link) this.head.link = { ...patch.link, heard: patch.link.heard ?? Date.now() - (patch.link.age ?? 0) * 1000 };
+    if (patch.link) this.head.link = { ...patch.link, heard: heardAt(patch.link) };
     for (const key of ['broker', 'silent_hosts', 'more']) if (key in patch) this.head[key] = patch[key];
     return changed;
   }
@@ -85,27 +84,27 @@ export class Model {
   position(row) {
     if (row.state !== 'waiting') return null;
     if (this.head.more > 0) return row.position;
-    return indexIn(this.#queues.get(`${row.lock} ${row.host}`), row, servedFirst) + 1;
+    return indexIn(this.#queues.get(`${row.name} ${row.host}`), row, servedFirst) + 1;
   }
 
   /* Busy slots that no row explains. */
-  unexplained(id) {
-    const lock = this.locks.get(id);
-    return lock && lock.kind !== 'mutex' ? Math.max(0, (lock.busy ?? 0) - (this.#named.get(id) ?? 0)) : 0;
+  unexplained(name) {
+    const lock = this.locks.get(name);
+    return lock && lock.kind !== 'mutex' ? Math.max(0, (lock.busy ?? 0) - (this.#named.get(name) ?? 0)) : 0;
   }
 
   #keep(row) {
     this.rows.set(row.waiter, row);
     this.#count(row, 1);
     if (row.state !== 'waiting') return;
-    const key = `${row.lock} ${row.host}`;
+    const key = `${row.name} ${row.host}`;
     if (!this.#queues.has(key)) this.#queues.set(key, []);
     const queue = this.#queues.get(key);
     queue.splice(indexIn(queue, row, servedFirst), 0, row);
   }
 
   #forget(id) {
-    const row = this.rows.get(id), key = row && `${row.lock} ${row.host}`;
+    const row = this.rows.get(id), key = row && `${row.name} ${row.host}`;
     if (!row) return;
     this.rows.delete(id);
     this.#count(row, -1);
@@ -116,6 +115,6 @@ export class Model {
   }
 
   #count(row, by) {
-    if (row.state === 'busy' && row.slot != null) this.#named.set(row.lock, (this.#named.get(row.lock) ?? 0) + by);
+    if (row.state === 'busy' && row.slot != null) this.#named.set(row.name, (this.#named.get(row.name) ?? 0) + by);
   }
 }

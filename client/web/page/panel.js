@@ -9,6 +9,7 @@ const SHORT_MS = 3000, EXPLAIN_MS = 2000, SLOTS_MOST = 10000;
 const $ = (id) => document.getElementById(id);
 const view = { lock: '', row: '', find: '', rows: '', sort: '', locks: '' };
 let model = new Model(), session = {}, explained = {}, focus, wide = {};
+const denied = new Set(); /* waiters that this page has cancelled */
 const sizes = new Map(); /* by lock: its last number of slots above 0, to open its gate again */
 
 const locks = new Pane($('locks'), {
@@ -20,16 +21,16 @@ const locks = new Pane($('locks'), {
 const rows = new Pane($('rows'), {
   make: views.makeRow,
   fill: (entry) => views.fillRow(entry, model.rows.get(entry.id) === entry.item ? model.position(entry.item) : null),
-  passes: (row) => (!view.lock || row.lock === view.lock) && (!view.rows || views.matches(row, view.rows.toLowerCase())),
+  passes: (row) => (!view.lock || row.name === view.lock) && (!view.rows || views.matches(row, view.rows.toLowerCase())),
   compare: (a, b) => views.sorted(view.sort, views.rowKeys, rowOrder)(a, b),
 });
 focus = locks;
 
 /* ---- what comes ---- */
 
-/* A row that went stays for a moment. */
+/* A row that went stays for a moment. A daemon on another host does not say that it was cancelled. */
 function linger(row) {
-  const state = row.state === 'cancelled' ? 'cancelled' : 'ended', last = { ...row, state };
+  const state = row.state === 'cancelled' || denied.delete(row.waiter) ? 'cancelled' : 'ended', last = { ...row, state };
   rows.put(row.waiter, last);
   setTimeout(() => {
     if (rows.entries.get(row.waiter)?.item === last) rows.drop(row.waiter);
@@ -46,7 +47,7 @@ function receive(patch, changed) {
     if (lock) locks.put(id, lock);
   });
   changed.gone.locks.forEach((id) => locks.drop(id));
-  if (changed.reset) enter();
+  if (changed.reset || (patch.link && !patch.link.up)) enter();
   if (changed.reset || patch.locks || patch.rows) explain();
   frame();
 }
@@ -63,9 +64,10 @@ function frame() {
   say($('silent'), silent?.length ? `no answer from ${silent.join(', ')}: waiters there are missing` : '');
   document.body.classList.toggle('lost', Boolean(lost));
   $('stale').hidden = !lost;
-  say($('stale'), lost ? `The link is lost, and is tried again: ${link.why ?? '?'}. The data are ${views.age(link.heard)} old.` : '');
+  say($('stale'), lost ? `The link is lost, and is tried again: ${link.why ?? '?'}. The data are ${views.age(link.heard)} old.` +
+    (session.version ? '' : ` ${session.why ?? ''}`) : '');
   guard();
-  say($('title'), view.lock ? view.lock.replace(' ', ': ') : 'All locks');
+  say($('title'), view.lock || 'All locks');
   say($('numbers'), !view.lock ? views.plural(model.locks.size, 'lock') + (more > 0 ? `, and ${more} more` : '')
     : !lock ? 'no such lock now' : `${lock.kind === 'mutex' ? 'mutex' : `${views.plural(lock.slots, 'slot')}`}, ` +
       `${views.busyWords(lock)} busy, ${views.number(lock.waiting)} waiting`);
@@ -109,8 +111,8 @@ function explain() {
   const pause = explained.lock === view.lock ? Math.max(0, explained.at + EXPLAIN_MS - Date.now()) : 0;
   if (explained.lock !== view.lock) say($('explain'), '…');
   explained = { about, lock: view.lock, at: Date.now() + pause, timer: setTimeout(async () => {
-    const [name, kind] = explained.lock.split(' '), { lock: asked } = explained;
-    const { result, error } = await post('explain', kind ? { name, kind } : { name });
+    const asked = explained.lock, mutex = model.locks.get(asked)?.kind === 'mutex';
+    const { result, error } = await post('explain', mutex ? { name: asked, kind: 'mutex' } : { name: asked });
     explained.timer = 0;
     if (asked === view.lock) say($('explain'), result?.text ?? `? ${error}`);
     explain();
@@ -118,8 +120,8 @@ function explain() {
 }
 
 function teach() {
-  const name = view.lock.split(' ')[0], row = model.rows.get(view.row), of = (method, params) => command(method, { name, ...params });
-  const mutex = view.lock.includes(' '), size = sizes.get(view.lock);
+  const name = view.lock, row = model.rows.get(view.row), of = (method, params) => command(method, { name, ...params });
+  const mutex = model.locks.get(name)?.kind === 'mutex', size = sizes.get(view.lock);
   const list = [of('show', {}), of('explain', {})];
   if (!mutex) list.push(of('resize', { add: 1 }), of('resize', { remove: 1 }), of('resize', { slots: size ?? 1 }),
     of('resize', { slots: 0 }), of('resize', { slots: 'unlimited' }));
@@ -205,12 +207,6 @@ for (const [id, key, pane] of [['find', 'find', locks], ['rows-find', 'rows', ro
 
 /* ---- acts ---- */
 
-/* Those of a name: its semaphore and its mutex, because a deny of all is by name. '?': not known. */
-function waitingFor(name) {
-  const all = [model.locks.get(name), model.locks.get(`${name} mutex`)].filter((lock) => lock);
-  return all.some((lock) => lock.waiting == null) ? null : all.reduce((sum, lock) => sum + lock.waiting, 0);
-}
-
 function allowed() {
   const why = blocked();
   if (why) tell(`No change was made: ${why}`, true);
@@ -276,19 +272,25 @@ function listed(name, count) {
   return [...list.slice(0, 8).map(words), ...(rest > 0 ? [`and ${rest} more`] : [])];
 }
 
+/* The rows can go before the answer comes. */
+async function deny(method, name, params, list) {
+  if (method === 'deny') list.forEach((row) => denied.add(row.waiter));
+  if (!await act(method, name, params)) list.forEach((row) => denied.delete(row.waiter));
+}
+
 async function denyAll(name) {
-  const count = waitingFor(name);
+  const count = model.locks.get(name)?.waiting;
   if (!allowed()) return;
   if (count === 0) tell(`${name} has no waiters.`, true);
   else if (await asked({ title: `Cancel ${views.plural(count, 'waiter')} of ${name}?`,
     text: 'Each fails; its lockbroker run exits with 80. Holders go on. This cannot be undone.',
     list: listed(name, count), commands: [command('deny', { name })], yes: 'Cancel all' }))
-    act('deny', name, { name, all: true });
+    deny('deny', name, { name, all: true }, waiters(name));
 }
 
 /* seeds/004, "Cancel": 0 slots, then cancel all. */
 async function emergency(lock) {
-  const { name } = lock, count = waitingFor(name), size = sizes.get(view.lock);
+  const { name } = lock, count = model.locks.get(name)?.waiting, size = sizes.get(view.lock);
   if (!allowed()) return;
   const sure = await asked({ title: `Emergency: stop all new work on ${name}`, text: 'This does two things:',
     steps: [lock.slots === 0 ? 'It leaves the slots at 0: all wait.'
@@ -297,7 +299,8 @@ async function emergency(lock) {
     list: listed(name, count),
     after: `${views.busyWords(lock)} busy: these holders go on.${size ? ` Afterwards, “Open (${size})” opens it again.` : ''}`,
     commands: [command('resize', { name, slots: 0 }), command('deny', { name })], yes: 'Close and cancel all' });
-  if (sure && (lock.slots === 0 || await act('resize', name, { name, slots: 0 }))) act('deny', name, { name, all: true });
+  if (sure && (lock.slots === 0 || await act('resize', name, { name, slots: 0 })))
+    deny('deny', name, { name, all: true }, waiters(name));
 }
 
 async function destroy(lock) {
@@ -310,7 +313,7 @@ async function destroy(lock) {
 
 function actOnRow(method, row) {
   if (!row || row.state !== 'waiting') tell('The selected row is not a waiter.', true);
-  else if (allowed()) act(method, row.name, { waiter: row.waiter });
+  else if (allowed()) deny(method, row.name, { waiter: row.waiter }, [row]);
 }
 
 /* An act on the selected lock. */
@@ -323,7 +326,7 @@ function onLock(what, ...more) {
 $('gate').onclick = () => onLock(gate);
 $('emergency').onclick = () => onLock(emergency);
 $('destroy').onclick = () => onLock(destroy);
-$('deny-all').onclick = () => denyAll(view.lock.split(' ')[0]);
+$('deny-all').onclick = () => denyAll(view.lock);
 $('keys').onclick = () => $('help').showModal();
 
 /* One listener for all rows of a pane. */
@@ -411,6 +414,7 @@ async function enter() {
   try {
     const answer = await fetch('v1/session'), json = await answer.json();
     session = answer.ok ? json : { why: json.message };
+    views.clock.ahead = Date.now() - Date.parse(answer.headers.get('Date'));
   } catch (error) {
     session = { why: `lockbroker-web does not answer (${error.message})` };
   }

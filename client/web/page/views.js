@@ -20,13 +20,19 @@ export const busyWords = (lock) => number(lock.busy) + (lock.extra > 0 ? ` (+${l
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? '' : 's'}`;
 
 export function age(born) {
-  const s = Math.max(0, Math.floor((Date.now() - born) / 1000)), two = (n) => String(Math.floor(n)).padStart(2, '0');
   if (born == null) return '?';
+  const s = Math.max(0, Math.floor((Date.now() - born) / 1000)), two = (n) => String(Math.floor(n)).padStart(2, '0');
   if (s < 60) return `${s}s`;
   if (s < 3600) return `${Math.floor(s / 60)}m${two(s % 60)}s`;
   if (s < 86400) return `${Math.floor(s / 3600)}h${two((s / 60) % 60)}m`;
   return `${Math.floor(s / 86400)}d${two((s / 3600) % 24)}h`;
 }
+
+/* How far this browser's clock is ahead of the server's. */
+export const clock = { ahead: 0 };
+
+/* The age in a row is as old as its last change, and other hosts' clocks can be wrong: the earlier time is the better. */
+const bornAt = ({ born, since }) => (since ? Math.min(born, Date.parse(since) + clock.ahead) : born);
 
 export const whom = (row) => row.who ?? row.command ?? (row.pid == null ? 'somebody' : `pid ${row.pid}`);
 
@@ -43,7 +49,7 @@ export function sorted(sort, keys, otherwise) {
 export const byName = (a, b) => order(a.name, b.name) || order(a.kind, b.kind);
 export const lockKeys = { name: (l) => l.name, slots: (l) => amount(l.slots), busy: (l) => amount(l.busy) + (l.extra ?? 0),
   waiting: (l) => amount(l.waiting) };
-export const rowKeys = { state: (r) => r.state, lock: (r) => r.lock, slot: (r) => r.slot ?? Infinity,
+export const rowKeys = { state: (r) => r.state, lock: (r) => r.name, slot: (r) => r.slot ?? Infinity,
   position: (r) => (r.rank ? `${r.host} ${String(1e4 - r.priority)} ${r.since} ${String(r.serial).padStart(16, '0')}` : ''),
   host: (r) => r.host ?? '', who: (r) => r.who ?? '', command: (r) => r.command ?? '', why: (r) => r.why ?? '',
   since: (r) => r.since };
@@ -99,6 +105,6 @@ export function fillRow({ node, item }, position) {
   say(who, item.who ?? (item.uid == null ? '?' : `uid ${item.uid}`));
   say(command, item.command ?? (item.pid == null ? '?' : `pid ${item.pid}`));
   say(why, item.why ?? '');
-  say(since, age(item.born));
+  say(since, age(bornAt(item)));
   if (since.title !== item.since) since.title = item.since;
 }
