@@ -57,7 +57,8 @@ take_answer(void *ctx, int code, const char *json, const char *text)
 {
 	struct act *act = ctx;
 
-	act->waiting = false;
+	if (act->params != NULL)
+		share_forget(act->share);
 	if (json == NULL) {
 		answer_fail(act, code, text);
 	} else {
@@ -71,10 +72,11 @@ static void
 start(struct act *act, const char *params, feed_answer_fn *answer)
 {
 	struct feed_failure failure;
+	bool started = act->params != NULL
+			   ? feed_ask_start(act->feed, act->method, params, answer, act, &failure)
+			   : share_ask(act->share, act->method, params, answer, act, &failure);
 
-	act->waiting =
-	    feed_ask_start(act->feed, act->method, params, answer, act, &failure) != NULL;
-	if (!act->waiting)
+	if (!started)
 		answer_fail(act, failure.code, failure.text);
 }
 
@@ -152,7 +154,6 @@ take_metrics(void *ctx, int code, const char *json, const char *text)
 		take_answer(act, code, json, text);
 		return;
 	}
-	act->waiting = false;
 	act->done(act->ctx);
 }
 
@@ -170,7 +171,6 @@ take_health(void *ctx, int code, const char *json, const char *text)
 	struct act *act = ctx;
 
 	(void)text;
-	act->waiting = false;
 	if (code == LB_OK && json_value_is(json, "broker.state", "up") &&
 	    !json_value_is(json, "broker.suspect", "true"))
 		act->reply = reply_json(MHD_HTTP_OK, json);

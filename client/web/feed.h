@@ -13,7 +13,6 @@
 #include "client/lockbroker.h"
 
 struct feed;
-struct feed_ask;
 
 /* A failure of lockbroker-web or of the library, not of the daemon. */
 struct feed_failure {
@@ -52,10 +51,10 @@ char *feed_patch(struct feed *feed, bool whole, int64_t now, size_t *ret_len);
 typedef void feed_answer_fn(void *ctx, int code, const char *json, const char *text);
 
 /*
- * Sends a request; params: a JSON object. Returns NULL and sets *ret_failure if that is not possible now. Otherwise
- * `answer` is called once. After a minute a request that waits is cancelled.
+ * Sends a request; params: a JSON object. Returns false and sets *ret_failure if that is not possible now. Otherwise
+ * `answer` is called once, later. After a minute a request that waits is cancelled.
  */
-struct feed_ask *feed_ask_start(struct feed *feed, const char *method, const char *params,
+bool feed_ask_start(struct feed *feed, const char *method, const char *params,
     feed_answer_fn *answer, void *ctx, struct feed_failure *ret_failure);
 
 #endif

@@ -19,6 +19,7 @@
 #include "client/web/act.h"
 #include "client/web/note.h"
 #include "client/web/reply.h"
+#include "client/web/share.h"
 
 #define CONNECTIONS_MOST 256
 /* Bytes of a head and of what microhttpd needs for the connection. */
@@ -48,6 +49,7 @@ struct request {
 struct http {
 	const struct http_settings *settings; /* borrowed */
 	struct feed *feed;                    /* borrowed */
+	struct share *share;
 	struct streams *streams;              /* borrowed */
 	struct MHD_Daemon *daemon;
 	TAILQ_HEAD(, door) doors; /* by age */
@@ -289,6 +291,8 @@ resume_request(void *ctx)
 {
 	struct request *request = ctx;
 
+	if (!request->suspended)
+		return;
 	request->door->deadline = watch_now() + ANSWER_MS;
 	request->suspended = false;
 	MHD_resume_connection(request->connection);
@@ -335,6 +339,7 @@ handle(void *ctx, struct MHD_Connection *connection, const char *path, const cha
 	if (request == NULL) {
 		*slot = request = web_alloc(sizeof(*request));
 		request->act = (struct act){.feed = http->feed,
+		    .share = http->share,
 		    .settings = &http->settings->visitors,
 		    .done = resume_request,
 		    .ctx = request};
@@ -429,6 +434,7 @@ http_new(
 	struct http *http = web_alloc(sizeof(*http));
 
 	*http = (struct http){.settings = settings, .feed = feed, .streams = streams};
+	http->share = share_new(feed);
 	TAILQ_INIT(&http->doors);
 	/* The logger comes first: it is for the options behind it, too. Clients would fill the log. */
 	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
@@ -439,6 +445,7 @@ http_new(
 	    MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http, MHD_OPTION_END);
 	if (http->daemon != NULL)
 		return http;
+	share_free(http->share);
 	free(http);
 	return NULL;
 }
@@ -466,5 +473,6 @@ http_free(struct http *http)
 {
 	MHD_run(http->daemon);
 	MHD_stop_daemon(http->daemon);
+	share_free(http->share);
 	free(http);
 }

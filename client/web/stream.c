@@ -10,7 +10,7 @@
 #include "client/web/note.h"
 
 #define PATCH_MS 100
-/* A line without content, so that proxies and browsers see life. */
+/* A patch without content, so that proxies and pages see life. */
 #define LIFE_MS 15000
 /* The rest of the 256 connections is for requests. */
 #define STREAMS_MOST 240
@@ -239,7 +239,7 @@ send_changes(struct streams *streams, bool fresh, int64_t now)
 int64_t
 streams_turn(struct streams *streams, int64_t now)
 {
-	static const char life[] = ": \n\n";
+	static const char life[] = "event: patch\ndata: {}\n\n";
 	struct stream *stream;
 	bool fresh = false;
 
