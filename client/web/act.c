@@ -186,8 +186,10 @@ take_health(void *ctx, int code, const char *json, const char *text)
 void
 act_get_health(struct act *act)
 {
-	act->method = "ping";
-	start(act, "{\"broker\":true}", take_health);
+	struct feed_failure failure;
+
+	if (!share_ask(act->share, "ping", "{\"broker\":true}", take_health, act, &failure))
+		take_health(act, failure.code, NULL, NULL);
 }
 
 void

@@ -53,6 +53,7 @@ struct http {
 	struct streams *streams;              /* borrowed */
 	struct MHD_Daemon *daemon;
 	TAILQ_HEAD(, door) doors; /* by age */
+	bool routed;              /* since the last turn: the feed or a stream may have something to do */
 };
 
 /* ---- the rules for each request ---- */
@@ -314,7 +315,7 @@ take_body(struct request *request, const char *bytes, size_t len)
 static void
 route(struct http *http, struct request *request, const char *path, const char *method)
 {
-	request->routed = true;
+	request->routed = http->routed = true;
 	request->door->deadline = watch_now() + ANSWER_MS;
 	if (strcmp(method, MHD_HTTP_METHOD_POST) == 0)
 		route_post(request, path);
@@ -462,7 +463,10 @@ http_turn(struct http *http, int64_t now)
 	int64_t next = close_late(http, now);
 	MHD_UNSIGNED_LONG_LONG left;
 
+	http->routed = false;
 	MHD_run(http->daemon);
+	if (http->routed)
+		return now;
 	if (MHD_get_timeout(http->daemon, &left) == MHD_YES && now + (int64_t)left < next)
 		next = now + (int64_t)left;
 	return next;

@@ -30,7 +30,10 @@ struct http *http_new(
 void http_free(struct http *http);
 /* A descriptor that can be read when http_turn() is due. */
 int http_fd(const struct http *http);
-/* Serves what is due. Returns the time of the next call (watch_now()'s clock) if nothing comes before. */
+/*
+ * Serves what is due, also what the feed and the streams have resumed: microhttpd does not wake its descriptor for that.
+ * So their turns come before. Returns the time of the next turn of all (watch_now()'s clock) if nothing comes before.
+ */
 int64_t http_turn(struct http *http, int64_t now);
 
 #endif

@@ -148,11 +148,11 @@ loop(struct feed *feed, struct streams *streams, struct http *http, const struct
 	int signo;
 
 	for (;;) {
-		int64_t now = watch_now(), next = http_turn(http, now), due;
+		int64_t now = watch_now(), next = feed_turn(feed, now), due;
 
-		due = feed_turn(feed, now);
-		next = due < next ? due : next;
 		due = streams_turn(streams, now);
+		next = due < next ? due : next;
+		due = http_turn(http, now);
 		next = due < next ? due : next;
 		watch.lb = feed_handle(feed);
 		watch_sleep(&watch, next);

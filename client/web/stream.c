@@ -14,9 +14,11 @@
 #define LIFE_MS 15000
 /* The rest of the 256 connections is for requests. */
 #define STREAMS_MOST 240
-/* Texts that one page has not read, and bytes that all have not read. A page beyond that reconnects. */
-#define QUEUE_MOST 256
+/* Texts that a page has not read. Beyond that it gets everything again, when it has read what was begun. */
+#define QUEUE_MOST 64
+/* Bytes that all pages have not read. Beyond that the slowest page is closed, and so is one that reads nothing. */
 #define UNREAD_MOST ((size_t)128 << 20)
+#define STUCK_MS 60000
 /* Bytes that are given to the connection at once. */
 #define BLOCK 16384
 
@@ -31,9 +33,10 @@ struct stream {
 	TAILQ_ENTRY(stream) link;
 	struct streams *streams;
 	struct MHD_Connection *connection; /* borrowed */
-	bool fresh;                        /* it has not got everything yet */
+	bool fresh;                        /* it needs everything, as its first text or after a gap */
 	bool suspended;                    /* it has read all */
 	bool ended;
+	int64_t read_at;    /* the last time at which it read, or had nothing to read */
 	struct text *queue[QUEUE_MOST]; /* a ring */
 	size_t first, count, at;        /* at: bytes read of the first one */
 };
@@ -118,9 +121,15 @@ static void
 push(struct stream *stream, struct text *text)
 {
 	if (stream->count == QUEUE_MOST) {
-		stream_end(stream);
+		/* A text that was begun must be finished. */
+		while (stream->count > 1)
+			text_leave(stream->streams,
+			    stream->queue[(stream->first + --stream->count) % QUEUE_MOST]);
+		stream->fresh = true;
 		return;
 	}
+	if (stream->count == 0)
+		stream->read_at = watch_now();
 	text->users++;
 	stream->queue[(stream->first + stream->count++) % QUEUE_MOST] = text;
 	resume(stream);
@@ -141,6 +150,7 @@ read_stream(void *ctx, uint64_t position, char *buffer, size_t size)
 		stream->suspended = true;
 		return 0;
 	}
+	stream->read_at = watch_now();
 	text = stream->queue[stream->first];
 	if (size > text->len - stream->at)
 		size = text->len - stream->at;
@@ -187,16 +197,27 @@ stream_open(struct streams *streams, struct MHD_Connection *connection)
 	return response;
 }
 
-/* Gives a text to the pages that have begun, or to the others. Takes bytes. */
+/* A page that needs everything gets it when it has read what was before. */
+static bool
+is_due(const struct stream *stream, bool whole)
+{
+	return !stream->ended && stream->fresh == whole && (!whole || stream->count == 0);
+}
+
+/* Gives a text to the pages that need everything, or to the others. Takes bytes. */
 static void
-give(struct streams *streams, bool fresh, char *bytes, size_t len)
+give(struct streams *streams, bool whole, char *bytes, size_t len)
 {
 	struct text *text = text_new(streams, bytes, len);
 	struct stream *stream;
 
-	TAILQ_FOREACH(stream, &streams->all, link)
-		if (!stream->ended && stream->fresh == fresh)
-			push(stream, text);
+	TAILQ_FOREACH(stream, &streams->all, link) {
+		if (!is_due(stream, whole))
+			continue;
+		push(stream, text);
+		if (whole)
+			stream->fresh = false;
+	}
 	text_leave(streams, text);
 }
 
@@ -218,9 +239,8 @@ limit_unread(struct streams *streams)
 }
 
 static void
-send_changes(struct streams *streams, bool fresh, int64_t now)
+send_changes(struct streams *streams, bool whole, int64_t now)
 {
-	struct stream *stream;
 	size_t len;
 	char *text;
 
@@ -228,12 +248,10 @@ send_changes(struct streams *streams, bool fresh, int64_t now)
 		text = feed_patch(streams->feed, false, now, &len);
 		give(streams, false, text, len);
 	}
-	if (!fresh)
+	if (!whole)
 		return;
 	text = feed_patch(streams->feed, true, now, &len);
 	give(streams, true, text, len);
-	TAILQ_FOREACH(stream, &streams->all, link)
-		stream->fresh = false;
 }
 
 int64_t
@@ -241,23 +259,27 @@ streams_turn(struct streams *streams, int64_t now)
 {
 	static const char life[] = "event: patch\ndata: {}\n\n";
 	struct stream *stream;
-	bool fresh = false;
+	bool whole = false;
 
 	if (streams->count == 0)
 		return WATCH_NEVER;
-	TAILQ_FOREACH(stream, &streams->all, link)
-		fresh = fresh || stream->fresh;
+	TAILQ_FOREACH(stream, &streams->all, link) {
+		whole = whole || is_due(stream, true);
+		if (stream->count > 0 && now - stream->read_at >= STUCK_MS)
+			stream_end(stream);
+	}
 	if (now >= streams->life_at) {
 		give(streams, false, web_have(strdup(life)), sizeof(life) - 1);
 		streams->life_at = now + LIFE_MS;
 	}
-	if (now >= streams->patch_at && (fresh || feed_changed(streams->feed))) {
-		send_changes(streams, fresh, now);
-		streams->patch_at = now + PATCH_MS;
-		limit_unread(streams);
+	if (!whole && !feed_changed(streams->feed))
 		return streams->life_at;
-	}
-	return fresh || feed_changed(streams->feed) ? streams->patch_at : streams->life_at;
+	if (now < streams->patch_at)
+		return streams->patch_at;
+	send_changes(streams, whole, now);
+	streams->patch_at = now + PATCH_MS;
+	limit_unread(streams);
+	return streams->life_at;
 }
 
 void
