@@ -52,7 +52,8 @@ struct http {
 	struct share *share;
 	struct streams *streams;              /* borrowed */
 	struct MHD_Daemon *daemon;
-	TAILQ_HEAD(, door) doors; /* by age */
+	TAILQ_HEAD(, door) doors;
+	size_t doors_count;
 	bool routed;              /* since the last turn: the feed or a stream may have something to do */
 };
 
@@ -67,7 +68,7 @@ header(struct MHD_Connection *connection, const char *name)
 struct names {
 	const char *seen[128];
 	size_t count;
-	bool doubled;
+	bool wrong; /* one is there twice, or is no name; or there are too many */
 };
 
 static enum MHD_Result
@@ -77,13 +78,15 @@ see_name(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value
 
 	(void)kind;
 	(void)value;
+	if (name[strcspn(name, " \t\"(),/:;<=>?@[\\]{}")] != '\0' ||
+	    names->count == sizeof(names->seen) / sizeof(names->seen[0]))
+		names->wrong = true;
 	for (size_t i = 0; i < names->count; i++)
 		if (strcasecmp(names->seen[i], name) == 0)
-			names->doubled = true;
-	if (names->count == sizeof(names->seen) / sizeof(names->seen[0]))
-		names->doubled = true;
-	else
-		names->seen[names->count++] = name;
+			names->wrong = true;
+	if (names->wrong)
+		return MHD_NO;
+	names->seen[names->count++] = name;
 	return MHD_YES;
 }
 
@@ -97,7 +100,7 @@ is_ambiguous(struct MHD_Connection *connection)
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, see_name, &names);
 	if (coding != NULL && strcasecmp(coding, "chunked") != 0)
 		return true;
-	return names.doubled ||
+	return names.wrong ||
 	       (coding != NULL && header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH) != NULL);
 }
 
@@ -195,7 +198,7 @@ check_head(struct http *http, struct request *request, const char *path, const c
 
 	if (is_ambiguous(request->connection)) {
 		*reply = reply_error(MHD_HTTP_BAD_REQUEST, LB_INVALID_REQUEST,
-		    "the request has a header twice, or two lengths");
+		    "the request has a header twice, too many headers, or two lengths");
 	} else if (!is_our_host(http->settings, header(request->connection, MHD_HTTP_HEADER_HOST))) {
 		*reply = reply_error(MHD_HTTP_MISDIRECTED_REQUEST, LB_PERMISSION_DENIED,
 		    "the header Host names another server; see --host of lockbroker-web");
@@ -395,9 +398,11 @@ notify_connection(void *ctx, struct MHD_Connection *connection, void **slot,
 			       ->connect_fd;
 		door->deadline = watch_now() + REQUEST_MS;
 		TAILQ_INSERT_TAIL(&http->doors, door, link);
+		http->doors_count++;
 		*slot = door;
 	} else if (door != NULL) {
 		TAILQ_REMOVE(&http->doors, door, link);
+		http->doors_count--;
 		free(door);
 	}
 }
@@ -461,11 +466,13 @@ int64_t
 http_turn(struct http *http, int64_t now)
 {
 	int64_t next = close_late(http, now);
+	bool full = http->doors_count == CONNECTIONS_MOST;
 	MHD_UNSIGNED_LONG_LONG left;
 
 	http->routed = false;
 	MHD_run(http->daemon);
-	if (http->routed)
+	/* Microhttpd accepts again at its next turn. */
+	if (http->routed || (full && http->doors_count < CONNECTIONS_MOST))
 		return now;
 	if (MHD_get_timeout(http->daemon, &left) == MHD_YES && now + (int64_t)left < next)
 		next = now + (int64_t)left;

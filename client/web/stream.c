@@ -1,5 +1,6 @@
 #include "client/web/stream.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #define PATCH_MS 100
 /* A patch without content, so that proxies and pages see life. */
 #define LIFE_MS 15000
+/* Microhttpd does not look at a connection that waits for the next patch. So often this file does. */
+#define LOOK_MS 1000
 /* The rest of the 256 connections is for requests. */
 #define STREAMS_MOST 240
 /* Texts that a page has not read. Beyond that it gets everything again, when it has read what was begun. */
@@ -45,7 +48,7 @@ struct streams {
 	struct feed *feed; /* borrowed */
 	TAILQ_HEAD(, stream) all;
 	size_t count, unread; /* unread: bytes of all texts */
-	int64_t patch_at, life_at;
+	int64_t patch_at, life_at, look_at;
 };
 
 struct streams *
@@ -101,19 +104,23 @@ resume(struct stream *stream)
 	stream->suspended = false;
 }
 
+static int
+stream_fd(const struct stream *stream)
+{
+	return MHD_get_connection_info(stream->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+	    ->connect_fd;
+}
+
 /* The connection is closed, whether the page reads or not. */
 static void
 stream_end(struct stream *stream)
 {
-	int fd = MHD_get_connection_info(stream->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-		     ->connect_fd;
-
 	if (stream->ended)
 		return;
 	stream->ended = true;
 	while (stream->count > 0)
 		pop(stream);
-	shutdown(fd, SHUT_RDWR);
+	shutdown(stream_fd(stream), SHUT_RDWR);
 	resume(stream);
 }
 
@@ -254,32 +261,52 @@ send_changes(struct streams *streams, bool whole, int64_t now)
 	give(streams, true, text, len);
 }
 
+static bool
+has_hung_up(const struct stream *stream)
+{
+	char byte;
+	ssize_t len = recv(stream_fd(stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return len == 0 || (len < 0 && errno != EAGAIN);
+}
+
+/* Ends the pages that are gone or stuck, and sends a patch without content now and then. */
+static void
+look_after(struct streams *streams, int64_t now)
+{
+	static const char life[] = "event: patch\ndata: {}\n\n";
+	struct stream *stream;
+
+	streams->look_at = now + LOOK_MS;
+	TAILQ_FOREACH(stream, &streams->all, link)
+		if (stream->count > 0 ? now - stream->read_at >= STUCK_MS : has_hung_up(stream))
+			stream_end(stream);
+	if (now < streams->life_at)
+		return;
+	give(streams, false, web_have(strdup(life)), sizeof(life) - 1);
+	streams->life_at = now + LIFE_MS;
+}
+
 int64_t
 streams_turn(struct streams *streams, int64_t now)
 {
-	static const char life[] = "event: patch\ndata: {}\n\n";
 	struct stream *stream;
 	bool whole = false;
 
 	if (streams->count == 0)
 		return WATCH_NEVER;
-	TAILQ_FOREACH(stream, &streams->all, link) {
+	if (now >= streams->look_at)
+		look_after(streams, now);
+	TAILQ_FOREACH(stream, &streams->all, link)
 		whole = whole || is_due(stream, true);
-		if (stream->count > 0 && now - stream->read_at >= STUCK_MS)
-			stream_end(stream);
-	}
-	if (now >= streams->life_at) {
-		give(streams, false, web_have(strdup(life)), sizeof(life) - 1);
-		streams->life_at = now + LIFE_MS;
-	}
 	if (!whole && !feed_changed(streams->feed))
-		return streams->life_at;
+		return streams->look_at;
 	if (now < streams->patch_at)
 		return streams->patch_at;
 	send_changes(streams, whole, now);
 	streams->patch_at = now + PATCH_MS;
 	limit_unread(streams);
-	return streams->life_at;
+	return streams->look_at;
 }
 
 void
