@@ -40,8 +40,9 @@ static void
 note_act(const struct act *act, const char *result)
 {
 	if (act->params != NULL)
-		note("%s: %s %.1024s: %s", *act->visitor.name != '\0' ? act->visitor.name : "visitor",
-		    act->method, act->params, result);
+		note("%s: %s %.1024s: %s",
+		    *act->visitor.name != '\0' ? act->visitor.name : "visitor", act->method,
+		    act->params, result);
 }
 
 static void
@@ -91,8 +92,9 @@ act_post(struct act *act, const char *name, const char *body, size_t len)
 
 	if (method == NULL) {
 		act->reply = reply_error(MHD_HTTP_NOT_FOUND, LB_METHOD_NOT_FOUND,
-		    "%.64s is not a method here: what a client holds or waits for ends with its own "
-		    "connection to lockbrokerd, so it uses lockbroker run, or a library",
+		    "%.64s is not a method here. A hold or a wait ends with the connection of its "
+		    "client "
+		    "to lockbrokerd: use lockbroker run, or a library",
 		    name);
 		return;
 	}
@@ -178,8 +180,8 @@ take_health(void *ctx, int code, const char *json, const char *text)
 		answer_fail(act, LB_BROKER_UNAVAILABLE, "the broker is away or silent");
 	else
 		/* Strangers need no details. */
-		act->reply = reply_error(
-		    MHD_HTTP_SERVICE_UNAVAILABLE, code, "lockbrokerd does not answer");
+		act->reply =
+		    reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, code, "lockbrokerd does not answer");
 	act->done(act->ctx);
 }
 

@@ -1,6 +1,7 @@
 /*
- * What visitors ask of the daemon: the methods of POST /v1/METHOD, and what is read by GET. Checks the role, logs the
- * acts, and turns the daemon's answers into answers over HTTP. It owns no connection and knows no stream.
+ * The requests of visitors to the daemon: the methods of POST /v1/METHOD, and the questions of GET. Checks the
+ * role, logs the acts, and turns the daemon's answers into answers over HTTP. It owns no connection and knows
+ * no stream.
  */
 #ifndef CLIENT_WEB_ACT_H
 #define CLIENT_WEB_ACT_H
@@ -16,7 +17,8 @@ struct act {
 	const struct visitor_settings *settings; /* borrowed */
 	struct visitor visitor;
 	/*
-	 * Set when there is an answer: then `done` is called, if it came from the daemon. Until then the act must stay.
+	 * Set when there is an answer: then `done` is called, if it came from the daemon. Until then the act
+	 * must stay.
 	 */
 	struct reply reply;
 	void (*done)(void *ctx);

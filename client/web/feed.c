@@ -25,7 +25,7 @@
 
 /* Limits of what a daemon can make us keep. */
 #define ENTRIES_MOST 20000 /* of a table */
-#define ENTRY_MOST 8192 /* bytes of a row or a lock */
+#define ENTRY_MOST 8192    /* bytes of a row or a lock */
 #define ASKS_MOST 32
 #define KEY_SIZE 213 /* a kind and a name */
 
@@ -39,7 +39,7 @@ struct entry {
 	bool changed;       /* since the last patch */
 	bool cancelled;     /* a row whose request ended without a hold */
 	unsigned long seen; /* as in the table when the daemon named it last */
-	char *id; /* owned JSON: what the pages know it by */
+	char *id;           /* owned JSON: its name for the pages */
 	char key[KEY_SIZE];
 };
 
@@ -134,7 +134,7 @@ table_clear(struct table *table)
 {
 	struct entry *entry, *next;
 
-	HASH_ITER(hh, table->entries, entry, next)
+	HASH_ITER (hh, table->entries, entry, next)
 		table_remove(table, entry);
 	table->known = table->told = false;
 }
@@ -183,7 +183,7 @@ table_complete(struct feed *feed, struct table *table)
 {
 	struct entry *entry, *next;
 
-	HASH_ITER(hh, table->entries, entry, next)
+	HASH_ITER (hh, table->entries, entry, next)
 		if (entry->seen != table->seen && !entry->gone)
 			set_gone(feed, entry);
 	table->known = true;
@@ -226,8 +226,7 @@ set_away(struct feed *feed, const char *why, int64_t now)
 {
 	feed->state = FEED_AWAY;
 	feed->retry_at = now + feed->retry_ms;
-	feed->retry_ms =
-	    feed->retry_ms * 2 < RETRY_LAST_MS ? feed->retry_ms * 2 : RETRY_LAST_MS;
+	feed->retry_ms = feed->retry_ms * 2 < RETRY_LAST_MS ? feed->retry_ms * 2 : RETRY_LAST_MS;
 	feed->watch = feed->list = feed->ping = (struct question){.request = 0};
 	set_link(feed, false, why);
 	for (size_t i = 0; i < ASKS_MOST; i++)
@@ -346,7 +345,8 @@ take_list(struct feed *feed, const struct cJSON *result)
 	const struct cJSON *semaphores = json_get(result, "semaphores");
 
 	if (!json_is_array(semaphores)) {
-		snprintf(feed->list.error, sizeof(feed->list.error), "the daemon's list is invalid");
+		snprintf(
+		    feed->list.error, sizeof(feed->list.error), "the daemon's list is invalid");
 		return;
 	}
 	feed->locks.seen++;
@@ -354,10 +354,14 @@ take_list(struct feed *feed, const struct cJSON *result)
 	take_locks(feed, json_get(result, "mutexes"), "mutex", &more);
 	table_complete(feed, &feed->locks);
 	set_more(feed, &feed->locks_more, more);
-	set_text(&feed->silent, printed(json_get(result, "silent_hosts")), &feed->hosts_changed, feed);
+	set_text(
+	    &feed->silent, printed(json_get(result, "silent_hosts")), &feed->hosts_changed, feed);
 }
 
-/* Takes the number out of the text: it is another one when the text is sent. Quotes inside strings have an escape. */
+/*
+ * Takes the number out of the text: it is another one when the text is sent. Quotes inside strings have an
+ * escape.
+ */
 static size_t
 cut_age(char *json)
 {
@@ -386,7 +390,8 @@ take_row(struct feed *feed, const struct cJSON *row, int64_t now)
 	    !json_string(json_get(row, "state"), &state))
 		return;
 	json = printed(row);
-	age_at = json_number(json_get(row, "age"), &age) && age >= 0 && age < 1e9 ? cut_age(json) : 0;
+	age_at =
+	    json_number(json_get(row, "age"), &age) && age >= 0 && age < 1e9 ? cut_age(json) : 0;
 	entry = table_put(feed, &feed->rows, waiter, json, printed(json_get(row, "waiter")));
 	if (entry == NULL) {
 		set_more(feed, &feed->rows_more, feed->rows_more + 1);
@@ -438,7 +443,8 @@ take_answer(struct feed *feed, const struct lb_event *event, const struct cJSON 
 	} else if (event->request == feed->ping.request) {
 		question_answered(&feed->ping, event);
 		if (event->code == LB_OK)
-			set_text(&feed->broker, printed(json_get(json, "broker")), &feed->broker_changed, feed);
+			set_text(&feed->broker, printed(json_get(json, "broker")),
+			    &feed->broker_changed, feed);
 	} else if (event->request == feed->watch.request) {
 		/* It has no result: the daemon refused or ended it. */
 		question_answered(&feed->watch, event);
@@ -648,7 +654,7 @@ write_entries(
 
 	if (!table->known)
 		return;
-	HASH_ITER(hh, table->entries, entry, next) {
+	HASH_ITER (hh, table->entries, entry, next) {
 		/* A request that was cancelled is shown, even if its end came with the same patch. */
 		if (whole ? entry->gone : !entry->changed || (entry->gone && !entry->cancelled))
 			continue;
@@ -673,7 +679,7 @@ write_gone(struct table *table, FILE *out, int *count, const char *name)
 	int gone = 0;
 
 	table->told = table->known;
-	HASH_ITER(hh, table->entries, entry, next) {
+	HASH_ITER (hh, table->entries, entry, next) {
 		entry->changed = entry->changed && !table->known;
 		if (!entry->gone)
 			continue;
@@ -725,7 +731,8 @@ feed_patch(struct feed *feed, bool whole, int64_t now, size_t *ret_len)
 	if (fclose(out) != 0)
 		web_have(NULL);
 	if (!whole)
-		feed->changed = feed->link_changed = feed->broker_changed = feed->hosts_changed = false;
+		feed->changed = feed->link_changed = feed->broker_changed = feed->hosts_changed =
+		    false;
 	return text;
 }
 

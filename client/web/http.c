@@ -1,8 +1,10 @@
 /*
  * Why libmicrohttpd, and not evhttp of libevent 2.1:
- * - Evhttp answers a request that is too long or malformed by itself, and then reads the rest of its body as the next
- *   request of the connection. A page of another site could hide a request in a body, with the header of any visitor.
- * - Before the first whole request, evhttp tells nobody of a connection or of its end. Connections could not be counted.
+ * - Evhttp answers a request that is too long or malformed by itself. Then it reads the rest of the body as
+ *   the next request of the connection. A page of another site could hide a request in a body, with the header
+ *   of any visitor.
+ * - Before the first whole request, evhttp tells nobody of a connection or of its end. Connections could not
+ *   be counted.
  * - While an answer is sent, evhttp reads without a limit what the client still sends.
  * Microhttpd has a limit of connections, tells of their beginning and end, and shows the head before the body.
  */
@@ -25,7 +27,9 @@
 /* Bytes of a head and of what microhttpd needs for the connection. */
 #define CONNECTION_MEMORY ((size_t)32 << 10)
 #define BODY_MOST ((size_t)64 << 10)
-/* A request must be complete so long after the connection began, and an answer must be read so long after it. */
+/*
+ * A request must be complete so long after the connection began, and an answer must be read so long after it.
+ */
 #define REQUEST_MS 10000
 #define ANSWER_MS 30000
 
@@ -50,11 +54,11 @@ struct http {
 	const struct http_settings *settings; /* borrowed */
 	struct feed *feed;                    /* borrowed */
 	struct share *share;
-	struct streams *streams;              /* borrowed */
+	struct streams *streams; /* borrowed */
 	struct MHD_Daemon *daemon;
 	TAILQ_HEAD(, door) doors;
 	size_t doors_count;
-	bool routed;              /* since the last turn: the feed or a stream may have something to do */
+	bool routed; /* since the last turn: the feed or a stream may have something to do */
 };
 
 /* ---- the rules for each request ---- */
@@ -104,7 +108,10 @@ is_ambiguous(struct MHD_Connection *connection)
 	       (coding != NULL && header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH) != NULL);
 }
 
-/* A page of another site can have its own name resolved to this address (DNS rebinding). Its Host is that name. */
+/*
+ * A page of another site can have its own name resolved to this address (DNS rebinding). Its Host is that
+ * name.
+ */
 static bool
 is_our_host(const struct http_settings *settings, const char *host)
 {
@@ -127,7 +134,8 @@ is_our_origin(struct MHD_Connection *connection)
 	if (origin == NULL)
 		return true;
 	name = strstr(origin, "://");
-	return name != NULL && (strncmp(origin, "http:", 5) == 0 || strncmp(origin, "https:", 6) == 0) &&
+	return name != NULL &&
+	       (strncmp(origin, "http:", 5) == 0 || strncmp(origin, "https:", 6) == 0) &&
 	       strcasecmp(name + 3, header(connection, MHD_HTTP_HEADER_HOST)) == 0;
 }
 
@@ -176,12 +184,12 @@ exchange_token(struct request *request, const struct visitor_settings *settings,
 	char cookie[160];
 
 	if (settings->user_header != NULL || strcmp(path, "/") != 0 ||
-	    !visitor_token_is(settings, MHD_lookup_connection_value(request->connection,
-					    MHD_GET_ARGUMENT_KIND, "token")))
+	    !visitor_token_is(settings,
+		MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "token")))
 		return false;
 	*reply = reply_text(MHD_HTTP_SEE_OTHER, "text/plain; charset=utf-8", "");
-	snprintf(cookie, sizeof(cookie), "%s=%s; Path=/; HttpOnly; SameSite=Strict", settings->cookie,
-	    settings->token);
+	snprintf(cookie, sizeof(cookie), "%s=%s; Path=/; HttpOnly; SameSite=Strict",
+	    settings->cookie, settings->token);
 	reply_header(reply, MHD_HTTP_HEADER_SET_COOKIE, cookie);
 	reply_header(reply, MHD_HTTP_HEADER_LOCATION, "/");
 	return true;
@@ -199,7 +207,8 @@ check_head(struct http *http, struct request *request, const char *path, const c
 	if (is_ambiguous(request->connection)) {
 		*reply = reply_error(MHD_HTTP_BAD_REQUEST, LB_INVALID_REQUEST,
 		    "the request has a header twice, too many headers, or two lengths");
-	} else if (!is_our_host(http->settings, header(request->connection, MHD_HTTP_HEADER_HOST))) {
+	} else if (!is_our_host(
+		       http->settings, header(request->connection, MHD_HTTP_HEADER_HOST))) {
 		*reply = reply_error(MHD_HTTP_MISDIRECTED_REQUEST, LB_PERMISSION_DENIED,
 		    "the header Host names another server; see --host of lockbroker-web");
 	} else if (!post && strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
@@ -246,8 +255,8 @@ route_get(struct http *http, struct request *request, const char *path)
 		struct MHD_Response *stream = stream_open(http->streams, request->connection);
 
 		if (stream == NULL) {
-			act->reply = reply_error(MHD_HTTP_SERVICE_UNAVAILABLE,
-			    LB_TOO_MANY_REQUESTS, "too many pages are open; try again later");
+			act->reply = reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, LB_TOO_MANY_REQUESTS,
+			    "too many pages are open; try again later");
 			return;
 		}
 		act->reply = reply_response(MHD_HTTP_OK, "text/event-stream", stream);
@@ -255,11 +264,12 @@ route_get(struct http *http, struct request *request, const char *path)
 		reply_header(&act->reply, "X-Accel-Buffering", "no");
 		request->door->deadline = WATCH_NEVER;
 	} else {
-		while (file->name != NULL && strcmp(file->name, strcmp(path, "/") == 0 ? "/index.html" : path) != 0)
+		while (file->name != NULL &&
+		       strcmp(file->name, strcmp(path, "/") == 0 ? "/index.html" : path) != 0)
 			file++;
-		act->reply = file->name != NULL
-				 ? reply_text(MHD_HTTP_OK, file->type, file->text)
-				 : reply_error(MHD_HTTP_NOT_FOUND, LB_METHOD_NOT_FOUND, "there is no such path");
+		act->reply = file->name != NULL ? reply_text(MHD_HTTP_OK, file->type, file->text)
+						: reply_error(MHD_HTTP_NOT_FOUND,
+						      LB_METHOD_NOT_FOUND, "there is no such path");
 	}
 }
 
@@ -331,7 +341,9 @@ route(struct http *http, struct request *request, const char *path, const char *
 	MHD_suspend_connection(request->connection);
 }
 
-/* Of microhttpd: called with the head, with each part of the body, and when all is there; also after a resume. */
+/*
+ * Of microhttpd: called with the head, with each part of the body, and when all is there; also after a resume.
+ */
 static enum MHD_Result
 handle(void *ctx, struct MHD_Connection *connection, const char *path, const char *method,
     const char *version, const char *bytes, size_t *len, void **slot)
@@ -349,7 +361,8 @@ handle(void *ctx, struct MHD_Connection *connection, const char *path, const cha
 		    .ctx = request};
 		request->connection = connection;
 		request->door =
-		    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+		    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+			->socket_context;
 		check_head(http, request, path, method);
 		if (request->act.reply.response == NULL)
 			return MHD_YES;
@@ -370,8 +383,8 @@ handle(void *ctx, struct MHD_Connection *connection, const char *path, const cha
 
 /* Of microhttpd: the request has its answer, or its connection has ended. */
 static void
-complete(void *ctx, struct MHD_Connection *connection, void **slot,
-    enum MHD_RequestTerminationCode how)
+complete(
+    void *ctx, struct MHD_Connection *connection, void **slot, enum MHD_RequestTerminationCode how)
 {
 	struct request *request = *slot;
 
@@ -414,7 +427,7 @@ close_late(struct http *http, int64_t now)
 	int64_t next = WATCH_NEVER;
 	struct door *door;
 
-	TAILQ_FOREACH(door, &http->doors, link) {
+	TAILQ_FOREACH (door, &http->doors, link) {
 		if (now >= door->deadline) {
 			shutdown(door->fd, SHUT_RDWR);
 			door->deadline = WATCH_NEVER;
@@ -443,12 +456,13 @@ http_new(
 	http->share = share_new(feed);
 	TAILQ_INIT(&http->doors);
 	/* The logger comes first: it is for the options behind it, too. Clients would fill the log. */
-	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-	    NULL, NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL,
-	    MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
-	    (unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
-	    MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, complete, http,
-	    MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http, MHD_OPTION_END);
+	http->daemon =
+	    MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
+		NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL,
+		MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, complete, http,
+		MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http, MHD_OPTION_END);
 	if (http->daemon != NULL)
 		return http;
 	share_free(http->share);

@@ -28,19 +28,18 @@ static const char help[] =
     "Usage: lockbroker-web [OPTION...]\n"
     "Shows the locks of all hosts in a browser, and lets administrators change them.\n"
     "\n"
-    "  --listen 127.0.0.1:PORT  for browsers on this host (default: port 8390; 0: any).\n"
-    "                           The link with the token is printed at the start\n"
-    "  --listen unix:PATH       for a proxy with TLS and login; needs --user-header\n"
-    "  --user-header NAME       the header in which the proxy names the visitor\n"
-    "  --host NAME              a name of the server in requests, for a Unix socket;\n"
-    "                           can be repeated (default: the host name, localhost)\n"
-    "  --admin                  every visitor can change locks\n"
-    "  --admin-users LIST       these visitors can, separated by commas\n"
-    "  --socket PATH            of lockbrokerd (default: $LOCKBROKER_SOCKET, or\n"
-    "                           " LB_DEFAULT_SOCKET ")\n"
-    "  --help, --version\n"
-    "\n"
-    "See lockbroker-web(8).\n";
+    "  --listen 127.0.0.1:PORT  For browsers on this host (default: port 8390; 0: any).\n"
+    "                           It prints a link with a token.\n"
+    "  --listen unix:PATH       For a proxy with TLS and login. It needs --user-header.\n"
+    "  --user-header NAME       The header in which the proxy names the visitor.\n"
+    "  --host NAME              A name of the server, for a Unix socket; can be repeated\n"
+    "                           (default: the host name, localhost).\n"
+    "  --admin                  Every visitor can change locks.\n"
+    "  --admin-users LIST       These visitors can. Commas separate them.\n"
+    "  --socket PATH            Socket of lockbrokerd (default: $LOCKBROKER_SOCKET, or\n"
+    "                           " LB_DEFAULT_SOCKET ").\n"
+    "  --help                   Prints this text.\n"
+    "  --version                Prints the version.\n";
 
 enum { GOING_ON = -1 };
 
@@ -48,13 +47,23 @@ enum { GOING_ON = -1 };
 static int
 parse_options(struct options *options, int argc, char *argv[])
 {
-	enum { LISTEN_AT = 1, SOCKET, USER_HEADER, HOST, ADMIN, ADMIN_USERS, SAY_HELP, SAY_VERSION };
+	enum {
+		LISTEN_AT = 1,
+		SOCKET,
+		USER_HEADER,
+		HOST,
+		ADMIN,
+		ADMIN_USERS,
+		SAY_HELP,
+		SAY_VERSION
+	};
 	static const struct option table[] = {{"listen", required_argument, NULL, LISTEN_AT},
 	    {"socket", required_argument, NULL, SOCKET},
 	    {"user-header", required_argument, NULL, USER_HEADER},
 	    {"host", required_argument, NULL, HOST}, {"admin", no_argument, NULL, ADMIN},
-	    {"admin-users", required_argument, NULL, ADMIN_USERS}, {"help", no_argument, NULL, SAY_HELP},
-	    {"version", no_argument, NULL, SAY_VERSION}, {0}};
+	    {"admin-users", required_argument, NULL, ADMIN_USERS},
+	    {"help", no_argument, NULL, SAY_HELP}, {"version", no_argument, NULL, SAY_VERSION},
+	    {0}};
 	struct visitor_settings *visitors = &options->http.visitors;
 	int option;
 
@@ -109,7 +118,8 @@ check_way(const struct options *options, const struct listener *listener)
 	if (listener->is_unix && visitors->user_header == NULL)
 		wrong = "a Unix socket needs --user-header: the proxy must name the visitor";
 	else if (!listener->is_unix && visitors->user_header != NULL)
-		wrong = "--user-header needs a Unix socket: each user of this host could send the header "
+		wrong = "--user-header needs a Unix socket: each user of this host could send the "
+			"header "
 			"to a port";
 	else if (!listener->is_unix && visitors->admin_users != NULL)
 		wrong = "--admin-users needs --user-header: the token names nobody";
@@ -211,7 +221,8 @@ main(int argc, char *argv[])
 			note("no random token: %m");
 			return EXIT_STATUS_INTERNAL;
 		}
-		printf("http://127.0.0.1:%u/?token=%s\n", listener.port, options.http.visitors.token);
+		printf(
+		    "http://127.0.0.1:%u/?token=%s\n", listener.port, options.http.visitors.token);
 		fflush(stdout);
 	}
 	status = serve(&options, listener.fd);

@@ -21,7 +21,7 @@ struct asker {
 struct question {
 	TAILQ_ENTRY(question) link;
 	struct share *share;
-	char *key;    /* owned: method and parameters; NULL: nobody else can have the answer */
+	char *key;     /* owned: method and parameters; NULL: nobody else can have the answer */
 	int64_t until; /* the answer is fresh; 0: there is none yet */
 	int code;
 	char *json, *text; /* owned */
@@ -29,7 +29,7 @@ struct question {
 };
 
 struct share {
-	struct feed *feed; /* borrowed */
+	struct feed *feed;                /* borrowed */
 	TAILQ_HEAD(, question) questions; /* by age */
 	size_t count;
 };
@@ -91,7 +91,7 @@ find(struct share *share, const char *key)
 {
 	struct question *question;
 
-	TAILQ_FOREACH(question, &share->questions, link)
+	TAILQ_FOREACH (question, &share->questions, link)
 		if (question->key != NULL && strcmp(question->key, key) == 0)
 			return question;
 	return NULL;
@@ -147,7 +147,7 @@ share_forget(struct share *share)
 {
 	struct question *question;
 
-	TAILQ_FOREACH(question, &share->questions, link) {
+	TAILQ_FOREACH (question, &share->questions, link) {
 		free(question->key);
 		question->key = NULL;
 	}

@@ -1,6 +1,7 @@
 /*
- * Questions that change nothing, for all visitors together: an equal question joins the one that waits, and for half a
- * second it gets the same answer. So any number of pages costs the daemon no more than one. Owns the answers.
+ * Questions that change nothing, for all visitors together: an equal question joins the one that waits. For
+ * half a second it gets the same answer. So any number of pages costs the daemon no more than one. Owns the
+ * answers.
  */
 #ifndef CLIENT_WEB_SHARE_H
 #define CLIENT_WEB_SHARE_H

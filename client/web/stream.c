@@ -19,7 +19,10 @@
 #define STREAMS_MOST 240
 /* Texts that a page has not read. Beyond that it gets everything again, when it has read what was begun. */
 #define QUEUE_MOST 64
-/* Bytes that all pages have not read. Beyond that the slowest page is closed, and so is one that reads nothing. */
+/*
+ * Bytes that all pages have not read. Beyond that the slowest page is closed, and so is one that reads
+ * nothing.
+ */
 #define UNREAD_MOST ((size_t)128 << 20)
 #define STUCK_MS 60000
 /* Bytes that are given to the connection at once. */
@@ -36,10 +39,10 @@ struct stream {
 	TAILQ_ENTRY(stream) link;
 	struct streams *streams;
 	struct MHD_Connection *connection; /* borrowed */
-	bool fresh;                        /* it needs everything, as its first text or after a gap */
-	bool suspended;                    /* it has read all */
+	bool fresh;     /* it needs everything, as its first text or after a gap */
+	bool suspended; /* it has read all */
 	bool ended;
-	int64_t read_at;    /* the last time at which it read, or had nothing to read */
+	int64_t read_at;                /* the last time at which it read, or had nothing to read */
 	struct text *queue[QUEUE_MOST]; /* a ring */
 	size_t first, count, at;        /* at: bytes read of the first one */
 };
@@ -218,7 +221,7 @@ give(struct streams *streams, bool whole, char *bytes, size_t len)
 	struct text *text = text_new(streams, bytes, len);
 	struct stream *stream;
 
-	TAILQ_FOREACH(stream, &streams->all, link) {
+	TAILQ_FOREACH (stream, &streams->all, link) {
 		if (!is_due(stream, whole))
 			continue;
 		push(stream, text);
@@ -236,7 +239,7 @@ limit_unread(struct streams *streams)
 
 	while (streams->unread > UNREAD_MOST) {
 		slowest = NULL;
-		TAILQ_FOREACH(stream, &streams->all, link)
+		TAILQ_FOREACH (stream, &streams->all, link)
 			if (slowest == NULL || stream->count > slowest->count)
 				slowest = stream;
 		if (slowest == NULL || slowest->count == 0)
@@ -278,7 +281,7 @@ look_after(struct streams *streams, int64_t now)
 	struct stream *stream;
 
 	streams->look_at = now + LOOK_MS;
-	TAILQ_FOREACH(stream, &streams->all, link)
+	TAILQ_FOREACH (stream, &streams->all, link)
 		if (stream->count > 0 ? now - stream->read_at >= STUCK_MS : has_hung_up(stream))
 			stream_end(stream);
 	if (now < streams->life_at)
@@ -297,7 +300,7 @@ streams_turn(struct streams *streams, int64_t now)
 		return WATCH_NEVER;
 	if (now >= streams->look_at)
 		look_after(streams, now);
-	TAILQ_FOREACH(stream, &streams->all, link)
+	TAILQ_FOREACH (stream, &streams->all, link)
 		whole = whole || is_due(stream, true);
 	if (!whole && !feed_changed(streams->feed))
 		return streams->look_at;
@@ -314,6 +317,6 @@ streams_end(struct streams *streams)
 {
 	struct stream *stream;
 
-	TAILQ_FOREACH(stream, &streams->all, link)
+	TAILQ_FOREACH (stream, &streams->all, link)
 		stream_end(stream);
 }

@@ -1,11 +1,16 @@
 """Hostile visitors, other sites, other programs of the host, and a hostile daemon against lockbroker-web."""
 
 import json
+import os
 import socket
+import sys
 import threading
 import unittest
 
 import tap
+
+sys.path.insert(0, os.path.join(os.environ["top_srcdir"], "tests", "cli"))
+
 from cli import command
 from daemon import Daemon
 from fake import Fake, reply
@@ -20,7 +25,7 @@ EVIL = '<script>alert(1)</script>"\'</td>\u202e\x1b[31m&amp;\u2028'
 
 
 class Sites(unittest.TestCase):
-    """What the page of another site can make a browser send."""
+    """Requests that the page of another site can make a browser send."""
 
     def setUp(self):
         self.daemon = Daemon(self)
@@ -111,7 +116,7 @@ class Requests(unittest.TestCase):
         answer = Answer(self.web.raw(self.web.head("POST", "/v1/create", {**usual, "Transfer-Encoding": "chunked"}) + chunked))
         self.assertEqual((answer.status, self.made()), (200, ["made"]))
 
-    def test_what_follows_a_request_is_not_a_request(self):
+    def test_bytes_behind_a_request_are_no_request(self):
         """A site could hide one with any header in the body of another one."""
         hidden = self.web.head("POST", "/v1/create", {**self.web.post_headers(), **self.login,
                                                        "Content-Length": len(self.body)}) + self.body
@@ -182,7 +187,7 @@ class Slow(unittest.TestCase):
 
     deadline = 240
 
-    def test_whoever_trickles_is_closed(self):
+    def test_a_client_that_trickles_is_closed(self):
         """Each second byte comes late, but none later than ten seconds would allow. A page stays."""
         web = Web(self, Daemon(self), "--admin")
         page = Page(self, web)
@@ -274,7 +279,7 @@ class Slow(unittest.TestCase):
             return client.recv(4096)
 
     def test_a_page_that_reads_slowly_gets_everything_again(self):
-        """What it did not read is dropped, and not kept for it."""
+        """The patches that it did not read are dropped."""
         fake = Semaphores(self)
         fake.add("db", 1)
         web = Web(self, fake)

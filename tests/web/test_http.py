@@ -1,4 +1,4 @@
-"""lockbroker-web over HTTP: who may enter, what each role may do, and the answers to programs."""
+"""lockbroker-web over HTTP: the ways in, the two roles, and the answers to programs."""
 
 import json
 import os
@@ -7,10 +7,15 @@ import re
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import unittest
 
+import manual
 import tap
+
+sys.path.insert(0, os.path.join(os.environ["top_srcdir"], "tests", "cli"))
+
 from cli import command
 from daemon import Daemon, clean_environment, program
 from fake import Fake
@@ -209,7 +214,7 @@ class Roles(unittest.TestCase):
             self.assertEqual((answer.status, answer.message), (403, session["why"]), method)
         self.assertEqual(command(self, self.daemon, "size", "db").out, "2\n")
 
-    def test_an_administrator_steers(self):
+    def test_an_administrator_changes_locks(self):
         web = Web(self, self.daemon, "--admin")
         self.assertEqual(web.get("/v1/session").json()["why"], None)
         holder, waiter = Wire(self.daemon), Wire(self.daemon)
@@ -272,7 +277,7 @@ class Roles(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    """What programs read."""
+    """The questions of programs."""
 
     def test_locks(self):
         daemon = Daemon(self)
@@ -314,6 +319,60 @@ class Programs(unittest.TestCase):
         self.assertEqual(answer.status, 503)
         self.assertNotIn("nonexistent", answer.message)
         self.assertIn("/nonexistent/s", away.get("/v1/locks").message)
+
+
+class Recipes(unittest.TestCase):
+    """The examples of the manual, as they are."""
+
+    def setUp(self):
+        self.daemon = Daemon(self)
+        command(self, self.daemon, "create", "nightly")
+        self.web = Web(self, self.daemon, "--admin")
+        self.holder, self.waiter = Wire(self.daemon), Wire(self.daemon)
+        self.holder.call("acquire", name="nightly", who="alice")
+        self.request = self.waiter.request("acquire", name="nightly")
+        self.daemon.wait_log("requested nightly", count=2)
+
+    def curl(self, words):
+        script = manual.block("lockbroker-web.8", words)
+        done = subprocess.run(["sh", "-euc", script], stdout=subprocess.PIPE, check=True, text=True, timeout=60,
+                              env={"PATH": os.environ["PATH"], "TOKEN": self.web.token, "WEB": f"http://127.0.0.1:{self.web.port}"})
+        return done.stdout
+
+    def test_questions(self):
+        listed, shown = self.curl("/v1/locks/nightly").split('{"name":"nightly","slots":1,"busy":1,"extra":0,"waiting"', 1)
+        self.assertEqual(json.loads(listed)["semaphores"][0]["name"], "nightly")
+        self.assertIn('"who":"alice"', shown)
+
+    def test_acts(self):
+        self.assertEqual(self.curl("act resize"), '{"name":"nightly","slots":0,"target":0}{"denied":1,"silent_hosts":[]}')
+        self.assertEqual(self.waiter.reply(self.request)["error"]["data"]["denied"], True)
+
+    def test_health(self):
+        self.assertEqual(json.loads(self.curl("/healthz"))["broker"]["state"], "up")
+
+    def test_events(self):
+        script = manual.block("lockbroker-web.8", "/v1/events")
+        process = subprocess.Popen(["sh", "-c", "exec " + script], stdout=subprocess.PIPE,
+                                   env={"PATH": os.environ["PATH"], "TOKEN": self.web.token,
+                                        "WEB": f"http://127.0.0.1:{self.web.port}"})
+        self.assertEqual(process.stdout.readline(), b"event: patch\n")
+        self.assertIs(json.loads(process.stdout.readline().removeprefix(b"data: "))["reset"], True)
+        process.terminate()
+        process.stdout.close()
+        process.wait()
+
+    def test_each_recipe_has_a_test(self):
+        """Those of curl here. The others are command lines that other tests have."""
+        mine = [block for block in manual.blocks("lockbroker-web.8") if "curl" in block]
+        self.assertEqual(len(mine), 4)
+
+
+class Manual(unittest.TestCase):
+    def test_the_options_are_those_of_the_help(self):
+        told = subprocess.run([program("lockbroker-web"), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        options = re.split(r"(?m)^\.S[hs] ", manual.source("lockbroker-web.8"))[3]
+        self.assertEqual(sorted(set(re.findall(r"(?m)^\.It Fl -([a-z-]+)", options))), sorted(set(re.findall(r"--([a-z-]+)", told))))
 
 
 class Live(unittest.TestCase):
