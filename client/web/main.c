@@ -173,30 +173,33 @@ loop(struct feed *feed, struct streams *streams, struct http *http, const struct
 }
 
 static int
-serve(const struct options *options, int listener)
+serve(const struct options *options, const struct listener *listener, const struct signals *signals)
 {
-	struct signals signals;
 	struct feed *feed = feed_new(options->socket);
 	struct streams *streams = streams_new(feed);
-	struct http *http = http_new(listener, &options->http, feed, streams);
-	int status = EXIT_STATUS_INTERNAL;
+	struct http *http = http_new(listener->fd, &options->http, feed, streams);
 
-	if (http == NULL || !signals_hold(&signals)) {
+	if (http == NULL) {
 		note("the server cannot begin");
-	} else {
-		notify_ready();
-		loop(feed, streams, http, &signals);
-		notify_stopping();
-		status = EXIT_STATUS_OK;
+		streams_free(streams);
+		feed_free(feed);
+		return EXIT_STATUS_INTERNAL;
 	}
+	if (!listener->is_unix) {
+		printf("http://127.0.0.1:%u/?token=%s\n", listener->port,
+		    options->http.visitors.token);
+		fflush(stdout);
+	}
+	notify_ready();
+	loop(feed, streams, http, signals);
+	notify_stopping();
 	/* Each part first ends what the next one refers to. */
 	streams_end(streams);
 	feed_end(feed);
-	if (http != NULL)
-		http_free(http);
+	http_free(http);
 	streams_free(streams);
 	feed_free(feed);
-	return status;
+	return EXIT_STATUS_OK;
 }
 
 int
@@ -206,26 +209,25 @@ main(int argc, char *argv[])
 	struct listener listener = {.fd = -1};
 	int status = parse_options(&options, argc, argv);
 	char names[2][256] = {"", ""};
+	struct signals signals;
 
 	if (status != GOING_ON)
 		return status;
+	if (!signals_hold(&signals)) {
+		note("signals: %m");
+		return EXIT_STATUS_INTERNAL;
+	}
 	if (!listener_open(&listener, options.listen))
 		return EXIT_STATUS_USAGE;
 	if (!check_way(&options, &listener)) {
-		listener_remove(&listener);
-		return EXIT_STATUS_USAGE;
+		status = EXIT_STATUS_USAGE;
+	} else if (!visitor_token_make(&options.http.visitors, listener.port)) {
+		note("no random token: %m");
+		status = EXIT_STATUS_INTERNAL;
+	} else {
+		fill_hosts(&options.http, &listener, names);
+		status = serve(&options, &listener, &signals);
 	}
-	fill_hosts(&options.http, &listener, names);
-	if (!listener.is_unix) {
-		if (!visitor_token_make(&options.http.visitors, listener.port)) {
-			note("no random token: %m");
-			return EXIT_STATUS_INTERNAL;
-		}
-		printf(
-		    "http://127.0.0.1:%u/?token=%s\n", listener.port, options.http.visitors.token);
-		fflush(stdout);
-	}
-	status = serve(&options, listener.fd);
 	listener_remove(&listener);
 	return status;
 }

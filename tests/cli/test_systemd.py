@@ -91,12 +91,13 @@ class Systemd(unittest.TestCase):
     def test_users_and_groups(self):
         (self.root / "etc").mkdir()
         code, text = run("systemd-sysusers", f"--root={self.root}",
-                         str(SOURCE / "sysusers.d/lockbroker.conf"))
+                         str(SOURCE / "sysusers.d/lockbroker.conf"), str(SOURCE / "sysusers.d/lockbroker-web.conf"))
         self.assertEqual(code, 0, text)
         users = (self.root / "etc/passwd").read_text()
         groups = (self.root / "etc/group").read_text()
         self.assertRegex(users, r"(?m)^lockbroker:.*:/usr/sbin/nologin$")
         self.assertRegex(groups, r"(?m)^lockbroker:")
+        self.assertRegex(groups, r"(?m)^lockbroker-web:")
         self.assertRegex(groups, r"(?m)^lockbroker-admin:")
 
     def test_folders(self):

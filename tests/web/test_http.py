@@ -255,8 +255,8 @@ class Roles(unittest.TestCase):
         self.assertIn("lockbroker run", web.post("acquire", name="db").message)
         self.assertEqual(web.get("/v1/locks/db").json()["holders"], [])
 
-    def test_a_wait_without_end_is_cancelled(self):
-        """The library's cancel ends the wait of a resize when lockbroker-web stops waiting for it."""
+    def test_a_wait_ends_with_the_program(self):
+        """Its visitor hears that the change may have been made."""
         holder = Wire(self.daemon)
         holder.call("acquire", name="db")
         web = Web(self, self.daemon, "--admin")
