@@ -26,6 +26,7 @@
 /* Limits of what a daemon can make us keep. */
 #define ENTRIES_MOST 20000 /* of a table */
 #define ENTRY_MOST 8192    /* bytes of a row or a lock */
+#define TEXT_MOST 65536    /* bytes of the broker's state, or of all names of silent hosts */
 #define ASKS_MOST 32
 #define KEY_SIZE 213 /* a kind and a name */
 
@@ -193,7 +194,8 @@ table_complete(struct feed *feed, struct table *table)
 static void
 set_text(char **place, char *json, bool *changed, struct feed *feed)
 {
-	if (json == NULL || (*place != NULL && strcmp(*place, json) == 0)) {
+	if (json == NULL || strlen(json) > TEXT_MOST ||
+	    (*place != NULL && strcmp(*place, json) == 0)) {
 		free(json);
 		return;
 	}
@@ -496,16 +498,18 @@ ask(struct feed *feed, const char *method, const char *params)
 	return lb_call_start(feed->lb, method, params, &request) == LB_OK ? request : 0;
 }
 
-/* Each only when its last answer has come. */
+/* Each only when its last answer has come. Without pages, only a daemon that is silent must show that it lives. */
 static void
 ask_questions(struct feed *feed, int64_t now)
 {
-	if (feed->watch.request == 0 && now >= feed->watch.due)
+	if (feed->pages > 0 && feed->watch.request == 0 && now >= feed->watch.due)
 		feed->watch.request = ask(feed, "watch", NULL);
-	if (feed->list.request == 0 && now >= feed->list.due) {
+	if (feed->pages > 0 && feed->list.request == 0 && now >= feed->list.due) {
 		feed->list.request = ask(feed, "list", NULL);
 		feed->list.due = now + REFRESH_MS;
 	}
+	if (feed->pages == 0 && now - feed->heard_at < REFRESH_MS)
+		return;
 	if (feed->ping.request == 0 && now >= feed->ping.due) {
 		feed->ping.request = ask(feed, "ping", "{\"broker\":true}");
 		feed->ping.due = now + REFRESH_MS;
@@ -598,8 +602,7 @@ feed_turn(struct feed *feed, int64_t now)
 		connect_now(feed, now);
 	if (feed->state != FEED_UP)
 		return feed->retry_at;
-	if (feed->pages > 0)
-		ask_questions(feed, now);
+	ask_questions(feed, now);
 	note_state(feed, now);
 	return now + REFRESH_MS / 4;
 }
@@ -625,7 +628,6 @@ member(FILE *out, int *count, const char *name, const char *json)
 	fprintf(out, "%s\"%s\":%s", (*count)++ > 0 ? "," : "", name, json);
 }
 
-/* As JSON, without the braces around a text. */
 static void
 write_link(const struct feed *feed, FILE *out, int *count, int64_t now)
 {

@@ -53,9 +53,9 @@ struct request {
 struct http {
 	const struct http_settings *settings; /* borrowed */
 	struct feed *feed;                    /* borrowed */
-	struct share *share;
-	struct streams *streams; /* borrowed */
-	struct MHD_Daemon *daemon;
+	struct streams *streams;              /* borrowed */
+	struct share *share;                  /* owned */
+	struct MHD_Daemon *daemon;            /* owned */
 	TAILQ_HEAD(, door) doors;
 	size_t doors_count;
 	bool routed; /* since the last turn: the feed or a stream may have something to do */
@@ -438,14 +438,6 @@ close_late(struct http *http, int64_t now)
 	return next;
 }
 
-static void
-ignore_log(void *ctx, const char *format, va_list args)
-{
-	(void)ctx;
-	(void)format;
-	(void)args;
-}
-
 struct http *
 http_new(
     int listener, const struct http_settings *settings, struct feed *feed, struct streams *streams)
@@ -455,14 +447,11 @@ http_new(
 	*http = (struct http){.settings = settings, .feed = feed, .streams = streams};
 	http->share = share_new(feed);
 	TAILQ_INIT(&http->doors);
-	/* The logger comes first: it is for the options behind it, too. Clients would fill the log. */
-	http->daemon =
-	    MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
-		NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL,
-		MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, complete, http,
-		MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http, MHD_OPTION_END);
+	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+	    handle, http, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+	    (unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
+	    MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, complete, http,
+	    MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http, MHD_OPTION_END);
 	if (http->daemon != NULL)
 		return http;
 	share_free(http->share);

@@ -487,6 +487,17 @@ class Client(unittest.TestCase):
         fake.say(reply(fake.asked("resize")[0], result={"name": "db", "slots": 1, "target": 1}))
         web.wait_log('resize {"name":"db","slots":1}: done')
 
+    def test_a_long_act_needs_no_page(self):
+        """The daemon is asked for a sign of life. After 30 s of silence the connection would end, and with it the wait."""
+        fake = Fake(self, resize=None)
+        web = Web(self, fake, "--admin")
+        body = b'{"name":"db","slots":1,"wait":45}'
+        with web.connect() as client:
+            client.sendall(web.head("POST", "/v1/resize", web.post_headers({"Content-Length": len(body)})) + body)
+            fake.wait_asked("ping", 2)
+            fake.say(reply(fake.asked("resize")[0], result={"name": "db", "slots": 1, "target": 1}))
+            self.assertEqual(Answer(read_all(client)).json()["slots"], 1)
+
     def test_input_behind_a_request_is_not_collected(self):
         fake = Semaphores(self)
         fake.add("db", 1)
