@@ -40,8 +40,9 @@ static void
 note_act(const struct act *act, const char *result)
 {
 	if (act->params != NULL)
-		note("%s: %s %.1024s: %s", *act->visitor.name != '\0' ? act->visitor.name : "visitor",
-		    act->method, act->params, result);
+		note("%s: %s %.1024s: %s",
+		    *act->visitor.name != '\0' ? act->visitor.name : "visitor", act->method,
+		    act->params, result);
 }
 
 static void
@@ -57,7 +58,8 @@ take_answer(void *ctx, int code, const char *json, const char *text)
 {
 	struct act *act = ctx;
 
-	act->waiting = false;
+	if (act->params != NULL)
+		share_forget(act->share);
 	if (json == NULL) {
 		answer_fail(act, code, text);
 	} else {
@@ -71,10 +73,11 @@ static void
 start(struct act *act, const char *params, feed_answer_fn *answer)
 {
 	struct feed_failure failure;
+	bool started = act->params != NULL
+			   ? feed_ask_start(act->feed, act->method, params, answer, act, &failure)
+			   : share_ask(act->share, act->method, params, answer, act, &failure);
 
-	act->waiting =
-	    feed_ask_start(act->feed, act->method, params, answer, act, &failure) != NULL;
-	if (!act->waiting)
+	if (!started)
 		answer_fail(act, failure.code, failure.text);
 }
 
@@ -89,8 +92,9 @@ act_post(struct act *act, const char *name, const char *body, size_t len)
 
 	if (method == NULL) {
 		act->reply = reply_error(MHD_HTTP_NOT_FOUND, LB_METHOD_NOT_FOUND,
-		    "%.64s is not a method here: what a client holds or waits for ends with its own "
-		    "connection to lockbrokerd, so it uses lockbroker run, or a library",
+		    "%.64s is not a method here. A hold or a wait ends with the connection of its "
+		    "client "
+		    "to lockbrokerd: use lockbroker run, or a library",
 		    name);
 		return;
 	}
@@ -152,7 +156,6 @@ take_metrics(void *ctx, int code, const char *json, const char *text)
 		take_answer(act, code, json, text);
 		return;
 	}
-	act->waiting = false;
 	act->done(act->ctx);
 }
 
@@ -170,7 +173,6 @@ take_health(void *ctx, int code, const char *json, const char *text)
 	struct act *act = ctx;
 
 	(void)text;
-	act->waiting = false;
 	if (code == LB_OK && json_value_is(json, "broker.state", "up") &&
 	    !json_value_is(json, "broker.suspect", "true"))
 		act->reply = reply_json(MHD_HTTP_OK, json);
@@ -178,16 +180,18 @@ take_health(void *ctx, int code, const char *json, const char *text)
 		answer_fail(act, LB_BROKER_UNAVAILABLE, "the broker is away or silent");
 	else
 		/* Strangers need no details. */
-		act->reply = reply_error(
-		    MHD_HTTP_SERVICE_UNAVAILABLE, code, "lockbrokerd does not answer");
+		act->reply =
+		    reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, code, "lockbrokerd does not answer");
 	act->done(act->ctx);
 }
 
 void
 act_get_health(struct act *act)
 {
-	act->method = "ping";
-	start(act, "{\"broker\":true}", take_health);
+	struct feed_failure failure;
+
+	if (!share_ask(act->share, "ping", "{\"broker\":true}", take_health, act, &failure))
+		take_health(act, failure.code, NULL, NULL);
 }
 
 void

@@ -1,28 +1,31 @@
 /*
- * What visitors ask of the daemon: the methods of POST /v1/METHOD, and what is read by GET. Checks the role, logs the
- * acts, and turns the daemon's answers into answers over HTTP. It owns no connection and knows no stream.
+ * The requests of visitors to the daemon: the methods of POST /v1/METHOD, and the questions of GET. Checks the
+ * role, logs the acts, and turns the daemon's answers into answers over HTTP. It owns no connection and knows
+ * no stream.
  */
 #ifndef CLIENT_WEB_ACT_H
 #define CLIENT_WEB_ACT_H
 
-#include <stdbool.h>
-
 #include "client/web/feed.h"
 #include "client/web/reply.h"
+#include "client/web/share.h"
 #include "client/web/visitor.h"
 
 struct act {
 	struct feed *feed;                       /* borrowed */
+	struct share *share;                     /* borrowed */
 	const struct visitor_settings *settings; /* borrowed */
 	struct visitor visitor;
-	/* Set when there is an answer. `done` is called if that was later than act_*(). */
+	/*
+	 * Set when there is an answer: then `done` is called, if it came from the daemon. Until then the act
+	 * must stay.
+	 */
 	struct reply reply;
 	void (*done)(void *ctx);
 	void *ctx; /* borrowed */
 
-	bool waiting; /* for the daemon; the act must not be freed until then */
 	const char *method;
-	char *params; /* owned; of an act that is logged; NULL: it is not */
+	char *params; /* owned; of a change; NULL: it is a question */
 };
 
 /* POST /v1/METHOD, with its body. */

@@ -25,19 +25,23 @@
 
 /* Limits of what a daemon can make us keep. */
 #define ENTRIES_MOST 20000 /* of a table */
-#define ENTRY_MOST 8192 /* bytes of a row or a lock */
+#define ENTRY_MOST 8192    /* bytes of a row or a lock */
+#define TEXT_MOST 65536    /* bytes of the broker's state, or of all names of silent hosts */
 #define ASKS_MOST 32
-#define NAME_SIZE 201
+#define KEY_SIZE 213 /* a kind and a name */
 
 /* A row or a lock, by its id or name. */
 struct entry {
 	UT_hash_handle hh;
-	char *json;         /* owned */
+	char *json;         /* owned; without the number of its age */
+	size_t age_at;      /* the place of that number; 0: it has none */
+	int64_t born;       /* the time at which its age was 0 */
 	bool gone;          /* removed once the pages know it */
 	bool changed;       /* since the last patch */
 	bool cancelled;     /* a row whose request ended without a hold */
 	unsigned long seen; /* as in the table when the daemon named it last */
-	char key[NAME_SIZE];
+	char *id;           /* owned JSON: its name for the pages */
+	char key[KEY_SIZE];
 };
 
 struct table {
@@ -54,7 +58,7 @@ struct question {
 	char error[256]; /* of the last answer; "": none */
 };
 
-struct feed_ask {
+struct ask {
 	int64_t request; /* 0: this place is free */
 	int64_t deadline;
 	bool withdrawn;
@@ -77,7 +81,7 @@ struct feed {
 	int64_t idle_at;  /* the last time at which somebody needed the connection */
 	int pages;
 	struct question watch, list, ping;
-	struct feed_ask asks[ASKS_MOST];
+	struct ask asks[ASKS_MOST];
 
 	struct table rows, locks;
 	char *broker; /* owned JSON; NULL: unknown */
@@ -122,6 +126,7 @@ table_remove(struct table *table, struct entry *entry)
 {
 	HASH_DEL(table->entries, entry);
 	free(entry->json);
+	free(entry->id);
 	free(entry);
 }
 
@@ -130,27 +135,31 @@ table_clear(struct table *table)
 {
 	struct entry *entry, *next;
 
-	HASH_ITER(hh, table->entries, entry, next)
+	HASH_ITER (hh, table->entries, entry, next)
 		table_remove(table, entry);
 	table->known = table->told = false;
 }
 
-/* Takes json. NULL: the table is full, or the entry is too long. */
+/* Takes json and id. NULL: the table is full, or the entry is too long. */
 static struct entry *
-table_put(struct feed *feed, struct table *table, const char *key, char *json)
+table_put(struct feed *feed, struct table *table, const char *key, char *json, char *id)
 {
 	struct entry *entry = find(table, key);
 
-	if (strlen(key) >= NAME_SIZE || strlen(json) > ENTRY_MOST ||
+	if (strlen(key) >= KEY_SIZE || strlen(json) > ENTRY_MOST ||
 	    (entry == NULL && HASH_COUNT(table->entries) >= ENTRIES_MOST)) {
 		free(json);
+		free(id);
 		return NULL;
 	}
 	if (entry == NULL) {
 		entry = web_alloc(sizeof(*entry));
 		strcpy(entry->key, key);
+		entry->id = id;
+		id = NULL;
 		HASH_ADD_STR(table->entries, key, entry);
 	}
+	free(id);
 	entry->seen = table->seen;
 	if (!entry->gone && entry->json != NULL && strcmp(json, entry->json) == 0) {
 		free(json);
@@ -175,7 +184,7 @@ table_complete(struct feed *feed, struct table *table)
 {
 	struct entry *entry, *next;
 
-	HASH_ITER(hh, table->entries, entry, next)
+	HASH_ITER (hh, table->entries, entry, next)
 		if (entry->seen != table->seen && !entry->gone)
 			set_gone(feed, entry);
 	table->known = true;
@@ -185,7 +194,8 @@ table_complete(struct feed *feed, struct table *table)
 static void
 set_text(char **place, char *json, bool *changed, struct feed *feed)
 {
-	if (json == NULL || (*place != NULL && strcmp(*place, json) == 0)) {
+	if (json == NULL || strlen(json) > TEXT_MOST ||
+	    (*place != NULL && strcmp(*place, json) == 0)) {
 		free(json);
 		return;
 	}
@@ -207,7 +217,7 @@ set_link(struct feed *feed, bool up, const char *why)
 /* ---- the connection ---- */
 
 static void
-ask_finish(struct feed_ask *ask, int code, const char *json, const char *text)
+ask_finish(struct ask *ask, int code, const char *json, const char *text)
 {
 	ask->request = 0;
 	ask->answer(ask->ctx, code, json, text);
@@ -218,8 +228,7 @@ set_away(struct feed *feed, const char *why, int64_t now)
 {
 	feed->state = FEED_AWAY;
 	feed->retry_at = now + feed->retry_ms;
-	feed->retry_ms =
-	    feed->retry_ms * 2 < RETRY_LAST_MS ? feed->retry_ms * 2 : RETRY_LAST_MS;
+	feed->retry_ms = feed->retry_ms * 2 < RETRY_LAST_MS ? feed->retry_ms * 2 : RETRY_LAST_MS;
 	feed->watch = feed->list = feed->ping = (struct question){.request = 0};
 	set_link(feed, false, why);
 	for (size_t i = 0; i < ASKS_MOST; i++)
@@ -306,30 +315,28 @@ set_more(struct feed *feed, int64_t *place, int64_t more)
 	*place = more;
 }
 
-/* Mutexes have the member kind, and semaphores get it. A semaphore hides a mutex of the same name. */
+/* A semaphore and a mutex can have the same name. Mutexes have the member kind, and semaphores get it. */
 static void
-take_locks(struct feed *feed, const struct cJSON *list, bool mutexes, int64_t *more)
+take_locks(struct feed *feed, const struct cJSON *list, const char *kind, int64_t *more)
 {
 	const struct cJSON *lock = json_first(list);
+	char key[KEY_SIZE], *plain, *json, *id;
 	const char *name;
-	char *json, *kind;
 
 	for (; lock != NULL; lock = json_next(lock)) {
-		const struct entry *known;
-
-		if (!json_is_object(lock) || !json_string(json_get(lock, "name"), &name))
+		if (!json_is_object(lock) || !json_string(json_get(lock, "name"), &name) ||
+		    lb_name_error(name) != NULL)
 			continue;
-		known = find(&feed->locks, name);
-		if (mutexes && known != NULL && known->seen == feed->locks.seen)
-			continue;
-		json = printed(lock);
-		if (!mutexes) {
-			if (asprintf(&kind, "{\"kind\":\"semaphore\",%s", json + 1) < 0)
-				kind = NULL;
-			free(json);
-			json = web_have(kind);
-		}
-		*more += table_put(feed, &feed->locks, name, json) == NULL;
+		snprintf(key, sizeof(key), "%s %s", kind, name);
+		plain = json = printed(lock);
+		if (json_get(lock, "kind") == NULL &&
+		    asprintf(&json, "{\"kind\":\"%s\",%s", kind, plain + 1) < 0)
+			web_have(NULL);
+		if (json != plain)
+			free(plain);
+		if (asprintf(&id, "{\"name\":\"%s\",\"kind\":\"%s\"}", name, kind) < 0)
+			web_have(NULL);
+		*more += table_put(feed, &feed->locks, key, json, id) == NULL;
 	}
 }
 
@@ -340,41 +347,71 @@ take_list(struct feed *feed, const struct cJSON *result)
 	const struct cJSON *semaphores = json_get(result, "semaphores");
 
 	if (!json_is_array(semaphores)) {
-		snprintf(feed->list.error, sizeof(feed->list.error), "the daemon's list is invalid");
+		snprintf(
+		    feed->list.error, sizeof(feed->list.error), "the daemon's list is invalid");
 		return;
 	}
 	feed->locks.seen++;
-	take_locks(feed, semaphores, false, &more);
-	take_locks(feed, json_get(result, "mutexes"), true, &more);
+	take_locks(feed, semaphores, "semaphore", &more);
+	take_locks(feed, json_get(result, "mutexes"), "mutex", &more);
 	table_complete(feed, &feed->locks);
 	set_more(feed, &feed->locks_more, more);
-	set_text(&feed->silent, printed(json_get(result, "silent_hosts")), &feed->hosts_changed, feed);
+	set_text(
+	    &feed->silent, printed(json_get(result, "silent_hosts")), &feed->hosts_changed, feed);
+}
+
+/*
+ * Takes the number out of the text: it is another one when the text is sent. Quotes inside strings have an
+ * escape.
+ */
+static size_t
+cut_age(char *json)
+{
+	static const char name[] = "\"age\":";
+	char *at = strstr(json, name);
+	size_t len;
+
+	if (at == NULL)
+		return 0;
+	at += sizeof(name) - 1;
+	len = strcspn(at, ",}");
+	memmove(at, at + len, strlen(at + len) + 1);
+	return (size_t)(at - json);
 }
 
 static void
-take_row(struct feed *feed, const struct cJSON *row)
+take_row(struct feed *feed, const struct cJSON *row, int64_t now)
 {
 	const char *waiter, *state;
 	struct entry *entry;
+	size_t age_at;
+	double age;
+	char *json;
 
 	if (!json_is_object(row) || !json_string(json_get(row, "waiter"), &waiter) ||
 	    !json_string(json_get(row, "state"), &state))
 		return;
-	entry = table_put(feed, &feed->rows, waiter, printed(row));
-	if (entry == NULL)
+	json = printed(row);
+	age_at =
+	    json_number(json_get(row, "age"), &age) && age >= 0 && age < 1e9 ? cut_age(json) : 0;
+	entry = table_put(feed, &feed->rows, waiter, json, printed(json_get(row, "waiter")));
+	if (entry == NULL) {
 		set_more(feed, &feed->rows_more, feed->rows_more + 1);
-	else
-		entry->cancelled = strcmp(state, "cancelled") == 0;
+		return;
+	}
+	entry->age_at = age_at;
+	entry->born = age_at > 0 ? now - (int64_t)(age * 1000) : 0;
+	entry->cancelled = strcmp(state, "cancelled") == 0;
 }
 
 static void
-take_notification(struct feed *feed, const char *what, const struct cJSON *params)
+take_notification(struct feed *feed, const char *what, const struct cJSON *params, int64_t now)
 {
 	const char *waiter;
 	struct entry *entry;
 
 	if (strcmp(what, "row") == 0) {
-		take_row(feed, json_get(params, "row"));
+		take_row(feed, json_get(params, "row"), now);
 	} else if (strcmp(what, "gone") == 0 && json_string(json_get(params, "waiter"), &waiter)) {
 		entry = find(&feed->rows, waiter);
 		if (entry != NULL)
@@ -408,7 +445,8 @@ take_answer(struct feed *feed, const struct lb_event *event, const struct cJSON 
 	} else if (event->request == feed->ping.request) {
 		question_answered(&feed->ping, event);
 		if (event->code == LB_OK)
-			set_text(&feed->broker, printed(json_get(json, "broker")), &feed->broker_changed, feed);
+			set_text(&feed->broker, printed(json_get(json, "broker")),
+			    &feed->broker_changed, feed);
 	} else if (event->request == feed->watch.request) {
 		/* It has no result: the daemon refused or ended it. */
 		question_answered(&feed->watch, event);
@@ -444,7 +482,7 @@ heed_events(struct feed *feed, int64_t now)
 		if (event->type == LB_EVENT_ANSWERED)
 			take_answer(feed, event, json, now);
 		else if (event->type == LB_EVENT_WATCH && event->request == feed->watch.request)
-			take_notification(feed, event->reason, json);
+			take_notification(feed, event->reason, json, now);
 		json_free(json);
 	}
 }
@@ -460,27 +498,29 @@ ask(struct feed *feed, const char *method, const char *params)
 	return lb_call_start(feed->lb, method, params, &request) == LB_OK ? request : 0;
 }
 
-/* Each only when its last answer has come. */
+/* Each only when its last answer has come. Without pages, only a daemon that is silent must show that it lives. */
 static void
 ask_questions(struct feed *feed, int64_t now)
 {
-	if (feed->watch.request == 0 && now >= feed->watch.due)
+	if (feed->pages > 0 && feed->watch.request == 0 && now >= feed->watch.due)
 		feed->watch.request = ask(feed, "watch", NULL);
-	if (feed->list.request == 0 && now >= feed->list.due) {
+	if (feed->pages > 0 && feed->list.request == 0 && now >= feed->list.due) {
 		feed->list.request = ask(feed, "list", NULL);
 		feed->list.due = now + REFRESH_MS;
 	}
+	if (feed->pages == 0 && now - feed->heard_at < REFRESH_MS)
+		return;
 	if (feed->ping.request == 0 && now >= feed->ping.due) {
 		feed->ping.request = ask(feed, "ping", "{\"broker\":true}");
 		feed->ping.due = now + REFRESH_MS;
 	}
 }
 
-struct feed_ask *
+bool
 feed_ask_start(struct feed *feed, const char *method, const char *params, feed_answer_fn *answer,
     void *ctx, struct feed_failure *ret_failure)
 {
-	struct feed_ask *place = feed->asks;
+	struct ask *place = feed->asks;
 	int64_t now = watch_now();
 
 	while (place < feed->asks + ASKS_MOST && place->request != 0)
@@ -488,27 +528,27 @@ feed_ask_start(struct feed *feed, const char *method, const char *params, feed_a
 	*ret_failure = (struct feed_failure){.code = LB_TOO_MANY_REQUESTS,
 	    .text = "too many requests wait for lockbrokerd; try again later"};
 	if (place == feed->asks + ASKS_MOST)
-		return NULL;
+		return false;
 	if (feed->state == FEED_IDLE)
 		connect_now(feed, now);
 	if (feed->state != FEED_UP) {
 		ret_failure->code = LB_NO_DAEMON;
 		snprintf(ret_failure->text, sizeof(ret_failure->text), "%s", feed->why);
-		return NULL;
+		return false;
 	}
-	*place = (struct feed_ask){.deadline = now + ASK_MS, .answer = answer, .ctx = ctx};
+	*place = (struct ask){.deadline = now + ASK_MS, .answer = answer, .ctx = ctx};
 	ret_failure->code = lb_call_start(feed->lb, method, params, &place->request);
 	if (ret_failure->code == LB_OK)
-		return place;
+		return true;
 	snprintf(ret_failure->text, sizeof(ret_failure->text), "%s", lb_message(feed->lb));
 	place->request = 0;
-	return NULL;
+	return false;
 }
 
 static void
 end_late_asks(struct feed *feed, int64_t now)
 {
-	for (struct feed_ask *late = feed->asks; late < feed->asks + ASKS_MOST; late++) {
+	for (struct ask *late = feed->asks; late < feed->asks + ASKS_MOST; late++) {
 		if (late->request == 0 || now < late->deadline)
 			continue;
 		if (!late->withdrawn && lb_cancel(feed->lb, late->request) == LB_OK) {
@@ -562,8 +602,7 @@ feed_turn(struct feed *feed, int64_t now)
 		connect_now(feed, now);
 	if (feed->state != FEED_UP)
 		return feed->retry_at;
-	if (feed->pages > 0)
-		ask_questions(feed, now);
+	ask_questions(feed, now);
 	note_state(feed, now);
 	return now + REFRESH_MS / 4;
 }
@@ -589,7 +628,6 @@ member(FILE *out, int *count, const char *name, const char *json)
 	fprintf(out, "%s\"%s\":%s", (*count)++ > 0 ? "," : "", name, json);
 }
 
-/* As JSON, without the braces around a text. */
 static void
 write_link(const struct feed *feed, FILE *out, int *count, int64_t now)
 {
@@ -610,20 +648,24 @@ write_link(const struct feed *feed, FILE *out, int *count, int64_t now)
 
 /* Entries as a list of their texts. */
 static void
-write_entries(const struct table *table, FILE *out, int *count, const char *name, bool whole)
+write_entries(
+    const struct table *table, FILE *out, int *count, const char *name, bool whole, int64_t now)
 {
 	const struct entry *entry, *next;
 	int entries = 0;
 
 	if (!table->known)
 		return;
-	HASH_ITER(hh, table->entries, entry, next) {
+	HASH_ITER (hh, table->entries, entry, next) {
 		/* A request that was cancelled is shown, even if its end came with the same patch. */
 		if (whole ? entry->gone : !entry->changed || (entry->gone && !entry->cancelled))
 			continue;
 		if (entries++ == 0)
 			member(out, count, name, "[");
-		fprintf(out, "%s%s", entries > 1 ? "," : "", entry->json);
+		fprintf(out, "%s%.*s", entries > 1 ? "," : "", (int)entry->age_at, entry->json);
+		if (entry->age_at > 0)
+			fprintf(out, "%.3f", (double)(now - entry->born) / 1000);
+		fputs(entry->json + entry->age_at, out);
 	}
 	if (entries == 0 && (whole || !table->told))
 		member(out, count, name, "[");
@@ -631,29 +673,25 @@ write_entries(const struct table *table, FILE *out, int *count, const char *name
 		fputc(']', out);
 }
 
-/* The ids or names of entries that are gone. The table forgets them. */
+/* The ids of rows that are gone, or the kinds and names of locks. The table forgets them. */
 static void
 write_gone(struct table *table, FILE *out, int *count, const char *name)
 {
-	struct cJSON *keys = json_new_array();
 	struct entry *entry, *next;
-	bool some = false;
-	char *json;
+	int gone = 0;
 
 	table->told = table->known;
-	HASH_ITER(hh, table->entries, entry, next) {
+	HASH_ITER (hh, table->entries, entry, next) {
 		entry->changed = entry->changed && !table->known;
 		if (!entry->gone)
 			continue;
-		json_append_string(keys, entry->key);
-		some = true;
+		if (gone++ == 0)
+			member(out, count, name, "[");
+		fprintf(out, "%s%s", gone > 1 ? "," : "", entry->id);
 		table_remove(table, entry);
 	}
-	json = printed(keys);
-	if (some)
-		member(out, count, name, json);
-	free(json);
-	json_free(keys);
+	if (gone > 0)
+		fputc(']', out);
 }
 
 static void
@@ -668,8 +706,8 @@ write_members(struct feed *feed, FILE *out, bool whole, int64_t now)
 		write_link(feed, out, &count, now);
 	if (feed->broker != NULL && (whole || feed->broker_changed))
 		member(out, &count, "broker", feed->broker);
-	write_entries(&feed->locks, out, &count, "locks", whole);
-	write_entries(&feed->rows, out, &count, "rows", whole);
+	write_entries(&feed->locks, out, &count, "locks", whole, now);
+	write_entries(&feed->rows, out, &count, "rows", whole, now);
 	if (!whole) {
 		write_gone(&feed->locks, out, &count, "locks_gone");
 		write_gone(&feed->rows, out, &count, "rows_gone");
@@ -695,7 +733,8 @@ feed_patch(struct feed *feed, bool whole, int64_t now, size_t *ret_len)
 	if (fclose(out) != 0)
 		web_have(NULL);
 	if (!whole)
-		feed->changed = feed->link_changed = feed->broker_changed = feed->hosts_changed = false;
+		feed->changed = feed->link_changed = feed->broker_changed = feed->hosts_changed =
+		    false;
 	return text;
 }
 

@@ -1,8 +1,10 @@
 /*
  * Why libmicrohttpd, and not evhttp of libevent 2.1:
- * - Evhttp answers a request that is too long or malformed by itself, and then reads the rest of its body as the next
- *   request of the connection. A page of another site could hide a request in a body, with the header of any visitor.
- * - Before the first whole request, evhttp tells nobody of a connection or of its end. Connections could not be counted.
+ * - Evhttp answers a request that is too long or malformed by itself. Then it reads the rest of the body as
+ *   the next request of the connection. A page of another site could hide a request in a body, with the header
+ *   of any visitor.
+ * - Before the first whole request, evhttp tells nobody of a connection or of its end. Connections could not
+ *   be counted.
  * - While an answer is sent, evhttp reads without a limit what the client still sends.
  * Microhttpd has a limit of connections, tells of their beginning and end, and shows the head before the body.
  */
@@ -19,12 +21,15 @@
 #include "client/web/act.h"
 #include "client/web/note.h"
 #include "client/web/reply.h"
+#include "client/web/share.h"
 
 #define CONNECTIONS_MOST 256
 /* Bytes of a head and of what microhttpd needs for the connection. */
 #define CONNECTION_MEMORY ((size_t)32 << 10)
 #define BODY_MOST ((size_t)64 << 10)
-/* A request must be complete so long after the connection began, and an answer must be read so long after it. */
+/*
+ * A request must be complete so long after the connection began, and an answer must be read so long after it.
+ */
 #define REQUEST_MS 10000
 #define ANSWER_MS 30000
 
@@ -49,8 +54,11 @@ struct http {
 	const struct http_settings *settings; /* borrowed */
 	struct feed *feed;                    /* borrowed */
 	struct streams *streams;              /* borrowed */
-	struct MHD_Daemon *daemon;
-	TAILQ_HEAD(, door) doors; /* by age */
+	struct share *share;                  /* owned */
+	struct MHD_Daemon *daemon;            /* owned */
+	TAILQ_HEAD(, door) doors;
+	size_t doors_count;
+	bool routed; /* since the last turn: the feed or a stream may have something to do */
 };
 
 /* ---- the rules for each request ---- */
@@ -64,7 +72,7 @@ header(struct MHD_Connection *connection, const char *name)
 struct names {
 	const char *seen[128];
 	size_t count;
-	bool doubled;
+	bool wrong; /* one is there twice, or is no name; or there are too many */
 };
 
 static enum MHD_Result
@@ -74,13 +82,15 @@ see_name(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value
 
 	(void)kind;
 	(void)value;
+	if (name[strcspn(name, " \t\"(),/:;<=>?@[\\]{}")] != '\0' ||
+	    names->count == sizeof(names->seen) / sizeof(names->seen[0]))
+		names->wrong = true;
 	for (size_t i = 0; i < names->count; i++)
 		if (strcasecmp(names->seen[i], name) == 0)
-			names->doubled = true;
-	if (names->count == sizeof(names->seen) / sizeof(names->seen[0]))
-		names->doubled = true;
-	else
-		names->seen[names->count++] = name;
+			names->wrong = true;
+	if (names->wrong)
+		return MHD_NO;
+	names->seen[names->count++] = name;
 	return MHD_YES;
 }
 
@@ -94,11 +104,14 @@ is_ambiguous(struct MHD_Connection *connection)
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, see_name, &names);
 	if (coding != NULL && strcasecmp(coding, "chunked") != 0)
 		return true;
-	return names.doubled ||
+	return names.wrong ||
 	       (coding != NULL && header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH) != NULL);
 }
 
-/* A page of another site can have its own name resolved to this address (DNS rebinding). Its Host is that name. */
+/*
+ * A page of another site can have its own name resolved to this address (DNS rebinding). Its Host is that
+ * name.
+ */
 static bool
 is_our_host(const struct http_settings *settings, const char *host)
 {
@@ -121,7 +134,8 @@ is_our_origin(struct MHD_Connection *connection)
 	if (origin == NULL)
 		return true;
 	name = strstr(origin, "://");
-	return name != NULL && (strncmp(origin, "http:", 5) == 0 || strncmp(origin, "https:", 6) == 0) &&
+	return name != NULL &&
+	       (strncmp(origin, "http:", 5) == 0 || strncmp(origin, "https:", 6) == 0) &&
 	       strcasecmp(name + 3, header(connection, MHD_HTTP_HEADER_HOST)) == 0;
 }
 
@@ -170,12 +184,12 @@ exchange_token(struct request *request, const struct visitor_settings *settings,
 	char cookie[160];
 
 	if (settings->user_header != NULL || strcmp(path, "/") != 0 ||
-	    !visitor_token_is(settings, MHD_lookup_connection_value(request->connection,
-					    MHD_GET_ARGUMENT_KIND, "token")))
+	    !visitor_token_is(settings,
+		MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "token")))
 		return false;
 	*reply = reply_text(MHD_HTTP_SEE_OTHER, "text/plain; charset=utf-8", "");
-	snprintf(cookie, sizeof(cookie), "%s=%s; Path=/; HttpOnly; SameSite=Strict", settings->cookie,
-	    settings->token);
+	snprintf(cookie, sizeof(cookie), "%s=%s; Path=/; HttpOnly; SameSite=Strict",
+	    settings->cookie, settings->token);
 	reply_header(reply, MHD_HTTP_HEADER_SET_COOKIE, cookie);
 	reply_header(reply, MHD_HTTP_HEADER_LOCATION, "/");
 	return true;
@@ -192,8 +206,9 @@ check_head(struct http *http, struct request *request, const char *path, const c
 
 	if (is_ambiguous(request->connection)) {
 		*reply = reply_error(MHD_HTTP_BAD_REQUEST, LB_INVALID_REQUEST,
-		    "the request has a header twice, or two lengths");
-	} else if (!is_our_host(http->settings, header(request->connection, MHD_HTTP_HEADER_HOST))) {
+		    "the request has a header twice, too many headers, or two lengths");
+	} else if (!is_our_host(
+		       http->settings, header(request->connection, MHD_HTTP_HEADER_HOST))) {
 		*reply = reply_error(MHD_HTTP_MISDIRECTED_REQUEST, LB_PERMISSION_DENIED,
 		    "the header Host names another server; see --host of lockbroker-web");
 	} else if (!post && strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
@@ -240,8 +255,8 @@ route_get(struct http *http, struct request *request, const char *path)
 		struct MHD_Response *stream = stream_open(http->streams, request->connection);
 
 		if (stream == NULL) {
-			act->reply = reply_error(MHD_HTTP_SERVICE_UNAVAILABLE,
-			    LB_TOO_MANY_REQUESTS, "too many pages are open; try again later");
+			act->reply = reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, LB_TOO_MANY_REQUESTS,
+			    "too many pages are open; try again later");
 			return;
 		}
 		act->reply = reply_response(MHD_HTTP_OK, "text/event-stream", stream);
@@ -249,11 +264,12 @@ route_get(struct http *http, struct request *request, const char *path)
 		reply_header(&act->reply, "X-Accel-Buffering", "no");
 		request->door->deadline = WATCH_NEVER;
 	} else {
-		while (file->name != NULL && strcmp(file->name, strcmp(path, "/") == 0 ? "/index.html" : path) != 0)
+		while (file->name != NULL &&
+		       strcmp(file->name, strcmp(path, "/") == 0 ? "/index.html" : path) != 0)
 			file++;
-		act->reply = file->name != NULL
-				 ? reply_text(MHD_HTTP_OK, file->type, file->text)
-				 : reply_error(MHD_HTTP_NOT_FOUND, LB_METHOD_NOT_FOUND, "there is no such path");
+		act->reply = file->name != NULL ? reply_text(MHD_HTTP_OK, file->type, file->text)
+						: reply_error(MHD_HTTP_NOT_FOUND,
+						      LB_METHOD_NOT_FOUND, "there is no such path");
 	}
 }
 
@@ -289,6 +305,8 @@ resume_request(void *ctx)
 {
 	struct request *request = ctx;
 
+	if (!request->suspended)
+		return;
 	request->door->deadline = watch_now() + ANSWER_MS;
 	request->suspended = false;
 	MHD_resume_connection(request->connection);
@@ -310,7 +328,7 @@ take_body(struct request *request, const char *bytes, size_t len)
 static void
 route(struct http *http, struct request *request, const char *path, const char *method)
 {
-	request->routed = true;
+	request->routed = http->routed = true;
 	request->door->deadline = watch_now() + ANSWER_MS;
 	if (strcmp(method, MHD_HTTP_METHOD_POST) == 0)
 		route_post(request, path);
@@ -323,7 +341,9 @@ route(struct http *http, struct request *request, const char *path, const char *
 	MHD_suspend_connection(request->connection);
 }
 
-/* Of microhttpd: called with the head, with each part of the body, and when all is there; also after a resume. */
+/*
+ * Of microhttpd: called with the head, with each part of the body, and when all is there; also after a resume.
+ */
 static enum MHD_Result
 handle(void *ctx, struct MHD_Connection *connection, const char *path, const char *method,
     const char *version, const char *bytes, size_t *len, void **slot)
@@ -335,12 +355,14 @@ handle(void *ctx, struct MHD_Connection *connection, const char *path, const cha
 	if (request == NULL) {
 		*slot = request = web_alloc(sizeof(*request));
 		request->act = (struct act){.feed = http->feed,
+		    .share = http->share,
 		    .settings = &http->settings->visitors,
 		    .done = resume_request,
 		    .ctx = request};
 		request->connection = connection;
 		request->door =
-		    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+		    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+			->socket_context;
 		check_head(http, request, path, method);
 		if (request->act.reply.response == NULL)
 			return MHD_YES;
@@ -361,8 +383,8 @@ handle(void *ctx, struct MHD_Connection *connection, const char *path, const cha
 
 /* Of microhttpd: the request has its answer, or its connection has ended. */
 static void
-complete(void *ctx, struct MHD_Connection *connection, void **slot,
-    enum MHD_RequestTerminationCode how)
+complete(
+    void *ctx, struct MHD_Connection *connection, void **slot, enum MHD_RequestTerminationCode how)
 {
 	struct request *request = *slot;
 
@@ -389,9 +411,11 @@ notify_connection(void *ctx, struct MHD_Connection *connection, void **slot,
 			       ->connect_fd;
 		door->deadline = watch_now() + REQUEST_MS;
 		TAILQ_INSERT_TAIL(&http->doors, door, link);
+		http->doors_count++;
 		*slot = door;
 	} else if (door != NULL) {
 		TAILQ_REMOVE(&http->doors, door, link);
+		http->doors_count--;
 		free(door);
 	}
 }
@@ -403,7 +427,7 @@ close_late(struct http *http, int64_t now)
 	int64_t next = WATCH_NEVER;
 	struct door *door;
 
-	TAILQ_FOREACH(door, &http->doors, link) {
+	TAILQ_FOREACH (door, &http->doors, link) {
 		if (now >= door->deadline) {
 			shutdown(door->fd, SHUT_RDWR);
 			door->deadline = WATCH_NEVER;
@@ -414,14 +438,6 @@ close_late(struct http *http, int64_t now)
 	return next;
 }
 
-static void
-ignore_log(void *ctx, const char *format, va_list args)
-{
-	(void)ctx;
-	(void)format;
-	(void)args;
-}
-
 struct http *
 http_new(
     int listener, const struct http_settings *settings, struct feed *feed, struct streams *streams)
@@ -429,16 +445,16 @@ http_new(
 	struct http *http = web_alloc(sizeof(*http));
 
 	*http = (struct http){.settings = settings, .feed = feed, .streams = streams};
+	http->share = share_new(feed);
 	TAILQ_INIT(&http->doors);
-	/* The logger comes first: it is for the options behind it, too. Clients would fill the log. */
-	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-	    NULL, NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL,
-	    MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+	    handle, http, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
 	    (unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
 	    MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, complete, http,
 	    MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http, MHD_OPTION_END);
 	if (http->daemon != NULL)
 		return http;
+	share_free(http->share);
 	free(http);
 	return NULL;
 }
@@ -453,9 +469,14 @@ int64_t
 http_turn(struct http *http, int64_t now)
 {
 	int64_t next = close_late(http, now);
+	bool full = http->doors_count == CONNECTIONS_MOST;
 	MHD_UNSIGNED_LONG_LONG left;
 
+	http->routed = false;
 	MHD_run(http->daemon);
+	/* Microhttpd accepts again at its next turn. */
+	if (http->routed || (full && http->doors_count < CONNECTIONS_MOST))
+		return now;
 	if (MHD_get_timeout(http->daemon, &left) == MHD_YES && now + (int64_t)left < next)
 		next = now + (int64_t)left;
 	return next;
@@ -466,5 +487,6 @@ http_free(struct http *http)
 {
 	MHD_run(http->daemon);
 	MHD_stop_daemon(http->daemon);
+	share_free(http->share);
 	free(http);
 }

@@ -130,7 +130,8 @@ listener_open(struct listener *listener, const char *address)
 		    *end == '\0' && port <= 65535)
 			return open_port(listener, address, port);
 	}
-	note("--listen: %s: expected unix:PATH or 127.0.0.1:PORT. lockbroker-web has no TLS and no login: a proxy "
+	note("--listen: %s: expected unix:PATH or 127.0.0.1:PORT. lockbroker-web has no TLS and no "
+	     "login: a proxy "
 	     "in front of a Unix socket has both",
 	    address);
 	return false;

@@ -1,6 +1,7 @@
 /*
- * The listening socket: one that the service manager passed, a Unix socket, or a port of 127.0.0.1. Owns the file of a
- * Unix socket that it made. Other addresses are refused: lockbroker-web has no TLS and no login of its own.
+ * The listening socket: one that the service manager passed, a Unix socket, or a port of 127.0.0.1. Owns the
+ * file of a Unix socket that it made. Other addresses are refused: lockbroker-web has no TLS and no login of
+ * its own.
  */
 #ifndef CLIENT_WEB_LISTENER_H
 #define CLIENT_WEB_LISTENER_H

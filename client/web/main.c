@@ -28,19 +28,18 @@ static const char help[] =
     "Usage: lockbroker-web [OPTION...]\n"
     "Shows the locks of all hosts in a browser, and lets administrators change them.\n"
     "\n"
-    "  --listen 127.0.0.1:PORT  for browsers on this host (default: port 8390; 0: any).\n"
-    "                           The link with the token is printed at the start\n"
-    "  --listen unix:PATH       for a proxy with TLS and login; needs --user-header\n"
-    "  --user-header NAME       the header in which the proxy names the visitor\n"
-    "  --host NAME              a name of the server in requests, for a Unix socket;\n"
-    "                           can be repeated (default: the host name, localhost)\n"
-    "  --admin                  every visitor can change locks\n"
-    "  --admin-users LIST       these visitors can, separated by commas\n"
-    "  --socket PATH            of lockbrokerd (default: $LOCKBROKER_SOCKET, or\n"
-    "                           " LB_DEFAULT_SOCKET ")\n"
-    "  --help, --version\n"
-    "\n"
-    "See lockbroker-web(8).\n";
+    "  --listen 127.0.0.1:PORT  For browsers on this host (default: port 8390; 0: any).\n"
+    "                           It prints a link with a token.\n"
+    "  --listen unix:PATH       For a proxy with TLS and login. It needs --user-header.\n"
+    "  --user-header NAME       The header in which the proxy names the visitor.\n"
+    "  --host NAME              A name of the server, for a Unix socket; can be repeated\n"
+    "                           (default: the host name, localhost).\n"
+    "  --admin                  Every visitor can change locks.\n"
+    "  --admin-users LIST       These visitors can. Commas separate them.\n"
+    "  --socket PATH            Socket of lockbrokerd (default: $LOCKBROKER_SOCKET, or\n"
+    "                           " LB_DEFAULT_SOCKET ").\n"
+    "  --help                   Prints this text.\n"
+    "  --version                Prints the version.\n";
 
 enum { GOING_ON = -1 };
 
@@ -48,13 +47,23 @@ enum { GOING_ON = -1 };
 static int
 parse_options(struct options *options, int argc, char *argv[])
 {
-	enum { LISTEN_AT = 1, SOCKET, USER_HEADER, HOST, ADMIN, ADMIN_USERS, SAY_HELP, SAY_VERSION };
+	enum {
+		LISTEN_AT = 1,
+		SOCKET,
+		USER_HEADER,
+		HOST,
+		ADMIN,
+		ADMIN_USERS,
+		SAY_HELP,
+		SAY_VERSION
+	};
 	static const struct option table[] = {{"listen", required_argument, NULL, LISTEN_AT},
 	    {"socket", required_argument, NULL, SOCKET},
 	    {"user-header", required_argument, NULL, USER_HEADER},
 	    {"host", required_argument, NULL, HOST}, {"admin", no_argument, NULL, ADMIN},
-	    {"admin-users", required_argument, NULL, ADMIN_USERS}, {"help", no_argument, NULL, SAY_HELP},
-	    {"version", no_argument, NULL, SAY_VERSION}, {0}};
+	    {"admin-users", required_argument, NULL, ADMIN_USERS},
+	    {"help", no_argument, NULL, SAY_HELP}, {"version", no_argument, NULL, SAY_VERSION},
+	    {0}};
 	struct visitor_settings *visitors = &options->http.visitors;
 	int option;
 
@@ -109,7 +118,8 @@ check_way(const struct options *options, const struct listener *listener)
 	if (listener->is_unix && visitors->user_header == NULL)
 		wrong = "a Unix socket needs --user-header: the proxy must name the visitor";
 	else if (!listener->is_unix && visitors->user_header != NULL)
-		wrong = "--user-header needs a Unix socket: each user of this host could send the header "
+		wrong = "--user-header needs a Unix socket: each user of this host could send the "
+			"header "
 			"to a port";
 	else if (!listener->is_unix && visitors->admin_users != NULL)
 		wrong = "--admin-users needs --user-header: the token names nobody";
@@ -148,11 +158,11 @@ loop(struct feed *feed, struct streams *streams, struct http *http, const struct
 	int signo;
 
 	for (;;) {
-		int64_t now = watch_now(), next = http_turn(http, now), due;
+		int64_t now = watch_now(), next = feed_turn(feed, now), due;
 
-		due = feed_turn(feed, now);
-		next = due < next ? due : next;
 		due = streams_turn(streams, now);
+		next = due < next ? due : next;
+		due = http_turn(http, now);
 		next = due < next ? due : next;
 		watch.lb = feed_handle(feed);
 		watch_sleep(&watch, next);
@@ -163,30 +173,33 @@ loop(struct feed *feed, struct streams *streams, struct http *http, const struct
 }
 
 static int
-serve(const struct options *options, int listener)
+serve(const struct options *options, const struct listener *listener, const struct signals *signals)
 {
-	struct signals signals;
 	struct feed *feed = feed_new(options->socket);
 	struct streams *streams = streams_new(feed);
-	struct http *http = http_new(listener, &options->http, feed, streams);
-	int status = EXIT_STATUS_INTERNAL;
+	struct http *http = http_new(listener->fd, &options->http, feed, streams);
 
-	if (http == NULL || !signals_hold(&signals)) {
+	if (http == NULL) {
 		note("the server cannot begin");
-	} else {
-		notify_ready();
-		loop(feed, streams, http, &signals);
-		notify_stopping();
-		status = EXIT_STATUS_OK;
+		streams_free(streams);
+		feed_free(feed);
+		return EXIT_STATUS_INTERNAL;
 	}
+	if (!listener->is_unix) {
+		printf("http://127.0.0.1:%u/?token=%s\n", listener->port,
+		    options->http.visitors.token);
+		fflush(stdout);
+	}
+	notify_ready();
+	loop(feed, streams, http, signals);
+	notify_stopping();
 	/* Each part first ends what the next one refers to. */
 	streams_end(streams);
 	feed_end(feed);
-	if (http != NULL)
-		http_free(http);
+	http_free(http);
 	streams_free(streams);
 	feed_free(feed);
-	return status;
+	return EXIT_STATUS_OK;
 }
 
 int
@@ -196,25 +209,25 @@ main(int argc, char *argv[])
 	struct listener listener = {.fd = -1};
 	int status = parse_options(&options, argc, argv);
 	char names[2][256] = {"", ""};
+	struct signals signals;
 
 	if (status != GOING_ON)
 		return status;
+	if (!signals_hold(&signals)) {
+		note("signals: %m");
+		return EXIT_STATUS_INTERNAL;
+	}
 	if (!listener_open(&listener, options.listen))
 		return EXIT_STATUS_USAGE;
 	if (!check_way(&options, &listener)) {
-		listener_remove(&listener);
-		return EXIT_STATUS_USAGE;
+		status = EXIT_STATUS_USAGE;
+	} else if (!visitor_token_make(&options.http.visitors, listener.port)) {
+		note("no random token: %m");
+		status = EXIT_STATUS_INTERNAL;
+	} else {
+		fill_hosts(&options.http, &listener, names);
+		status = serve(&options, &listener, &signals);
 	}
-	fill_hosts(&options.http, &listener, names);
-	if (!listener.is_unix) {
-		if (!visitor_token_make(&options.http.visitors, listener.port)) {
-			note("no random token: %m");
-			return EXIT_STATUS_INTERNAL;
-		}
-		printf("http://127.0.0.1:%u/?token=%s\n", listener.port, options.http.visitors.token);
-		fflush(stdout);
-	}
-	status = serve(&options, listener.fd);
 	listener_remove(&listener);
 	return status;
 }

@@ -1,5 +1,5 @@
 /*
- * What every file of lockbroker-web shares: lines on standard error, memory, and the constants of limits. Owns
+ * Shared by all files of lockbroker-web: lines on standard error, and memory. Owns
  * nothing. It knows no HTTP and no daemon.
  */
 #ifndef CLIENT_WEB_NOTE_H

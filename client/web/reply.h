@@ -1,5 +1,6 @@
 /*
- * Answers over HTTP, with the headers that each of them has. An answer is made once and sent once. It knows no request.
+ * Answers over HTTP, with the headers that each of them has. An answer is made once and sent once. It knows no
+ * request.
  */
 #ifndef CLIENT_WEB_REPLY_H
 #define CLIENT_WEB_REPLY_H

@@ -1,5 +1,6 @@
 #include "client/web/stream.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,20 @@
 #include "client/web/note.h"
 
 #define PATCH_MS 100
-/* A line without content, so that proxies and browsers see life. */
+/* A patch without content, so that proxies and pages see life. */
 #define LIFE_MS 15000
+/* Microhttpd does not look at a connection that waits for the next patch. So often this file does. */
+#define LOOK_MS 1000
 /* The rest of the 256 connections is for requests. */
 #define STREAMS_MOST 240
-/* Texts that one page has not read, and bytes that all have not read. A page beyond that reconnects. */
-#define QUEUE_MOST 256
+/* Texts that a page has not read. Beyond that it gets everything again, when it has read what was begun. */
+#define QUEUE_MOST 64
+/*
+ * Bytes that all pages have not read. Beyond that the slowest page is closed, and so is one that reads
+ * nothing.
+ */
 #define UNREAD_MOST ((size_t)128 << 20)
+#define STUCK_MS 60000
 /* Bytes that are given to the connection at once. */
 #define BLOCK 16384
 
@@ -31,9 +39,10 @@ struct stream {
 	TAILQ_ENTRY(stream) link;
 	struct streams *streams;
 	struct MHD_Connection *connection; /* borrowed */
-	bool fresh;                        /* it has not got everything yet */
-	bool suspended;                    /* it has read all */
+	bool fresh;     /* it needs everything, as its first text or after a gap */
+	bool suspended; /* it has read all */
 	bool ended;
+	int64_t read_at;                /* the last time at which it read, or had nothing to read */
 	struct text *queue[QUEUE_MOST]; /* a ring */
 	size_t first, count, at;        /* at: bytes read of the first one */
 };
@@ -42,7 +51,7 @@ struct streams {
 	struct feed *feed; /* borrowed */
 	TAILQ_HEAD(, stream) all;
 	size_t count, unread; /* unread: bytes of all texts */
-	int64_t patch_at, life_at;
+	int64_t patch_at, life_at, look_at;
 };
 
 struct streams *
@@ -98,19 +107,23 @@ resume(struct stream *stream)
 	stream->suspended = false;
 }
 
+static int
+stream_fd(const struct stream *stream)
+{
+	return MHD_get_connection_info(stream->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+	    ->connect_fd;
+}
+
 /* The connection is closed, whether the page reads or not. */
 static void
 stream_end(struct stream *stream)
 {
-	int fd = MHD_get_connection_info(stream->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-		     ->connect_fd;
-
 	if (stream->ended)
 		return;
 	stream->ended = true;
 	while (stream->count > 0)
 		pop(stream);
-	shutdown(fd, SHUT_RDWR);
+	shutdown(stream_fd(stream), SHUT_RDWR);
 	resume(stream);
 }
 
@@ -118,9 +131,15 @@ static void
 push(struct stream *stream, struct text *text)
 {
 	if (stream->count == QUEUE_MOST) {
-		stream_end(stream);
+		/* A text that was begun must be finished. */
+		while (stream->count > 1)
+			text_leave(stream->streams,
+			    stream->queue[(stream->first + --stream->count) % QUEUE_MOST]);
+		stream->fresh = true;
 		return;
 	}
+	if (stream->count == 0)
+		stream->read_at = watch_now();
 	text->users++;
 	stream->queue[(stream->first + stream->count++) % QUEUE_MOST] = text;
 	resume(stream);
@@ -141,6 +160,7 @@ read_stream(void *ctx, uint64_t position, char *buffer, size_t size)
 		stream->suspended = true;
 		return 0;
 	}
+	stream->read_at = watch_now();
 	text = stream->queue[stream->first];
 	if (size > text->len - stream->at)
 		size = text->len - stream->at;
@@ -187,16 +207,27 @@ stream_open(struct streams *streams, struct MHD_Connection *connection)
 	return response;
 }
 
-/* Gives a text to the pages that have begun, or to the others. Takes bytes. */
+/* A page that needs everything gets it when it has read what was before. */
+static bool
+is_due(const struct stream *stream, bool whole)
+{
+	return !stream->ended && stream->fresh == whole && (!whole || stream->count == 0);
+}
+
+/* Gives a text to the pages that need everything, or to the others. Takes bytes. */
 static void
-give(struct streams *streams, bool fresh, char *bytes, size_t len)
+give(struct streams *streams, bool whole, char *bytes, size_t len)
 {
 	struct text *text = text_new(streams, bytes, len);
 	struct stream *stream;
 
-	TAILQ_FOREACH(stream, &streams->all, link)
-		if (!stream->ended && stream->fresh == fresh)
-			push(stream, text);
+	TAILQ_FOREACH (stream, &streams->all, link) {
+		if (!is_due(stream, whole))
+			continue;
+		push(stream, text);
+		if (whole)
+			stream->fresh = false;
+	}
 	text_leave(streams, text);
 }
 
@@ -208,7 +239,7 @@ limit_unread(struct streams *streams)
 
 	while (streams->unread > UNREAD_MOST) {
 		slowest = NULL;
-		TAILQ_FOREACH(stream, &streams->all, link)
+		TAILQ_FOREACH (stream, &streams->all, link)
 			if (slowest == NULL || stream->count > slowest->count)
 				slowest = stream;
 		if (slowest == NULL || slowest->count == 0)
@@ -218,9 +249,8 @@ limit_unread(struct streams *streams)
 }
 
 static void
-send_changes(struct streams *streams, bool fresh, int64_t now)
+send_changes(struct streams *streams, bool whole, int64_t now)
 {
-	struct stream *stream;
 	size_t len;
 	char *text;
 
@@ -228,36 +258,58 @@ send_changes(struct streams *streams, bool fresh, int64_t now)
 		text = feed_patch(streams->feed, false, now, &len);
 		give(streams, false, text, len);
 	}
-	if (!fresh)
+	if (!whole)
 		return;
 	text = feed_patch(streams->feed, true, now, &len);
 	give(streams, true, text, len);
-	TAILQ_FOREACH(stream, &streams->all, link)
-		stream->fresh = false;
+}
+
+static bool
+has_hung_up(const struct stream *stream)
+{
+	char byte;
+	ssize_t len = recv(stream_fd(stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return len == 0 || (len < 0 && errno != EAGAIN);
+}
+
+/* Ends the pages that are gone or stuck, and sends a patch without content now and then. */
+static void
+look_after(struct streams *streams, int64_t now)
+{
+	static const char life[] = "event: patch\ndata: {}\n\n";
+	struct stream *stream;
+
+	streams->look_at = now + LOOK_MS;
+	TAILQ_FOREACH (stream, &streams->all, link)
+		if (stream->count > 0 ? now - stream->read_at >= STUCK_MS : has_hung_up(stream))
+			stream_end(stream);
+	if (now < streams->life_at)
+		return;
+	give(streams, false, web_have(strdup(life)), sizeof(life) - 1);
+	streams->life_at = now + LIFE_MS;
 }
 
 int64_t
 streams_turn(struct streams *streams, int64_t now)
 {
-	static const char life[] = ": \n\n";
 	struct stream *stream;
-	bool fresh = false;
+	bool whole = false;
 
 	if (streams->count == 0)
 		return WATCH_NEVER;
-	TAILQ_FOREACH(stream, &streams->all, link)
-		fresh = fresh || stream->fresh;
-	if (now >= streams->life_at) {
-		give(streams, false, web_have(strdup(life)), sizeof(life) - 1);
-		streams->life_at = now + LIFE_MS;
-	}
-	if (now >= streams->patch_at && (fresh || feed_changed(streams->feed))) {
-		send_changes(streams, fresh, now);
-		streams->patch_at = now + PATCH_MS;
-		limit_unread(streams);
-		return streams->life_at;
-	}
-	return fresh || feed_changed(streams->feed) ? streams->patch_at : streams->life_at;
+	if (now >= streams->look_at)
+		look_after(streams, now);
+	TAILQ_FOREACH (stream, &streams->all, link)
+		whole = whole || is_due(stream, true);
+	if (!whole && !feed_changed(streams->feed))
+		return streams->look_at;
+	if (now < streams->patch_at)
+		return streams->patch_at;
+	send_changes(streams, whole, now);
+	streams->patch_at = now + PATCH_MS;
+	limit_unread(streams);
+	return streams->look_at;
 }
 
 void
@@ -265,6 +317,6 @@ streams_end(struct streams *streams)
 {
 	struct stream *stream;
 
-	TAILQ_FOREACH(stream, &streams->all, link)
+	TAILQ_FOREACH (stream, &streams->all, link)
 		stream_end(stream);
 }

@@ -1,6 +1,7 @@
 /*
- * The event streams of the pages: each begins with everything, and then gets the same patches as the others, at most
- * ten a second. Owns what the pages have not read yet, within limits. It knows no rows and no visitors.
+ * The event streams of the pages: each begins with everything, and then gets the same patches as the others,
+ * at most ten a second. A page that reads too slowly gets everything again instead of the patches that it
+ * missed. Owns what the pages have not read yet, within limits. It knows no rows and no visitors.
  */
 #ifndef CLIENT_WEB_STREAM_H
 #define CLIENT_WEB_STREAM_H

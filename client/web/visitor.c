@@ -33,13 +33,13 @@ static bool
 has_token(const struct visitor_settings *settings, struct MHD_Connection *connection)
 {
 	static const char bearer[] = "Bearer ";
-	const char *text = MHD_lookup_connection_value(
-	    connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+	const char *text =
+	    MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
 
 	if (text != NULL && strncmp(text, bearer, sizeof(bearer) - 1) == 0)
 		return visitor_token_is(settings, text + sizeof(bearer) - 1);
-	return visitor_token_is(settings,
-	    MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, settings->cookie));
+	return visitor_token_is(
+	    settings, MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, settings->cookie));
 }
 
 /* The list has no spaces that count, and a name has no comma. */
@@ -56,7 +56,7 @@ is_listed(const char *list, const char *name)
 	return false;
 }
 
-/* What a proxy can mean as a name. */
+/* Whether the proxy can mean this as a name. */
 static bool
 is_name(const char *text)
 {

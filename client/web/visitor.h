@@ -1,6 +1,7 @@
 /*
- * Who sends a request, and what that visitor may do: by the proxy's header, or by the token of this start. Borrows the
- * settings. It knows no daemon: the daemon has its own rules for the user that lockbroker-web runs as.
+ * The visitor that sends a request, and its role: by the proxy's header, or by the token of this start.
+ * Borrows the settings. It knows no daemon: the daemon has its own rules for the user that lockbroker-web runs
+ * as.
  */
 #ifndef CLIENT_WEB_VISITOR_H
 #define CLIENT_WEB_VISITOR_H
