@@ -7,17 +7,15 @@ saves pictures of the page into that folder.
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
-import tempfile
 import threading
 import unittest
 
 import tap
-from daemon import FATAL, Daemon, clean_environment, program
+from daemon import Daemon
 from rabbit import Rabbit
-from wire import Wire, wait_until
+from web import Web
+from wire import Wire, WireError, wait_until
 
 try:
     from selenium import webdriver
@@ -49,41 +47,11 @@ def setUpModule():
     unittest.addModuleCleanup(BROWSER.quit)
 
 
-class Web:
-    """A lockbroker-web. It must end well."""
-
-    def __init__(self, test, daemon, *options, listen="127.0.0.1:0"):
-        self.errors = tempfile.TemporaryFile("w+")
-        # It outlives the test's daemon or not: the test says.
-        self.process = subprocess.Popen(
-            [program("lockbroker-web"), "--socket", daemon.socket, "--listen", listen, *options],
-            stdout=subprocess.PIPE, stderr=self.errors, env=clean_environment(), text=True)
-        test.addCleanup(self.stop)
-        self.link = self.process.stdout.readline().strip() if listen.startswith("127") else ""
-
-    def log(self):
-        self.errors.seek(0)
-        return self.errors.read()
-
-    def stop(self):
-        if self.process is None:
-            return
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(60)
-        self.process.stdout.close()
-        self.process = None
-        log = self.log()
-        self.errors.close()
-        assert status == 0 and not FATAL.search(log), f"status {status}\n{log}"
-
-
 class Proxy:
     """Stands for a proxy with a login, in front of the Unix socket. It counts the streams that are open."""
 
     def __init__(self, test, visitor):
-        self.folder = tempfile.mkdtemp(prefix="lb-web-")
-        test.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.path = os.path.join(self.folder, "s")
+        self.path = None  # of the Unix socket
         self.visitor = visitor
         self.streams = 0
         self.begun = 0
@@ -160,14 +128,27 @@ class Page(unittest.TestCase):
         self.north.wait_broker()
         self.south.wait_broker()
         self.admin = Wire(self.north)
-        self.admin.call("create", name=self.name)
+        self.create(self.name)
+
+    def create(self, name, slots=1):
+        self.admin.call("create", name=name, slots=slots)
+        self.addCleanup(self.destroy, name)
+
+    def destroy(self, name):
+        try:
+            Wire(self.south).call("destroy", name=name)
+        except WireError as error:
+            self.assertEqual(error.reason, "no-such-lock")
 
     def open(self, *options, lock=None, daemon=None):
         self.web = Web(self, daemon or self.north, *(options or ("--admin",)))
-        self.browser.get(self.web.link)
-        self.address = self.browser.current_url.partition("#")[0]
+        self.enter()
         self.browser.get(f"{self.address}#lock={self.name if lock is None else lock}")
         self.wait_text("broker", "broker up")
+
+    def enter(self):
+        self.browser.get(f"http://{self.web.host}/?token={self.web.token}")
+        self.address = f"http://{self.web.host}/"
 
     def acquire(self, daemon, who, **more):
         """A client that has asked, and its request."""
@@ -233,6 +214,7 @@ class Page(unittest.TestCase):
         found = self.browser.find_elements("css selector", selector)
         try:
             if found:
+                self.js("arguments[0].scrollIntoView({block: 'nearest'})", found[0])
                 found[0].click()
             return found
         except StaleElementReferenceException:
@@ -280,7 +262,7 @@ class Acts(Page):
         a.hang_up()
         self.assertEqual(c.answer(c_asked)["slot"], 1)
         wait_until(lambda: {**self.states(), "A": ""} == {"A": "", "B": "granted", "C": "busy"}, what="C is busy")
-        self.assertRegex(self.web.log(), "grant .*: done")
+        self.assertRegex(self.web.log, "grant .*: done")
 
     def test_slots(self):
         self.hosts()
@@ -455,12 +437,12 @@ class Acts(Page):
 
 class Looks(Page):
     def scene(self):
-        """What an operator may see on a busy evening."""
+        """A busy evening."""
         self.hosts()
+        self.destroy(self.name)
         self.name = "nightly"
         for name, slots in ("nightly", 2), ("billing/export", 4), ("licences.cad", 25), ("migrate", 0), ("cache/warm-up", 1):
-            self.admin.call("create", name=name, slots=slots)
-            self.addCleanup(self.admin.call, "destroy", name=name)
+            self.create(name, slots)
         self.admin.call("resize", name="cache/warm-up", slots="unlimited")
         self.hold(self.north, "alice", why="backup of all databases", command="nightly-backup --all --to /srv/backup")
         self.hold(self.south, "bob", why="weekly vacuum", command="vacuumdb --all --analyze")
@@ -549,7 +531,8 @@ class Looks(Page):
             self.hold(self.south, **{"who": "x" + part, part: HOSTILE, "name": part, "kind": "mutex"})
         self.hold(self.north, HOSTILE, why=HOSTILE, command=HOSTILE)
         self.acquire(self.south, HOSTILE, why=HOSTILE)
-        wait_until(lambda: HOSTILE in self.rows() and self.lock()[3] == "1", what="the row is there")
+        wait_until(lambda: (self.rows().get(HOSTILE) or "?")[0] == "waiting" and (self.lock() or "none")[3] == "1",
+                   what="the row is there")
         self.click("#deny-all")
         self.assertIn(HOSTILE, self.confirm("Cancel 1 waiter"))
         self.browser.get(f"{self.address}#lock=<img+src=x>&rows=<img+src=x>&sort=-constructor&find=<script>")
@@ -593,7 +576,7 @@ class Links(Page):
         enabled = self.js("return [...document.querySelectorAll('.guarded button, .guarded input')]"
                           ".filter((one) => !one.matches(':disabled')).length")
         self.assertEqual(enabled, 0)
-        self.wait_text("why", "Buttons are disabled: ", "administrator")
+        self.wait_text("why", "Buttons are disabled: ", "--admin")
         self.click(self.row_of("B") + " .who")
         self.press("G")
         self.wait_text("said", "No change was made")
@@ -602,8 +585,8 @@ class Links(Page):
 
     def open_viewer(self):
         self.web = Web(self, self.north)
-        self.browser.get(self.web.link)
-        self.browser.get(self.browser.current_url.partition("#")[0] + f"#lock={self.name}")
+        self.enter()
+        self.browser.get(f"{self.address}#lock={self.name}")
         self.wait_text("visitor", "viewer")
 
     def test_the_daemon_goes_and_comes_back(self):
@@ -622,11 +605,14 @@ class Links(Page):
         self.wait_states(A="busy")
         wait_until(self.one("#gate").is_enabled, what="buttons are back")
 
+    def behind(self, proxy):
+        web = Web(self, self.north, "--user-header", "X-User", "--admin-users", "root,alice", "--host", proxy.name, unix=True)
+        proxy.path = web.path
+        return web
+
     def proxied(self, visitor):
         proxy = Proxy(self, visitor)
-        web = Web(self, self.north, "--user-header", "X-User", "--admin-users", "root,alice", "--host", proxy.name,
-                  listen=f"unix:{proxy.path}")
-        wait_until(lambda: os.path.exists(proxy.path), what="it listens")
+        web = self.behind(proxy)
         self.address = f"http://{proxy.name}/"
         return proxy, web
 
@@ -642,7 +628,7 @@ class Links(Page):
         self.wait_lock("", "1", "0", "0")
         self.click(f"[aria-label='Add one slot to {self.name}']")
         self.wait_lock("", "2", "0", "0")
-        self.assertIn("alice", web.log())
+        self.assertIn("alice", web.log)
 
     def test_pages_of_a_browser_share_a_stream(self):
         self.hosts()
@@ -673,8 +659,7 @@ class Links(Page):
         self.wait_text("broker", "broker up")
         web.stop()
         self.wait_text("stale", "The link is lost")
-        Web(self, self.north, "--user-header", "X-User", "--admin-users", "alice", "--host", proxy.name,
-            listen=f"unix:{proxy.path}")
+        self.behind(proxy)
         wait_until(lambda: not self.one("#stale").is_displayed(), what="the link is back")
         self.assertGreater(proxy.begun, 1)
 
@@ -700,7 +685,15 @@ class Load(Page):
         peer = socket.socket(socket.AF_UNIX)
         self.addCleanup(peer.close)
         peer.connect(daemon.socket)
-        threading.Thread(target=lambda: [None for _ in iter(lambda: peer.recv(1 << 20), b"")], daemon=True).start()
+
+        def read():
+            try:
+                while peer.recv(1 << 20):
+                    pass
+            except OSError:
+                pass  # It is closed: the test is over.
+
+        threading.Thread(target=read, daemon=True).start()
 
         def send(first, last):
             peer.sendall(b"".join(json.dumps({"id": i, "method": "acquire", "params": {

@@ -2,7 +2,7 @@
 import { Model } from './model.js';
 
 const FIRST_RETRY_MS = 500, LAST_RETRY_MS = 30000;
-/* A server that sends empty patches sends one every 15 s. */
+/* The server sends a patch at least every 15 s. */
 const SILENCE_MS = 45000;
 
 export class Stream {
@@ -10,7 +10,6 @@ export class Stream {
   #source = null;
   #timer = 0;
   #failures = 0;
-  #alive = false;
 
   /* tell(patch, changed): for each patch, after the model has it. */
   constructor(tell) {
@@ -38,8 +37,7 @@ export class Stream {
   #heard(event) {
     this.#failures = 0;
     clearTimeout(this.#timer);
-    this.#alive ||= event.data === '{}';
-    if (this.#alive) this.#timer = setTimeout(() => this.#lost('lockbroker-web is silent'), SILENCE_MS);
+    this.#timer = setTimeout(() => this.#lost('lockbroker-web is silent'), SILENCE_MS);
     this.heard = Date.now();
     this.#receive(JSON.parse(event.data));
   }
