@@ -28,7 +28,7 @@
 #define ENTRY_MOST 8192    /* bytes of a row or a lock */
 #define TEXT_MOST 65536    /* bytes of the broker's state, or of all names of silent hosts */
 #define ASKS_MOST 32
-#define KEY_SIZE 213 /* a kind and a name */
+#define KEY_SIZE 201 /* bytes of a name or an id, with the NUL */
 
 /* A row or a lock, by its id or name. */
 struct entry {
@@ -40,7 +40,6 @@ struct entry {
 	bool changed;       /* since the last patch */
 	bool cancelled;     /* a row whose request ended without a hold */
 	unsigned long seen; /* as in the table when the daemon named it last */
-	char *id;           /* owned JSON: its name for the pages */
 	char key[KEY_SIZE];
 };
 
@@ -126,7 +125,6 @@ table_remove(struct table *table, struct entry *entry)
 {
 	HASH_DEL(table->entries, entry);
 	free(entry->json);
-	free(entry->id);
 	free(entry);
 }
 
@@ -140,26 +138,22 @@ table_clear(struct table *table)
 	table->known = table->told = false;
 }
 
-/* Takes json and id. NULL: the table is full, or the entry is too long. */
+/* Takes json. NULL: the table is full, or the entry is too long. */
 static struct entry *
-table_put(struct feed *feed, struct table *table, const char *key, char *json, char *id)
+table_put(struct feed *feed, struct table *table, const char *key, char *json)
 {
 	struct entry *entry = find(table, key);
 
 	if (strlen(key) >= KEY_SIZE || strlen(json) > ENTRY_MOST ||
 	    (entry == NULL && HASH_COUNT(table->entries) >= ENTRIES_MOST)) {
 		free(json);
-		free(id);
 		return NULL;
 	}
 	if (entry == NULL) {
 		entry = web_alloc(sizeof(*entry));
 		strcpy(entry->key, key);
-		entry->id = id;
-		id = NULL;
 		HASH_ADD_STR(table->entries, key, entry);
 	}
-	free(id);
 	entry->seen = table->seen;
 	if (!entry->gone && entry->json != NULL && strcmp(json, entry->json) == 0) {
 		free(json);
@@ -315,28 +309,31 @@ set_more(struct feed *feed, int64_t *place, int64_t more)
 	*place = more;
 }
 
-/* A semaphore and a mutex can have the same name. Mutexes have the member kind, and semaphores get it. */
+/*
+ * Mutexes have the member kind, and semaphores get it. A semaphore hides a mutex of the same name: the pages know a
+ * lock by its name.
+ */
 static void
-take_locks(struct feed *feed, const struct cJSON *list, const char *kind, int64_t *more)
+take_locks(struct feed *feed, const struct cJSON *list, bool mutexes, int64_t *more)
 {
 	const struct cJSON *lock = json_first(list);
-	char key[KEY_SIZE], *plain, *json, *id;
+	const struct entry *known;
+	char *plain, *json;
 	const char *name;
 
 	for (; lock != NULL; lock = json_next(lock)) {
 		if (!json_is_object(lock) || !json_string(json_get(lock, "name"), &name) ||
 		    lb_name_error(name) != NULL)
 			continue;
-		snprintf(key, sizeof(key), "%s %s", kind, name);
+		known = find(&feed->locks, name);
+		if (mutexes && known != NULL && known->seen == feed->locks.seen)
+			continue;
 		plain = json = printed(lock);
-		if (json_get(lock, "kind") == NULL &&
-		    asprintf(&json, "{\"kind\":\"%s\",%s", kind, plain + 1) < 0)
+		if (!mutexes && asprintf(&json, "{\"kind\":\"semaphore\",%s", plain + 1) < 0)
 			web_have(NULL);
-		if (json != plain)
+		if (!mutexes)
 			free(plain);
-		if (asprintf(&id, "{\"name\":\"%s\",\"kind\":\"%s\"}", name, kind) < 0)
-			web_have(NULL);
-		*more += table_put(feed, &feed->locks, key, json, id) == NULL;
+		*more += table_put(feed, &feed->locks, name, json) == NULL;
 	}
 }
 
@@ -352,8 +349,8 @@ take_list(struct feed *feed, const struct cJSON *result)
 		return;
 	}
 	feed->locks.seen++;
-	take_locks(feed, semaphores, "semaphore", &more);
-	take_locks(feed, json_get(result, "mutexes"), "mutex", &more);
+	take_locks(feed, semaphores, false, &more);
+	take_locks(feed, json_get(result, "mutexes"), true, &more);
 	table_complete(feed, &feed->locks);
 	set_more(feed, &feed->locks_more, more);
 	set_text(
@@ -394,7 +391,7 @@ take_row(struct feed *feed, const struct cJSON *row, int64_t now)
 	json = printed(row);
 	age_at =
 	    json_number(json_get(row, "age"), &age) && age >= 0 && age < 1e9 ? cut_age(json) : 0;
-	entry = table_put(feed, &feed->rows, waiter, json, printed(json_get(row, "waiter")));
+	entry = table_put(feed, &feed->rows, waiter, json);
 	if (entry == NULL) {
 		set_more(feed, &feed->rows_more, feed->rows_more + 1);
 		return;
@@ -673,25 +670,27 @@ write_entries(
 		fputc(']', out);
 }
 
-/* The ids of rows that are gone, or the kinds and names of locks. The table forgets them. */
+/* The ids or names of entries that are gone. The table forgets them. */
 static void
 write_gone(struct table *table, FILE *out, int *count, const char *name)
 {
+	struct cJSON *keys = json_new_array();
 	struct entry *entry, *next;
-	int gone = 0;
+	char *json;
 
 	table->told = table->known;
 	HASH_ITER (hh, table->entries, entry, next) {
 		entry->changed = entry->changed && !table->known;
 		if (!entry->gone)
 			continue;
-		if (gone++ == 0)
-			member(out, count, name, "[");
-		fprintf(out, "%s%s", gone > 1 ? "," : "", entry->id);
+		json_append_string(keys, entry->key);
 		table_remove(table, entry);
 	}
-	if (gone > 0)
-		fputc(']', out);
+	json = printed(keys);
+	if (json_first(keys) != NULL)
+		member(out, count, name, json);
+	free(json);
+	json_free(keys);
 }
 
 static void

@@ -118,9 +118,8 @@ check_way(const struct options *options, const struct listener *listener)
 	if (listener->is_unix && visitors->user_header == NULL)
 		wrong = "a Unix socket needs --user-header: the proxy must name the visitor";
 	else if (!listener->is_unix && visitors->user_header != NULL)
-		wrong = "--user-header needs a Unix socket: each user of this host could send the "
-			"header "
-			"to a port";
+		wrong = "--user-header needs a Unix socket: each user of this host can send the "
+			"header to a port";
 	else if (!listener->is_unix && visitors->admin_users != NULL)
 		wrong = "--admin-users needs --user-header: the token names nobody";
 	else if (!listener->is_unix && options->http.hosts_count > 0)

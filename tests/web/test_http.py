@@ -391,13 +391,13 @@ class Live(unittest.TestCase):
         self.assertEqual([one["who"] for one in page.rows.values()], ["alice"])
         waiter.request("acquire", name="db", who="bob")
         page.wait(lambda: "bob" in [one["who"] for one in page.rows.values()])
-        page.wait(lambda: page.locks["semaphore", "db"]["waiting"] == 1)
+        page.wait(lambda: page.locks["db"]["waiting"] == 1)
         holder.hang_up()
         page.wait(lambda: [(one["who"], one["state"]) for one in page.rows.values()] == [("bob", "busy")])
-        waiter.call("acquire", name="db", kind="mutex")
-        page.wait(lambda: ("mutex", "db") in page.locks)
+        waiter.call("acquire", name="m", kind="mutex")
+        page.wait(lambda: [(one["kind"], name) for name, one in sorted(page.locks.items())] == [("semaphore", "db"), ("mutex", "m")])
         waiter.hang_up()
-        page.wait(lambda: not page.rows and list(page.locks) == [("semaphore", "db")])
+        page.wait(lambda: not page.rows and list(page.locks) == ["db"])
         command(self, daemon, "destroy", "db")
         page.wait(lambda: not page.locks)
         self.assertEqual(page.resets, 1)
@@ -407,6 +407,19 @@ class Live(unittest.TestCase):
         page = Page(self, Web(self, Daemon(self)))
         page.wait_known()
         self.assertEqual((page.locks, page.rows), ({}, {}))
+
+    def test_a_semaphore_hides_a_mutex_of_its_name(self):
+        """The page knows a lock by its name."""
+        listed = {"semaphores": [{"name": "db", "slots": 3}], "mutexes": [{"name": "db", "kind": "mutex"}], "more": 0,
+                  "silent_hosts": []}
+        fake = Fake(self, list=listed)
+        page = Page(self, Web(self, fake))
+        page.wait(lambda: page.locks)
+        self.assertEqual(page.locks["db"], {"kind": "semaphore", "name": "db", "slots": 3})
+        fake.script["list"] = {**listed, "semaphores": []}
+        page.wait(lambda: page.locks["db"]["kind"] == "mutex")
+        fake.script["list"] = {**listed, "semaphores": [], "mutexes": []}
+        page.wait(lambda: not page.locks)
 
     def test_a_cancelled_row_is_shown_although_it_is_gone(self):
         fake = Semaphores(self)
@@ -491,7 +504,7 @@ class Live(unittest.TestCase):
             for name in names:
                 one = json.loads(command(self, daemon, "show", "--json", name).out)
                 shown.update((found["waiter"], [found[what] for what in told]) for found in one["holders"] + one["waiters"])
-                lock = page.locks.get(("semaphore", name), {})
+                lock = page.locks.get(name, {})
                 if [lock.get(what) for what in ("slots", "busy", "waiting")] != [one[what] for what in ("slots", "busy", "waiting")]:
                     return False
             return {key: [found[what] for what in told] for key, found in dict(page.rows).items()} == shown

@@ -214,9 +214,9 @@ class Page:
         self.broker = patch.get("broker", self.broker)
         self.known |= patch.keys()
         for lock in patch.get("locks", []):
-            self.locks[lock["kind"], lock["name"]] = lock
-        for lock in patch.get("locks_gone", []):
-            self.locks.pop((lock["kind"], lock["name"]), None)
+            self.locks[lock["name"]] = lock
+        for name in patch.get("locks_gone", []):
+            self.locks.pop(name, None)
         for row in patch.get("rows", []):
             self.rows[row["waiter"]] = row
         for waiter in patch.get("rows_gone", []):
