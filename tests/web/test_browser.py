@@ -339,7 +339,7 @@ class Acts(Page):
         a.hang_up()
         self.assertEqual(d.answer(d_asked)["slot"], 1)
 
-    def test_what_asks_and_what_does_not(self):
+    def test_only_some_acts_ask(self):
         self.hosts()
         self.open()
         a = self.hold(self.north, "A")
@@ -464,6 +464,7 @@ class Looks(Page):
         self.wait_states(alice="busy", bob="busy", carol="granted", dave="waiting", erin="waiting", frank="waiting")
         self.wait_lock("", "2", "2+1", "3")
         self.wait_text("explain", "slots are busy")
+        self.js("document.getElementById('host').textContent = 'at north'")  # not the name of the machine that tests
 
     def contrast(self):
         """The worst contrast of a text to its ground, by the formula of WCAG, and that text."""
@@ -677,7 +678,7 @@ class Load(Page):
     deadline = 300
 
     def changes(self, count):
-        """5,000 rows, of which each round replaces 20, ten times a second; what it costs the page."""
+        """So many rows. Ten times a second, 10 of them end and 10 begin. Returns the operations on the page for a change."""
         daemon = Daemon(self, "--max-waits-per-connection", "10000")
         self.admin = Wire(daemon)
         self.admin.call("create", name=self.name, slots=0)

@@ -45,18 +45,22 @@ export class Model {
   locks = new Map();
   rows = new Map();
   head = {}; /* link, broker, silent_hosts, more */
+  #whole = new Set(); /* lists that the server has not sent since the reset */
   #queues = new Map();
   #named = new Map(); /* busy slots of a lock that a row explains */
 
   /* Returns the ids that changed. */
   apply(patch) {
     const gone = { locks: patch.locks_gone ?? [], rows: patch.rows_gone ?? [] };
-    const changed = { locks: [], rows: [], gone, reset: patch.reset === true };
-    if (patch.reset) {
-      const locks = new Set((patch.locks ?? []).map((lock) => lock.name)), rows = new Set((patch.rows ?? []).map((row) => row.waiter));
-      gone.locks = [...this.locks.keys()].filter((id) => !locks.has(id));
-      gone.rows = [...this.rows.keys()].filter((id) => !rows.has(id));
-      this.head = {};
+    const changed = { locks: [], rows: [], gone, reset: patch.reset === true, whole: false };
+    if (patch.reset) this.head = {};
+    if (patch.reset) this.#whole = new Set(['locks', 'rows']);
+    /* The first list after a reset has all. Until then the old ones stay, so that the page does not flicker. */
+    for (const [key, id] of [['locks', 'name'], ['rows', 'waiter']]) {
+      if (!patch[key] || !this.#whole.delete(key)) continue;
+      const now = new Set(patch[key].map((one) => one[id]));
+      gone[key] = [...this[key].keys()].filter((one) => !now.has(one));
+      changed.whole = true;
     }
     for (const lock of patch.locks ?? []) {
       this.locks.set(lock.name, lock);

@@ -40,7 +40,7 @@ function linger(row) {
 
 function receive(patch, changed) {
   changed.rows.forEach((id) => model.rows.has(id) && rows.put(id, model.rows.get(id)));
-  changed.gone.last.forEach((row) => (changed.reset ? rows.drop(row.waiter) : linger(row)));
+  changed.gone.last.forEach((row) => (changed.whole ? rows.drop(row.waiter) : linger(row)));
   changed.locks.forEach((id) => {
     const lock = model.locks.get(id);
     if (lock?.slots > 0) sizes.set(id, lock.slots);
