@@ -58,7 +58,7 @@ class Web:
                 stdin=subprocess.DEVNULL, stdout=out, stderr=log, env=clean_environment(**(env or {})))
         test.addCleanup(self._teardown)
         if unix:
-            wait_until(lambda: os.path.exists(self.path) or self.ended(), what="the socket is there")
+            wait_until(lambda: self.listens() or self.ended(), what="it listens")
         elif link:
             link = wait_until(lambda: re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([0-9a-f]{64})\n", self.out),
                               what="the link is printed")
@@ -83,6 +83,14 @@ class Web:
 
     def wait_log(self, text):
         wait_until(lambda: text in self.log, what=f"the log has {text!r}: {self.log}")
+
+    def listens(self):
+        """The file of its socket is there a little earlier."""
+        try:
+            self.connect().close()
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        return True
 
     # ---- requests ----
 
