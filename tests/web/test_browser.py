@@ -365,12 +365,12 @@ class Acts(Page):
         self.wait_text("numbers", "no such lock now")
 
     def test_an_error_is_said_in_words(self):
-        self.hosts()
+        self.hosts(config="[access]\nrule = deny any resize *\n")
         self.open()
         self.wait_lock("", "1", "0", "0")
-        self.admin.call("destroy", name=self.name)
         self.click("#gate")
-        self.wait_text("said", "the lock does not exist", f"lockbroker resize {self.name} 0")
+        self.wait_text("said", "may not resize", f"lockbroker resize {self.name} 0")
+        self.assertEqual(self.one("#said").get_attribute("class"), "error")
 
     def test_copy_as_command(self):
         self.hosts()
@@ -396,8 +396,9 @@ class Acts(Page):
     def test_the_keyboard_alone(self):
         self.hosts()
         self.open(lock="")
-        for daemon, who in (self.north, "A"), (self.south, "B"), (self.south, "C"):
-            self.acquire(daemon, who)
+        self.hold(self.north, "A")
+        for who in "B", "C":
+            self.acquire(self.south, who)
         self.wait_states(A="busy", B="waiting", C="waiting")
         self.press("/", self.name, Keys.ENTER)
         self.wait_text("title", self.name)
@@ -424,6 +425,7 @@ class Acts(Page):
         wait_until(lambda: "granted" in self.states().get("F", ""), what="F is granted")
         self.press(Keys.END, "d")
         wait_until(lambda: self.states().get("E") == "cancelled", what="E is cancelled")
+        self.wait_text("numbers", "1 waiting")
         self.press("D")
         self.asked("Cancel 1 waiter")
         self.press(Keys.TAB, Keys.ENTER)
@@ -605,6 +607,20 @@ class Links(Page):
         wait_until(lambda: "lost" not in self.one("body").get_attribute("class"), what="the link is back")
         self.wait_states(A="busy")
         wait_until(self.one("#gate").is_enabled, what="buttons are back")
+
+    def test_a_silent_host_is_named_and_its_slot_has_an_unknown_holder(self):
+        self.hosts("--heartbeat", "60", expect=("amqp|connection|broker|heartbeat|lease",))
+        self.open()
+        self.hold(self.south, "A")
+        self.wait_states(A="busy")
+        self.south.freeze()
+        self.addCleanup(self.south.thaw)
+        self.wait_text("silent", "no answer from south")
+        wait_until(lambda: self.one("#unexplained").is_displayed(), what="the holder is unknown")
+        self.assertIn("1 busy slot: no daemon names the holder", self.text("unexplained"))
+        self.south.thaw()
+        self.wait_states(A="busy")
+        wait_until(lambda: not self.one("#unexplained").is_displayed(), what="it is known again")
 
     def behind(self, proxy):
         web = Web(self, self.north, "--user-header", "X-User", "--admin-users", "root,alice", "--host", proxy.name, unix=True)

@@ -100,7 +100,8 @@ function outcome(method, name, result) {
   if (method === 'deny') return `${name}: cancelled ${result.denied} waiter${result.denied === 1 ? '' : 's'}${silent}`;
   if (method === 'destroy') return `${name} is destroyed`;
   if (result.slots === 0) return `${name} is closed: all wait`;
-  return `${name}: slots ${result.slots === 'unlimited' ? '∞' : result.slots}${result.warning ? `; ${result.warning}` : ''}`;
+  const slots = result.slots === 'unlimited' ? '∞' : result.slots;
+  return `${name}: slots ${slots}${result.warning ? `; ${result.warning}` : ''}`;
 }
 
 /* True: it is done. */

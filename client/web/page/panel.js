@@ -8,7 +8,7 @@ import * as views from './views.js';
 const SHORT_MS = 3000, EXPLAIN_MS = 2000, SLOTS_MOST = 10000;
 const $ = (id) => document.getElementById(id);
 const view = { lock: '', row: '', find: '', rows: '', sort: '', locks: '' };
-let model = new Model(), session = {}, explained = {}, focus, wide = {};
+let model = new Model(), session = {}, explained = {}, focus, unexplainedSince = 0;
 const denied = new Set(); /* waiters that this page has cancelled */
 const sizes = new Map(); /* by lock: its last number of slots above 0, to open its gate again */
 
@@ -34,7 +34,6 @@ function linger(row) {
   rows.put(row.waiter, last);
   setTimeout(() => {
     if (rows.entries.get(row.waiter)?.item === last) rows.drop(row.waiter);
-    frame();
   }, SHORT_MS);
 }
 
@@ -64,24 +63,26 @@ function frame() {
   say($('silent'), silent?.length ? `no answer from ${silent.join(', ')}: waiters there are missing` : '');
   document.body.classList.toggle('lost', Boolean(lost));
   $('stale').hidden = !lost;
-  say($('stale'), lost ? `The link is lost, and is tried again: ${link.why ?? '?'}. The data are ${views.age(link.heard)} old.` +
-    (session.version ? '' : ` ${session.why ?? ''}`) : '');
+  say($('stale'), lost ? `The link is lost, and is tried again: ${link.why ?? '?'}. ` +
+    `The data are ${views.age(link.heard)} old.` + (session.version ? '' : ` ${session.why ?? ''}`) : '');
   guard();
   say($('title'), view.lock || 'All locks');
   say($('numbers'), !view.lock ? views.plural(model.locks.size, 'lock') + (more > 0 ? `, and ${more} more` : '')
     : !lock ? 'no such lock now' : `${lock.kind === 'mutex' ? 'mutex' : `${views.plural(lock.slots, 'slot')}`}, ` +
       `${views.busyWords(lock)} busy, ${views.number(lock.waiting)} waiting`);
   $('about').hidden = !view.lock;
-  say($('gate'), lock?.slots === 0 ? `Open${sizes.has(view.lock) ? ` (${sizes.get(view.lock)})` : '…'}` : 'Close (0 slots)');
+  say($('gate'), lock?.slots !== 0 ? 'Close (0 slots)'
+    : sizes.has(view.lock) ? `Open (${sizes.get(view.lock)})` : 'Open…');
   $('gate').hidden = $('emergency').hidden = $('destroy').hidden = lock?.kind === 'mutex';
   $('no-locks').hidden = locks.shown.length > 0;
-  say($('no-locks'), view.find ? 'No lock matches the filter.' : link ? 'There are no locks.' : 'Waiting for the first data…');
+  say($('no-locks'), view.find ? 'No lock matches the filter.' : link ? 'There are no locks.'
+    : 'Waiting for the first data…');
   mark($('grid'), 'aria-rowcount', String(rows.shown.length + 1));
   mark($('locks').closest('[role=grid]'), 'aria-rowcount', String(locks.shown.length + 1));
   $('no-rows').hidden = rows.shown.length > 0;
   say($('no-rows'), view.rows ? 'No row matches the filter.' : 'No holders, no waiters.');
-  wide.since = unexplained ? wide.since ?? Date.now() : null;
-  $('unexplained').hidden = !(unexplained && Date.now() - wide.since > SHORT_MS);
+  unexplainedSince = unexplained ? unexplainedSince || Date.now() : 0;
+  $('unexplained').hidden = !unexplained || Date.now() - unexplainedSince < SHORT_MS;
   say($('unexplained'), `? ${views.plural(unexplained, 'busy slot')}: no daemon names the holder. ` +
     `See: lockbroker show ${view.lock}`);
 }
@@ -148,7 +149,7 @@ function selectLock(id, keys = false) {
   view.lock = id;
   locks.select(id, keys);
   if (other) {
-    wide = {};
+    unexplainedSince = 0;
     selectRow('');
     rows.renew();
     $('grid').classList.toggle('all', !id);
@@ -264,7 +265,8 @@ function gate(lock) {
   else type(lock);
 }
 
-const waiters = (name) => [...model.rows.values()].filter((row) => row.name === name && row.state === 'waiting').sort(rowOrder);
+const waiters = (name) => [...model.rows.values()]
+  .filter((row) => row.name === name && row.state === 'waiting').sort(rowOrder);
 
 function listed(name, count) {
   const list = waiters(name), words = (row) => `${views.whom(row)} at ${row.host}${row.why ? `: ${row.why}` : ''}`;
@@ -273,7 +275,7 @@ function listed(name, count) {
 }
 
 /* The rows can go before the answer comes. */
-async function deny(method, name, params, list) {
+async function onWaiters(method, name, params, list) {
   if (method === 'deny') list.forEach((row) => denied.add(row.waiter));
   if (!await act(method, name, params)) list.forEach((row) => denied.delete(row.waiter));
 }
@@ -285,7 +287,7 @@ async function denyAll(name) {
   else if (await asked({ title: `Cancel ${views.plural(count, 'waiter')} of ${name}?`,
     text: 'Each fails; its lockbroker run exits with 80. Holders go on. This cannot be undone.',
     list: listed(name, count), commands: [command('deny', { name })], yes: 'Cancel all' }))
-    deny('deny', name, { name, all: true }, waiters(name));
+    onWaiters('deny', name, { name, all: true }, waiters(name));
 }
 
 /* seeds/004, "Cancel": 0 slots, then cancel all. */
@@ -297,10 +299,11 @@ async function emergency(lock) {
       : `It sets the slots from ${views.number(lock.slots)} to 0: all wait, and nobody new starts.`,
     `It cancels all waiters on all hosts, ${views.number(count)} now. Each fails; its lockbroker run exits with 80.`],
     list: listed(name, count),
-    after: `${views.busyWords(lock)} busy: these holders go on.${size ? ` Afterwards, “Open (${size})” opens it again.` : ''}`,
+    after: `${views.busyWords(lock)} busy: these holders go on.` +
+      (size ? ` Afterwards, “Open (${size})” opens it again.` : ''),
     commands: [command('resize', { name, slots: 0 }), command('deny', { name })], yes: 'Close and cancel all' });
   if (sure && (lock.slots === 0 || await act('resize', name, { name, slots: 0 })))
-    deny('deny', name, { name, all: true }, waiters(name));
+    onWaiters('deny', name, { name, all: true }, waiters(name));
 }
 
 async function destroy(lock) {
@@ -308,12 +311,13 @@ async function destroy(lock) {
   if (!allowed()) return;
   if (await asked({ title: `Destroy ${name}?`, yes: 'Destroy it', commands: [command('destroy', { name })],
     text: `No client gets a slot of it any more. Waiters fail, ${views.number(lock.waiting)} now. ` +
-      `${views.busyWords(lock)} busy: these holders are told, and go on until they release.` })) act('destroy', name, { name });
+      `${views.busyWords(lock)} busy: these holders are told, and go on until they release.` }))
+    act('destroy', name, { name });
 }
 
 function actOnRow(method, row) {
   if (!row || row.state !== 'waiting') tell('The selected row is not a waiter.', true);
-  else if (allowed()) deny(method, row.name, { waiter: row.waiter }, [row]);
+  else if (allowed()) onWaiters(method, row.name, { waiter: row.waiter }, [row]);
 }
 
 /* An act on the selected lock. */
