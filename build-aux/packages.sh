@@ -7,9 +7,9 @@
 # No installation starts a server: the tests and the benchmarks start private ones.
 
 lb_packages_build='build-essential autoconf automake libtool pkg-config librabbitmq-dev libevent-dev libcjson-dev
-	libinih-dev libsystemd-dev libssl-dev libncurses-dev uthash-dev python3'
+	libinih-dev libsystemd-dev libssl-dev libncurses-dev libmicrohttpd-dev uthash-dev python3'
 lb_packages_broker='rabbitmq-server'
-lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pyte zsh'
+lb_packages_test='check clang-format shellcheck openssl systemd socat mandoc procps git python3-pyte zsh curl'
 lb_packages_all='python3-pika iproute2 nftables libfaketime mypy python3-pip python3-setuptools python3-wheel prometheus
 	python3-prometheus-client ansible-core debootstrap'
 lb_packages_compare='redis-server libhiredis-dev etcd-server libgrpc-dev gnuplot-nox'

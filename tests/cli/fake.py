@@ -29,6 +29,7 @@ class Fake:
                        "show": {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "holders": [], "waiters": []}, "watch": self.on_watch, **script}
         self.requests = []
         self.connections = []
+        self.ended_connections = []
         self.dir = tempfile.mkdtemp(prefix="lb-fake-")
         self.socket = os.path.join(self.dir, "s")
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -59,6 +60,7 @@ class Fake:
                     self._say(self.script[request["method"]], request, connection)
         except OSError:
             pass
+        self.ended_connections.append(connection)
 
     def _say(self, what, request, connection):
         if callable(what):
@@ -82,6 +84,10 @@ class Fake:
         if isinstance(data, tuple):
             data = notification(*data)
         self.connections[-1].sendall(data)
+
+    def ended(self, connection):
+        """Whether the client has closed that connection."""
+        return connection in self.ended_connections
 
     def close(self):
         self.connections[-1].shutdown(socket.SHUT_RDWR)

@@ -18,7 +18,7 @@ from wait import wait_until
 
 FILES = Path(os.environ["top_srcdir"]) / "client/completion"
 SHELLS = {"bash": ("bash", "--norc", "--noprofile", "-i"), "zsh": ("zsh", "-f", "-i")}
-LOAD = {"bash": "source {share}/bash-completion/completions/lockbroker",
+LOAD = {"bash": "for file in {share}/bash-completion/completions/*; do source $file; done",
         "zsh": "bindkey -e; fpath=({share}/zsh/site-functions $fpath); autoload -U compinit; compinit -u -D"}
 
 
@@ -68,6 +68,7 @@ class Completion(unittest.TestCase):
         for folder, name in ("bash-completion/completions", "lockbroker"), ("zsh/site-functions", "_lockbroker"):
             (self.share / folder).mkdir(parents=True)
             shutil.copy(FILES / name, self.share / folder)
+            shutil.copy(FILES / f"{name}-web", self.share / folder)
         command(self, self.daemon, "create", "nightly")
         command(self, self.daemon, "create", "team/x")
 
@@ -86,6 +87,9 @@ class Completion(unittest.TestCase):
                              (f"grant {waiter[:-1]}\t", ["grant", waiter]), ("help expl\t", ["help", "explain"])):
             with self.subTest(typed=typed):
                 self.assertEqual(shell.line("lockbroker " + typed), ["lockbroker", *words])
+        for typed, words in (("--user\t", ["--user-header"]), ("--admin --li\t", ["--admin", "--listen"])):
+            with self.subTest(web=typed):
+                self.assertEqual(shell.line("lockbroker-web " + typed), ["lockbroker-web", *words])
         for job in waiting, holder:
             job.signal(signal.SIGTERM)
             job.wait()

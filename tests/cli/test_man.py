@@ -93,7 +93,7 @@ class Manuals(unittest.TestCase):
         self.assertEqual(re.findall(r"(?m)^\.It ([a-z-]+)\n.*\n\.br\n\.Li (\w+)$", text), events())
 
     def test_there_are_some(self):
-        self.assertLessEqual({"lockbroker.1", "lockbroker.3", "lockbrokerd.8", "lockbrokerd.conf.5"},
+        self.assertLessEqual({"lockbroker.1", "lockbroker.3", "lockbroker-web.8", "lockbrokerd.8", "lockbrokerd.conf.5"},
                              set(pages()))
 
     def test_lint(self):

@@ -12,8 +12,9 @@ import tap
 
 SOURCE = Path(os.environ["top_srcdir"]) / "systemd"
 BUILT = Path(os.environ["top_builddir"]) / "systemd"
-SUBSTITUTED = ["lockbrokerd.service", "lockbroker-hold@.service"]
-VERIFIED = ["lockbrokerd.service", "lockbrokerd.socket", "lockbroker-hold@db-main.service"]
+SUBSTITUTED = ["lockbrokerd.service", "lockbroker-hold@.service", "lockbroker-web.service"]
+SOCKETS = ["lockbrokerd.socket", "lockbroker-web.socket"]
+VERIFIED = ["lockbrokerd.service", "lockbroker-hold@db-main.service", "lockbroker-web.service", *SOCKETS]
 EXPOSURE_MAX = 1.2
 
 
@@ -32,7 +33,8 @@ class Systemd(unittest.TestCase):
         self.units.mkdir(parents=True)
         for name in SUBSTITUTED:
             shutil.copy(BUILT / name, self.units)
-        shutil.copy(SOURCE / "lockbrokerd.socket", self.units)
+        for name in SOCKETS:
+            shutil.copy(SOURCE / name, self.units)
         # The one unit of the system that every unit requires.
         (self.units / "sysinit.target").write_text("[Unit]\nDescription=stub\n")
         for unit in self.units.iterdir():
@@ -61,7 +63,7 @@ class Systemd(unittest.TestCase):
         self.assertIn("LockPersonalty", self.verify()[1])
 
     def test_exposure(self):
-        for unit in "lockbrokerd.service", "lockbroker-hold@db-main.service":
+        for unit in "lockbrokerd.service", "lockbroker-hold@db-main.service", "lockbroker-web.service":
             code, text = run("systemd-analyze", "security", "--offline=yes", "--no-pager",
                              f"--root={self.root}", unit)
             self.assertEqual(code, 0, text)
@@ -89,12 +91,13 @@ class Systemd(unittest.TestCase):
     def test_users_and_groups(self):
         (self.root / "etc").mkdir()
         code, text = run("systemd-sysusers", f"--root={self.root}",
-                         str(SOURCE / "sysusers.d/lockbroker.conf"))
+                         str(SOURCE / "sysusers.d/lockbroker.conf"), str(SOURCE / "sysusers.d/lockbroker-web.conf"))
         self.assertEqual(code, 0, text)
         users = (self.root / "etc/passwd").read_text()
         groups = (self.root / "etc/group").read_text()
         self.assertRegex(users, r"(?m)^lockbroker:.*:/usr/sbin/nologin$")
         self.assertRegex(groups, r"(?m)^lockbroker:")
+        self.assertRegex(groups, r"(?m)^lockbroker-web:")
         self.assertRegex(groups, r"(?m)^lockbroker-admin:")
 
     def test_folders(self):

@@ -134,8 +134,9 @@ def lifecycle(debs, folder, suite, log):
         host.run("rm /usr/sbin/policy-rc.d; apt-get -q update")
         install, upgrade = put(host, debs, "/debs"), put(host, new, "/later")
         host.run(install)
-        units = "lockbrokerd.service lockbrokerd.socket"
-        same(host, f"systemctl is-active {units}; systemctl is-enabled {units}", ["active", "active", "enabled", "enabled"])
+        units = "lockbrokerd.service lockbrokerd.socket lockbroker-web.socket"
+        same(host, f"systemctl is-active {units}; systemctl is-enabled {units}", ["active"] * 3 + ["enabled"] * 3)
+        same(host, "stat -c '%U %G %a' /run/lockbroker-web/web.sock", ["root lockbroker-web 660"])
         same(host, "stat -c '%U %G %a' /run/lockbroker/lockbroker.sock /etc/lockbroker /etc/lockbroker/lockbrokerd.conf",
              ["root lockbroker 660", "root root 755", "root root 644"])
         follow(host, "apt install ./deb/lockbroker_", ("apt install ./deb/", f"{APT} install /debs/"),

@@ -16,7 +16,8 @@ ELSEWHERE = {"tests/interop/pika_client.py": ("pika",),
              "tests/prove/adapters/pika_service.py": ("pika",),
              "tests/prove/adapters/seeds002.py": ("pika",),
              "tests/cli/screen.py": ("pyte",),
-             "tests/cli/test_metrics.py": ("prometheus_client",)}
+             "tests/cli/test_metrics.py": ("prometheus_client",),
+             "tests/web/test_browser.py": ("selenium",)}
 SCRIPTS = ("quickstart", "check", ".ci/run", "build-aux/packages.sh")
 
 

@@ -17,7 +17,8 @@ BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/state/", "daemon/config/", "d
 LOCK = ("daemon/lock/table/", "daemon/lock/core/", "daemon/lock/hold/", "daemon/lock/admin/", "daemon/lock/wait/")
 BELOW_PEER = BELOW_LOCK + LOCK + ("daemon/amqp/", "daemon/lock/", "daemon/view/")
 # Of the library and below it the command uses these alone. It reads durations as the daemon does, and neither
-# may ever wait for a service manager, so they share that, too. Both ask "did you mean".
+# may ever wait for a service manager, so they share that, too. Both ask "did you mean". The panel checks JSON as the daemon
+# does.
 ON_THE_LIBRARY = ("client/lockbroker.h", "client/exit_status.h", "protocol/duration", "daemon/base/notify",
                   "daemon/base/nearest")
 ROOMS = {
@@ -38,6 +39,7 @@ ROOMS = {
     "client/lib/": ("protocol/", "client/lockbroker.h", "daemon/base/fault.h"),
     "client/tool/": ON_THE_LIBRARY,
     "client/top/": ON_THE_LIBRARY + ("client/tool/",),
+    "client/web/": ON_THE_LIBRARY + ("client/tool/", "protocol/json"),
     "client/": ON_THE_LIBRARY + ("client/tool/", "client/top/"),
 }
 # Headers of types that a lower room may include, though not the functions.
@@ -50,7 +52,8 @@ LIBRARIES = {
     r"openssl/.*": ("daemon/amqp/",),
     r"ini\.h": ("daemon/config/",),
     r"ncurses\.h|term\.h": ("client/top/",),
-    r"systemd/.*": ("daemon/base/", "daemon/peer/listener", "daemon/successor"),
+    r"microhttpd\.h": ("client/web/",),
+    r"systemd/.*": ("daemon/base/", "daemon/peer/listener", "daemon/successor", "client/web/listener"),
 }
 # A header that includes more of our own headers than this wants to be everybody's.
 HEADER_INCLUDES_MAX = 7

@@ -1,0 +1,60 @@
+/*
+ * The one connection to the daemon: a watch of all rows, the list of locks each second, and requests of
+ * visitors. It exists only while a page looks or a request waits. Owns the library's handle, the tables of
+ * rows and locks, and the requests. It never blocks. It knows no HTTP: pages get its texts from stream.c.
+ */
+#ifndef CLIENT_WEB_FEED_H
+#define CLIENT_WEB_FEED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/lockbroker.h"
+
+struct feed;
+
+/* A failure of lockbroker-web or of the library, not of the daemon. */
+struct feed_failure {
+	int code; /* enum lb_code */
+	char text[256];
+};
+
+/* path: as in lb_connect(). */
+struct feed *feed_new(const char *path);
+/* Ends the connection and all requests: each gets its answer. */
+void feed_end(struct feed *feed);
+void feed_free(struct feed *feed);
+/* The handle for the poll loop. Borrowed until the next feed_turn(). */
+struct lb *feed_handle(const struct feed *feed);
+/*
+ * Connects, asks and handles answers, as far as they are due. Returns the time of the next call (watch_now()'s
+ * clock) if nothing comes before.
+ */
+int64_t feed_turn(struct feed *feed, int64_t now);
+
+/* ---- pages ---- */
+
+/* One more page looks, or one less. */
+void feed_look(struct feed *feed, int pages);
+/* Whether the next feed_patch() has a text. */
+bool feed_changed(const struct feed *feed);
+/*
+ * An event of the stream: the changes since the last call, or with `whole` everything. The caller frees it. A
+ * whole text has what the last patch had, and no newer changes.
+ */
+char *feed_patch(struct feed *feed, bool whole, int64_t now, size_t *ret_len);
+
+/* ---- requests ---- */
+
+/* json: the result, or the error of the daemon; NULL: the failure is not the daemon's. */
+typedef void feed_answer_fn(void *ctx, int code, const char *json, const char *text);
+
+/*
+ * Sends a request; params: a JSON object. Returns false and sets *ret_failure if that is not possible now.
+ * Otherwise `answer` is called once, later. After a minute a request that waits is cancelled.
+ */
+bool feed_ask_start(struct feed *feed, const char *method, const char *params,
+    feed_answer_fn *answer, void *ctx, struct feed_failure *ret_failure);
+
+#endif
