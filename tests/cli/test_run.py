@@ -589,6 +589,10 @@ class Lost(RunCase):
         job.wait_out("begun")
         job.process.stdin.close()
         wait_until(lambda: gone(pid), what="the command has ended")
+        # More than the time that it takes to end.
+        for _ in range(10):
+            subprocess.run([program("lockbroker"), "--version"], stdout=subprocess.DEVNULL, check=True)
+        self.assertTrue(job.running())
         os.write(gate, b"well\n")
         job.wait(79)
         self.assertIn("done well", job.out)
