@@ -21,7 +21,6 @@ on_read(struct bufferevent *bev, void *ctx)
 
 	(void)ctx;
 	while (evbuffer_get_length(in) >= 8) {
-		struct evil_method *seen = &evil.seen[evil.seen_count % 256];
 		ev_ssize_t got = evbuffer_copyout(in, head, sizeof(head));
 		size_t len;
 
@@ -34,13 +33,13 @@ on_read(struct bufferevent *bev, void *ctx)
 		if (evbuffer_get_length(in) < len)
 			return;
 		if (head[0] == AMQP_FRAME_METHOD || head[0] == AMQP_FRAME_HEARTBEAT) {
-			seen->channel = (uint16_t)(head[1] << 8 | head[2]);
-			seen->method = 0;
+			amqp_method_number_t seen = 0;
+
 			if (head[0] == AMQP_FRAME_METHOD && got == sizeof(head))
-				seen->method = (amqp_method_number_t)head[7] << 24 |
-					       (amqp_method_number_t)head[8] << 16 |
-					       (amqp_method_number_t)head[9] << 8 | head[10];
-			evil.seen_count++;
+				seen = (amqp_method_number_t)head[7] << 24 |
+				       (amqp_method_number_t)head[8] << 16 |
+				       (amqp_method_number_t)head[9] << 8 | head[10];
+			evil.seen[evil.seen_count++ % 256] = seen;
 		}
 		evbuffer_drain(in, len);
 	}
@@ -199,12 +198,12 @@ evil_hang_up(void)
 }
 
 unsigned
-evil_saw(uint16_t channel, amqp_method_number_t method)
+evil_saw(amqp_method_number_t method)
 {
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < evil.seen_count && i < 256; i++)
-		count += evil.seen[i].channel == channel && evil.seen[i].method == method;
+		count += evil.seen[i] == method;
 	return count;
 }
 

@@ -14,18 +14,13 @@
 #include "daemon/amqp/buffer.h"
 #include "tests/broker/amqp_rig.h"
 
-struct evil_method {
-	uint16_t channel;
-	amqp_method_number_t method; /* 0: a heartbeat */
-};
-
 struct evil_server {
 	int port;
 	struct evbuffer *greeting; /* sent to each client that connects */
 	struct evbuffer *bytes;    /* collected for evil_say() */
 	bool hang_up;              /* close after the greeting has been sent */
 	unsigned accepted;
-	struct evil_method seen[256]; /* of all clients */
+	amqp_method_number_t seen[256]; /* of all clients, on all channels; 0: a heartbeat */
 	unsigned seen_count;
 	struct evconnlistener *listener;
 	struct bufferevent *clients[16];
@@ -52,8 +47,8 @@ void evil_say(void);
 void evil_send(struct evbuffer *bytes);
 /* Closes the connection of the last client. */
 void evil_hang_up(void);
-/* How many times clients sent that method on that channel. */
-unsigned evil_saw(uint16_t channel, amqp_method_number_t method);
+/* How many times clients sent that method. */
+unsigned evil_saw(amqp_method_number_t method);
 
 /* Append frames to `out`. */
 void put_start(struct evbuffer *out, const char *mechanisms, const char *cluster);

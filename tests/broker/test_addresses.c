@@ -260,9 +260,9 @@ START_TEST(test_a_code_of_the_first_address)
 	put_method(first.greeting, 0, AMQP_CONNECTION_CLOSE_METHOD, &close_words);
 	first.stays = true;
 	broker_watch(one->broker, "A");
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
+	rig_wait(evil_saw(AMQP_BASIC_CONSUME_METHOD) == 1);
 	evil_hang_up();
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
+	rig_wait(evil_saw(AMQP_BASIC_CONSUME_METHOD) == 2);
 }
 END_TEST
 
