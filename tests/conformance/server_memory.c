@@ -1,6 +1,6 @@
 /*
  * The server in memory, and virtual time. Its answers take up to a millisecond, so that those on
- * several channels come in any order.
+ * several channels come in any order. Some of its acks confirm several publishes, as RabbitMQ's do.
  */
 #include "daemon/base/backoff.h"
 #include "daemon/memory/memory.h"
@@ -59,6 +59,13 @@ any_delay(void *ctx)
 }
 
 static bool
+holds_acks(void *ctx)
+{
+	(void)ctx;
+	return jitter_below(&chance, 2) == 0;
+}
+
+static bool
 refuses(void *ctx)
 {
 	(void)ctx;
@@ -68,7 +75,8 @@ refuses(void *ctx)
 static void
 begin(void)
 {
-	static const struct memory_behaviour behaviour = {.delay = any_delay, .refuses = refuses};
+	static const struct memory_behaviour behaviour = {
+	    .delay = any_delay, .holds_acks = holds_acks, .refuses = refuses};
 
 	now = 1000 * NSEC_PER_SEC;
 	refused = false;

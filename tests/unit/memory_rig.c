@@ -234,20 +234,6 @@ planned_silence(void *ctx)
 }
 
 static bool
-planned_nack(void *ctx)
-{
-	(void)ctx;
-	return rig.nacks_used < RIG_PLAN && rig.nacks[rig.nacks_used++];
-}
-
-static bool
-holds_acks(void *ctx)
-{
-	(void)ctx;
-	return rig.holds_acks;
-}
-
-static bool
 planned_deafness(void *ctx, const struct broker *broker, const char *queue)
 {
 	(void)ctx;
@@ -541,11 +527,8 @@ rig_broker_new(unsigned channels_max)
 void
 rig_new(const struct memory_behaviour *behaviour)
 {
-	static const struct memory_behaviour planned = {.delay = planned_delay,
-	    .silent = planned_silence,
-	    .nacks = planned_nack,
-	    .holds_acks = holds_acks,
-	    .unheard = planned_deafness};
+	static const struct memory_behaviour planned = {
+	    .delay = planned_delay, .silent = planned_silence, .unheard = planned_deafness};
 
 	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};
 	seeds = 0;

@@ -46,9 +46,8 @@ struct rig {
 	 * The plan of the behaviour for the next requests, in order. Then nothing unusual happens.
 	 */
 	int64_t delays[RIG_PLAN];
-	bool silences[RIG_PLAN], nacks[RIG_PLAN], deafnesses[RIG_PLAN];
-	size_t delays_used, silences_used, nacks_used, deafnesses_used;
-	bool holds_acks; /* publishes read together are confirmed together */
+	bool silences[RIG_PLAN], deafnesses[RIG_PLAN];
+	size_t delays_used, silences_used, deafnesses_used;
 	/* Called inside the callback for each event of a watch. */
 	void (*heard)(const char *queue, enum broker_news news);
 	/* Called inside the callback for each event of a wait queue. */

@@ -1,12 +1,8 @@
 /*
- * The AMQP code over the server in memory: few channels, the time of answers, silence, and probes that
- * are not confirmed.
+ * The AMQP code over the server in memory: few channels, silence, the times of probes, and the state of the
+ * links.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "daemon/amqp/link.h"
-#include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
 #include "daemon/broker/setup.h"
 #include "daemon/memory/memory.h"
@@ -101,70 +97,6 @@ START_TEST(a_channel_that_waits_gets_the_number_of_one_that_is_put_back)
 }
 END_TEST
 
-START_TEST(the_broker_closes_a_channel)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	rig.delays[0] = 10 * MSEC; /* performed at 5 */
-	rig.delays[1] = 20 * MSEC; /* performed at 10 */
-	claim(one, channel, "q", 1);
-	claim(one, channel, "r", 2);
-	pass(7 * MSEC);
-	rig.in_call = true;
-	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
-	rig.in_call = false;
-	claim(one, channel, "s", 3);
-	pass(0);
-	ck_saw("");
-	pass(20 * MSEC);
-	/* Requests that were performed are answered first. */
-	ck_saw("1=ok 2=skipped! 3=skipped! closed:406");
-	ck_assert_ptr_eq(owner_of("q"), one);
-	ck_assert(!exists("r"));
-	ck_assert(!exists("s"));
-}
-END_TEST
-
-/* ---- time ---- */
-
-START_TEST(performed_half_way_answered_at_the_end)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-	int64_t start = rig.now;
-
-	rig.delays[0] = 100 * MSEC;
-	claim(one, channel, "q", 1);
-	pass(49 * MSEC);
-	ck_assert(!exists("q"));
-	pass(2 * MSEC);
-	ck_assert_ptr_eq(owner_of("q"), one);
-	pass(48 * MSEC);
-	ck_saw("");
-	pass(1 * MSEC);
-	ck_saw("1=ok");
-	ck_assert_int_eq(rig.sent_at[1], start);
-}
-END_TEST
-
-START_TEST(order_is_kept_on_a_channel_and_not_across)
-{
-	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
-
-	rig.delays[0] = 100 * MSEC;
-	rig.delays[1] = 10 * MSEC;
-	rig.delays[2] = 20 * MSEC;
-	claim(one, channel, "q", 1);
-	drop(one, channel, "q", 2);
-	claim(one, other, "r", 3);
-	pass(99 * MSEC);
-	ck_saw("3=ok");
-	pass(1 * MSEC);
-	ck_saw("1=ok 2=ok");
-	/* The drop was performed behind the claim, though it was the quicker one. */
-	ck_assert(!exists("q"));
-}
-END_TEST
-
 START_TEST(silence_performs_and_holds_its_channel)
 {
 	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
@@ -182,90 +114,6 @@ START_TEST(silence_performs_and_holds_its_channel)
 	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 	pass(0);
 	ck_saw("2=skipped! 3=skipped! closed:406");
-}
-END_TEST
-
-START_TEST(requests_skipped_after_a_failure_are_answered)
-{
-	uint64_t channel = take(one, BROKER_LOCKS);
-
-	rig.silences[1] = true;
-	check(one, channel, "none", 1);
-	check(one, channel, "none", 2);
-	run();
-	ck_saw("1=absent! 2=skipped! closed:404");
-	channel = take(one, BROKER_LOCKS);
-	rig.silences[rig.silences_used] = true;
-	claim(one, channel, "q", 3);
-	run();
-	ck_saw("");
-	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
-	run();
-	ck_saw("3=skipped! closed:406");
-}
-END_TEST
-
-static void
-hammer(struct broker *broker, uint64_t *channels, struct jitter *jitter, uint64_t id)
-{
-	static const char *const queues[] = {"q1", "q2", "q3"};
-	uint64_t *channel = &channels[jitter_below(jitter, 3)];
-	const char *queue = queues[jitter_below(jitter, 3)];
-
-	broker_channel_put(broker, *channel);
-	*channel = broker_channel_take(broker, BROKER_LOCKS);
-	if (jitter_below(jitter, 2) == 0)
-		broker_claim(broker, *channel, BROKER_BY_QUEUE, queue, done(id));
-	else
-		broker_drop(broker, *channel, BROKER_BY_QUEUE, queue, done(id));
-}
-
-static struct jitter chance;
-
-static int64_t
-random_delay(void *ctx)
-{
-	(void)ctx;
-	return jitter_below(&chance, 5 * MSEC);
-}
-
-static void
-seeded_run(uint64_t seed, char *ret, size_t size)
-{
-	static const struct memory_behaviour behaviour = {.delay = random_delay};
-	uint64_t channels[2][3] = {{0}};
-	struct jitter jitter;
-
-	jitter_init(&chance, seed);
-	jitter_init(&jitter, seed);
-	rig_new(&behaviour);
-	rig_start();
-	for (int i = 0; i < 3; i++) {
-		channels[0][i] = take(one, BROKER_LOCKS);
-		channels[1][i] = take(two, BROKER_LOCKS);
-	}
-	for (uint64_t id = 1; id < 100; id++) {
-		if (id % 2 == 0)
-			hammer(one, channels[0], &jitter, id);
-		else
-			hammer(two, channels[1], &jitter, id + 100);
-		pass(5 * MSEC);
-	}
-	snprintf(ret, size, "%s", rig.seen);
-	rig_free();
-}
-
-START_TEST(a_seed_replays)
-{
-	static char first[4096], second[4096], other[4096];
-
-	seeded_run(11, first, sizeof(first));
-	seeded_run(11, second, sizeof(second));
-	seeded_run(12, other, sizeof(other));
-	ck_assert_str_eq(first, second);
-	ck_assert_str_ne(first, other);
-	ck_assert_ptr_nonnull(strstr(first, "=locked!"));
-	ck_assert_ptr_nonnull(strstr(first, "=ok"));
 }
 END_TEST
 
@@ -304,23 +152,10 @@ START_TEST(a_probe_does_not_send_everything_at_once)
 }
 END_TEST
 
-START_TEST(a_nack_is_unknown)
-{
-	static const char *const queues[] = {"a", "b", "c"};
-
-	rig.nacks[1] = true;
-	memory_world_put(world, "b", false);
-	probe(one, queues, 3, 1);
-	pass(0);
-	ck_saw("auxiliary:up p1=absent,unknown,absent");
-}
-END_TEST
-
 START_TEST(a_silent_probe_is_unknown_at_its_deadline)
 {
 	static const char *const queues[] = {"a", "b"};
 
-	rig.holds_acks = _i == 1;
 	probe(one, queues, 2, 3);
 	pass(0);
 	ck_saw("auxiliary:up p3=absent,absent");
@@ -391,29 +226,6 @@ START_TEST(info_remembers_the_server)
 }
 END_TEST
 
-static void
-count_queue(void *ctx, const char *queue, const struct broker *owner)
-{
-	char *text = ctx;
-
-	strcat(text, queue);
-	strcat(text, owner == one ? ":one " : owner == NULL ? ": " : ":foreign ");
-}
-
-START_TEST(every_queue_is_listed)
-{
-	char text[100] = "";
-
-	claim(one, take(one, BROKER_LOCKS), "q", 1);
-	run();
-	memory_world_put(world, "a", false);
-	memory_world_put(world, "f", true);
-	memory_world_each(world, count_queue, text);
-	ck_assert_str_eq(text, "q:one a: f:foreign ");
-	ck_saw("1=ok");
-}
-END_TEST
-
 Suite *
 suite_memory_broker(void)
 {
@@ -424,23 +236,13 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, idle_channels_are_used_for_probes);
 	tcase_add_test(tcase, idle_channels_do_not_keep_waiters_from_hints);
 	tcase_add_test(tcase, a_channel_that_waits_gets_the_number_of_one_that_is_put_back);
-	tcase_add_test(tcase, the_broker_closes_a_channel);
-	tcase = rig_tcase(suite, "time");
-	tcase_add_test(tcase, performed_half_way_answered_at_the_end);
-	tcase_add_test(tcase, order_is_kept_on_a_channel_and_not_across);
 	tcase_add_test(tcase, silence_performs_and_holds_its_channel);
-	tcase_add_test(tcase, requests_skipped_after_a_failure_are_answered);
 	tcase = rig_tcase(suite, "probes");
 	tcase_add_loop_test(tcase, a_probe_is_counted_as_one_round_trip, 0, 2);
 	tcase_add_test(tcase, a_probe_does_not_send_everything_at_once);
-	tcase_add_test(tcase, a_nack_is_unknown);
-	tcase_add_loop_test(tcase, a_silent_probe_is_unknown_at_its_deadline, 0, 2);
+	tcase_add_test(tcase, a_silent_probe_is_unknown_at_its_deadline);
 	tcase_add_test(tcase, nothing_lasts_in_memory_before_the_link_is_up_either);
 	tcase_add_test(tcase, info_has_the_states_and_the_server);
 	tcase_add_test(tcase, info_remembers_the_server);
-	tcase_add_test(tcase, every_queue_is_listed);
-	tcase = tcase_create("seed");
-	tcase_add_test(tcase, a_seed_replays);
-	suite_add_tcase(suite, tcase);
 	return suite;
 }
