@@ -1,10 +1,7 @@
 /*
  * The AMQP code over the server in memory. The daemon does not notice that a link has ended. The
- * node restarts. Requests are refused. The world reports on itself.
+ * world reports on itself.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "daemon/broker/broker.h"
 #include "daemon/memory/memory.h"
 #include "tests/unit/memory_rig.h"
@@ -52,19 +49,6 @@ START_TEST(a_frozen_link_does_and_answers_nothing_and_keeps_its_queues)
 }
 END_TEST
 
-START_TEST(a_link_frozen_in_the_middle_of_a_probe)
-{
-	const char *const queues[] = {"q"};
-
-	rig.delays[0] = 100 * MSEC;
-	probe(one, queues, 1, 1);
-	pass(60 * MSEC);
-	memory_broker_freeze(one, BROKER_AUXILIARY);
-	pass(MEMORY_PROBE_TIMEOUT);
-	ck_saw("auxiliary:up p1=unknown");
-}
-END_TEST
-
 START_TEST(a_forsaken_link_has_lost_its_queues_before_it_knows)
 {
 	uint64_t channel = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
@@ -85,36 +69,6 @@ START_TEST(a_forsaken_link_has_lost_its_queues_before_it_knows)
 	/* A link that is not up cannot part. */
 	memory_broker_forsake(one, BROKER_AUXILIARY);
 	memory_broker_freeze(one, BROKER_AUXILIARY);
-}
-END_TEST
-
-START_TEST(a_restart_frees_what_is_exclusive_and_keeps_what_is_durable)
-{
-	uint64_t channel = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
-
-	memory_world_put(world, "a", false);
-	memory_world_put(world, "foreign", true);
-	claim(one, channel, "b", 1);
-	claim(two, rival, "old", 101);
-	pass(0);
-	memory_broker_cut(two, BROKER_LOCKS, 500 * MSEC, 0, "reset");
-	pass(0);
-	ck_saw("1=ok 101=ok two.locks:down:reset two.locks:up");
-	memory_world_restart(world);
-	ck_assert(exists("a"));
-	ck_assert(!exists("foreign"));
-	ck_assert(!exists("b"));
-	ck_assert(!exists("old")); /* of a dead connection that had not been noticed */
-	check(one, channel, "a", 2);
-	pass(MSEC);
-	memory_broker_cut(one, BROKER_LOCKS, 0, 0, "shutdown");
-	pass(0);
-	ck_saw("2=unknown! locks:down:shutdown locks:up");
-	channel = take(one, BROKER_LOCKS);
-	claim(one, channel, "b", 3);
-	pass(0);
-	ck_saw("3=ok");
-	memory_world_remove(world, "a");
 }
 END_TEST
 
@@ -158,54 +112,6 @@ START_TEST(channels_and_connections_are_known)
 END_TEST
 
 /* ---- hooks ---- */
-
-static bool refuse_next;
-static char performed[256];
-
-static bool
-refuse(void *ctx)
-{
-	bool refused = refuse_next;
-
-	(void)ctx;
-	refuse_next = false;
-	return refused;
-}
-
-static void
-hear(void *ctx, const struct memory_performed *what)
-{
-	size_t len = strlen(performed);
-
-	(void)ctx;
-	ck_assert_ptr_eq(what->broker, one);
-	ck_assert_uint_eq(what->connection, memory_broker_connection(one, BROKER_LOCKS));
-	ck_assert_uint_ne(what->channel, 0);
-	snprintf(performed + len, sizeof(performed) - len, "%s:%s:%d ",
-	    amqp_method_name(what->method), what->queue, what->code);
-}
-
-START_TEST(refused_requests_close_their_channel_and_all_are_heard_of)
-{
-	struct memory_behaviour behaviour = {.refuses = refuse, .performed = hear};
-	uint64_t channel;
-
-	performed[0] = '\0';
-	rig_new(&behaviour);
-	rig_start();
-	channel = take(one, BROKER_LOCKS);
-	claim(one, channel, "q", 1);
-	pass(0);
-	refuse_next = true;
-	check(one, channel, "q", 2);
-	drop(one, channel, "q", 3);
-	pass(0);
-	ck_saw("1=ok 2=refused! 3=skipped! closed:403");
-	ck_assert_str_eq(
-	    performed, "AMQP_QUEUE_DECLARE_METHOD:q:0 AMQP_QUEUE_DECLARE_METHOD:q:403 ");
-	rig_free();
-}
-END_TEST
 
 START_TEST(blocked_bytes_arrive_when_the_path_is_free)
 {
@@ -293,9 +199,7 @@ suite_memory_ends(void)
 
 	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
 	tcase_add_test(tcase, a_frozen_link_does_and_answers_nothing_and_keeps_its_queues);
-	tcase_add_test(tcase, a_link_frozen_in_the_middle_of_a_probe);
 	tcase_add_test(tcase, a_forsaken_link_has_lost_its_queues_before_it_knows);
-	tcase_add_test(tcase, a_restart_frees_what_is_exclusive_and_keeps_what_is_durable);
 	tcase_add_test(tcase, channels_and_connections_are_known);
 	tcase_add_test(tcase, blocked_bytes_arrive_when_the_path_is_free);
 	suite_add_tcase(suite, tcase);
@@ -306,7 +210,6 @@ suite_memory_ends(void)
 	tcase = tcase_create("hooks");
 	tcase_add_test(
 	    tcase, a_link_that_is_made_anew_is_told_from_the_loop_and_noticed_when_it_is);
-	tcase_add_test(tcase, refused_requests_close_their_channel_and_all_are_heard_of);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -44,6 +44,8 @@ performed(void *ctx, const struct memory_performed *what)
 		return;
 	}
 	ck_assert(what->link == BROKER_LOCKS);
+	ck_assert_uint_eq(what->connection, memory_broker_connection(broker, BROKER_LOCKS));
+	ck_assert_uint_ne(what->channel, 0);
 	free(server.queue);
 	server.queue = mem_strdup(what->queue);
 	if (server.shared || server.gone || server.gone_times > 0)

@@ -1,10 +1,7 @@
 /*
- * The server in memory, and slots that are held by consumers: a cancel that takes its time or stays
- * unanswered, and holders of foreign clients. tests/conformance/ has the rest. The clients are raw
- * links.
+ * The server in memory, and slots that are held by consumers: a cancel that takes its time, and
+ * holders of foreign clients. tests/conformance/ has the rest. The clients are raw links.
  */
-#include <string.h>
-
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
@@ -23,17 +20,6 @@ setup(void)
 	ck_saw("a1:declared(0,0)");
 }
 
-/* Checks the events since the last call, and the text of the last refusal. */
-#define ck_refused(wanted, words)                                                                  \
-	do {                                                                                       \
-		ck_saw(wanted);                                                                    \
-		ck_assert_str_eq(rig.text, (words));                                               \
-	} while (0)
-
-#define IN_USE "ACCESS_REFUSED - queue 's' in vhost '/' in exclusive use"
-
-/* ---- the end of a consumer ---- */
-
 START_TEST(freed_before_the_cancel_is_answered)
 {
 	raw_consume(a, 1, "s", true);
@@ -50,42 +36,6 @@ START_TEST(freed_before_the_cancel_is_answered)
 	ck_saw("b1:consuming");
 	pass(4 * MSEC);
 	ck_saw("a1:cancelled");
-}
-END_TEST
-
-/* A silent cancel is performed, and the channel answers nothing more. */
-START_TEST(a_cancel_can_stay_unanswered)
-{
-	raw_consume(a, 1, "s", true);
-	run();
-	rig.silences[rig.silences_used] = true;
-	raw_cancel(a, 1, "h");
-	raw_declare(a, 1, "s", RAW_PASSIVE);
-	run();
-	ck_saw("a1:consuming");
-	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), 0);
-}
-END_TEST
-
-START_TEST(cancelled_by_the_server)
-{
-	raw_consume(a, 1, "s", true);
-	run();
-	if (_i == 0) {
-		ck_assert(memory_world_cancel(world, "s"));
-	} else {
-		ck_assert(memory_world_remove(world, "s"));
-		ck_assert(memory_world_put_holder(world, "s"));
-	}
-	raw_consume(b, 1, "s", true);
-	run();
-	ck_saw("a1:consuming a1:cancel b1:consuming");
-	/* The tag is free again. */
-	raw_cancel(a, 1, "h");
-	run();
-	raw_consume(a, 1, "s", true);
-	run();
-	ck_refused("a1:cancelled a1:closed:403", IN_USE);
 }
 END_TEST
 
@@ -123,8 +73,6 @@ suite_memory_holders(void)
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
 	tcase_add_test(tc, freed_before_the_cancel_is_answered);
-	tcase_add_test(tc, a_cancel_can_stay_unanswered);
-	tcase_add_loop_test(tc, cancelled_by_the_server, 0, 2);
 	tcase_add_test(tc, held_by_a_foreign_client);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -96,21 +96,6 @@ START_TEST(a_killed_daemon_leaves_its_queues_until_noticed)
 }
 END_TEST
 
-START_TEST(a_cut_link_stays_down_until_restored)
-{
-	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
-	ck_saw("locks:down:reset");
-	pass(3600 * NSEC_PER_SEC);
-	ck_saw("");
-	memory_broker_restore(one, BROKER_LOCKS);
-	run();
-	ck_saw("locks:up");
-	memory_broker_restore(one, BROKER_LOCKS); /* up: nothing happens */
-	run();
-	ck_saw("");
-}
-END_TEST
-
 START_TEST(out_of_reach_from_the_start)
 {
 	struct broker_info info;
@@ -290,7 +275,6 @@ suite_memory_links(void)
 	tcase_add_test(tcase, a_cut_noticed_late_keeps_the_queues_till_then);
 	tcase_add_test(tcase, requests_sent_before_the_cut_may_still_be_performed);
 	tcase_add_test(tcase, a_killed_daemon_leaves_its_queues_until_noticed);
-	tcase_add_test(tcase, a_cut_link_stays_down_until_restored);
 	tcase = tcase_create("start");
 	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);
 	tcase_add_test(tcase, out_of_reach_from_the_start);

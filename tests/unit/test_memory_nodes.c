@@ -113,17 +113,6 @@ START_TEST(a_home_that_is_down)
 }
 END_TEST
 
-START_TEST(a_wait_ends_with_its_node)
-{
-	reach(MEMORY_SILENT);
-	question(_i);
-	run();
-	reach(MEMORY_DOWN);
-	run();
-	ck_saw("a1:closed:404");
-}
-END_TEST
-
 static void
 count_silent(void *ctx, uint64_t channel, bool silent)
 {
@@ -513,7 +502,6 @@ suite_memory_nodes(void)
 	tcase_add_loop_test(tc, a_silent_home_is_waited_for, 0, METHODS);
 	tcase_add_loop_test(tc, a_wait_ends_with_the_timeout, 0, METHODS);
 	tcase_add_loop_test(tc, a_home_that_is_down, 0, METHODS);
-	tcase_add_loop_test(tc, a_wait_ends_with_its_node, 0, METHODS);
 	tcase_add_loop_test(tc, a_daemon_waits, 0, 2);
 	tcase_add_test(tc, a_wait_ends_with_its_connection);
 	tcase_add_loop_test(tc, answered_without_the_home, 0, MEMORY_DOWN + 1);
