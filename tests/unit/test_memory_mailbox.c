@@ -1,6 +1,6 @@
 /*
- * Messages between daemons over the server in memory: exact times, an inbox that is lost, and links
- * whose ends have parted. tests/conformance/ has the rest.
+ * Messages between daemons over the server in memory: exact times, an inbox that is deleted, limits,
+ * and observers that call back. tests/conformance/ has the rest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,15 +38,6 @@ START_TEST(a_late_reply_is_dropped)
 	reply(two, rig.from, "still me");
 	pass(0);
 	ck_saw("");
-	/* To one that is gone. */
-	ask(one, "who?");
-	pass(0);
-	ck_saw("two.asked:who?");
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	pass(0);
-	reply(two, rig.from, "me");
-	pass(0);
-	ck_saw("auxiliary:down:cut auxiliary:up");
 }
 END_TEST
 
@@ -73,56 +64,17 @@ find_inbox(void *ctx, const char *queue, const struct broker *owner)
 		snprintf(inbox, sizeof(inbox), "%s", queue);
 }
 
-/*
- * An inbox that is deleted, or whose channel is closed, is opened again. A frozen link
- * receives nothing.
- */
-static void
-close_channel(void *ctx, uint64_t channel, bool silent)
+START_TEST(the_inbox_is_deleted)
 {
-	(void)ctx;
-	(void)silent;
-	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
-}
-
-START_TEST(the_inbox_is_lost)
-{
-	if (_i == 0) {
-		memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
-	} else {
-		broker_inbox_close(two);
-		pass(0);
-		memory_world_each(world, find_inbox, NULL);
-		ck_assert(memory_world_remove(world, inbox));
-		broker_inbox_open(two);
-	}
-	/* A channel that was closed for a reason is not tried again at once. */
-	pass(_i == 0 ? 62 * NSEC_PER_SEC : 2 * MAILBOX_AGAIN);
+	broker_inbox_close(two);
+	pass(0);
+	memory_world_each(world, find_inbox, NULL);
+	ck_assert(memory_world_remove(world, inbox));
+	broker_inbox_open(two);
+	pass(2 * MAILBOX_AGAIN);
 	ask(two, "there?");
 	pass(0);
 	ck_saw("asked:there?");
-}
-END_TEST
-
-START_TEST(a_link_whose_ends_have_parted)
-{
-	memory_broker_freeze(one, BROKER_AUXILIARY);
-	ask(two, "there?");
-	ask(one, "there?");
-	pass(NSEC_PER_SEC);
-	ck_saw("");
-	broker_inbox_close(one);
-	broker_inbox_open(one);
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	pass(0);
-	ck_saw("auxiliary:down:cut auxiliary:up");
-	ask(two, "there?");
-	pass(0);
-	ck_saw("asked:there?");
-	memory_world_restart(world);
-	ask(two, "there?");
-	pass(NSEC_PER_SEC);
-	ck_saw("");
 }
 END_TEST
 
@@ -239,8 +191,7 @@ suite_memory_mailbox(void)
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
 	tcase_add_test(tc, a_late_reply_is_dropped);
 	tcase_add_test(tc, a_question_waits_for_its_inbox_so_long_at_most);
-	tcase_add_loop_test(tc, the_inbox_is_lost, 0, 2);
-	tcase_add_test(tc, a_link_whose_ends_have_parted);
+	tcase_add_test(tc, the_inbox_is_deleted);
 	tcase_add_test(tc, its_observer_may_call_back);
 	tcase_add_test(tc, no_channel_is_left_behind);
 	tcase_add_test(tc, the_oldest_senders_are_forgotten);

@@ -1,5 +1,5 @@
 /*
- * Wait queues over the server in memory: limits, exact times, and links whose ends have parted.
+ * Wait queues over the server in memory: limits, exact times, and observers that call back.
  * tests/conformance/ has the rest.
  */
 #include <stdio.h>
@@ -79,66 +79,6 @@ START_TEST(owed_hints_are_limited)
 }
 END_TEST
 
-/*
- * A death that the world has not noticed: hints go to the dead until it does, then to the others.
- */
-START_TEST(dead_consumers_get_hints_until_the_broker_notices)
-{
-	bool late = _i == 1;
-
-	memory_broker_cut(one, BROKER_AUXILIARY, late ? 3 * NSEC_PER_SEC : NSEC_PER_SEC, -1, "cut");
-	ck_saw("left:w/5 auxiliary:down:cut");
-	wake(two, "w", 1);
-	pass(0);
-	ck_saw("");
-	ck_assert_uint_eq(memory_world_members(world, "w"), 2);
-	pass(3 * NSEC_PER_SEC);
-	ck_saw(late ? "" : "two.hint:w/5=1");
-	ck_assert_uint_eq(memory_world_members(world, "w"), 1);
-}
-END_TEST
-
-START_TEST(a_link_whose_ends_have_parted)
-{
-	if (_i == 0)
-		memory_broker_freeze(one, BROKER_AUXILIARY);
-	else
-		memory_broker_forsake(one, BROKER_AUXILIARY);
-	wake(two, "w", 1);
-	wake(one, "w", 2);
-	join(one, "v", 0, 1);
-	join(one, "w", 5, 2);
-	count(one, "w", 3);
-	pass(900 * MSEC);
-	ck_saw(_i == 0 ? "" : "two.hint:w/5=1");
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
-	ck_saw("c3=-1 left:w/5 auxiliary:down:cut");
-	pass(10 * MSEC);
-	/* Another consumer gets the unread one. */
-	ck_saw(_i == 0 ? "two.hint:w/5=1 auxiliary:up joined:v/0 joined:w/5"
-		       : "auxiliary:up joined:v/0 joined:w/5");
-}
-END_TEST
-
-START_TEST(nothing_arrives_for_a_while)
-{
-	memory_broker_block(one, BROKER_AUXILIARY, MEMORY_IN);
-	wake(one, "w", 1);
-	pass(NSEC_PER_SEC);
-	ck_saw("");
-	memory_broker_block(one, BROKER_AUXILIARY, 0);
-	pass(1);
-	ck_saw("hint:w/5=1");
-	memory_broker_block(one, BROKER_AUXILIARY, MEMORY_OUT);
-	wake(one, "w", 2);
-	pass(NSEC_PER_SEC);
-	ck_saw("");
-	memory_broker_block(one, BROKER_AUXILIARY, 0);
-	pass(1);
-	ck_saw("two.hint:w/5=2");
-}
-END_TEST
-
 static void
 close_channel(void *ctx, uint64_t channel, bool silent)
 {
@@ -146,23 +86,6 @@ close_channel(void *ctx, uint64_t channel, bool silent)
 	(void)silent;
 	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 }
-
-/* By a closed channel, or by the deletion of the queue. */
-START_TEST(cancelled_by_the_broker)
-{
-	if (_i == 0)
-		memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
-	else
-		ck_assert(memory_world_remove(world, "w"));
-	pass(0);
-	ck_saw(_i == 0 ? "left:w/5" : "left:w/5 two.left:w/5");
-	pass(LINE_AGAIN);
-	ck_saw(_i == 0 ? "joined:w/5" : "joined:w/5 two.joined:w/5");
-	wake(one, "w", 1);
-	pass(0);
-	ck_saw(_i == 0 ? "two.hint:w/5=1" : "hint:w/5=1");
-}
-END_TEST
 
 /*
  * Closed channels without a refusal: a consumer that is joining tries again as soon as the others.
@@ -305,10 +228,6 @@ suite_memory_wait_queues(void)
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
 	tcase_add_test(tc, consumers_of_one_wait_queue_are_limited);
 	tcase_add_test(tc, owed_hints_are_limited);
-	tcase_add_loop_test(tc, dead_consumers_get_hints_until_the_broker_notices, 0, 2);
-	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 2);
-	tcase_add_test(tc, nothing_arrives_for_a_while);
-	tcase_add_loop_test(tc, cancelled_by_the_broker, 0, 2);
 	tcase_add_test(tc, cancelled_by_the_broker_while_joining);
 	tcase_add_loop_test(tc, refused_and_tried_rarely, 0, 2);
 	tcase_add_test(tc, no_channel_is_left_behind);

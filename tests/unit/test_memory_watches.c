@@ -1,5 +1,5 @@
 /*
- * Watches over the server in memory: exact times, deletions that are not heard, and links whose ends
+ * Watches over the server in memory: deletions that are not heard, and links whose ends
  * have parted. tests/conformance/ has the rest.
  */
 #include "tests/unit/memory_rig.h"
@@ -18,24 +18,6 @@ setup(void)
 	pass(0);
 	ck_saw("auxiliary:up watched:a watched:b");
 }
-
-START_TEST(a_watch_takes_its_time)
-{
-	ck_assert(memory_world_put(world, "c", false));
-	rig.delays[rig.delays_used] = 10 * MSEC;
-	rig.delays[rig.delays_used + 1] = 3 * MSEC;
-	watch(one, "c");
-	pass(10 * MSEC - 1);
-	ck_saw("");
-	pass(1);
-	ck_saw("watched:c");
-	ck_assert(memory_world_remove(world, "c"));
-	pass(3 * MSEC - 1);
-	ck_saw("");
-	pass(1);
-	ck_saw("hint:c");
-}
-END_TEST
 
 /* Before the consume is performed: absent. After: cancelled, though its answer comes first. */
 START_TEST(deleted_while_it_is_placed)
@@ -181,7 +163,6 @@ suite_memory_watches(void)
 	TCase *tc = tcase_create("watches");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
-	tcase_add_test(tc, a_watch_takes_its_time);
 	tcase_add_test(tc, deleted_while_it_is_placed);
 	tcase_add_test(tc, cancelled_without_a_deletion);
 	tcase_add_test(tc, a_deletion_unheard);
