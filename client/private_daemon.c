@@ -252,6 +252,8 @@ check_url(struct private_daemon *daemon, const struct signals *signals, const ch
 		       (got = read(ends[0], text + len, sizeof(text) - 1 - len)) > 0)
 			len += (size_t)got;
 		status = reap(daemon);
+		if (status < 0)
+			say("lockbrokerd was killed while it checked the URL");
 	}
 	text[len] = '\0';
 	if (status != EXIT_STATUS_OK)
