@@ -19,6 +19,7 @@
 #include "daemon/broker/setup.h"
 #include "daemon/broker/auxiliary.h"
 #include "daemon/broker/watch.h"
+#include "daemon/broker/way.h"
 #include "daemon/state/state.h"
 
 struct broker {
@@ -543,46 +544,37 @@ broker_channel_put(struct broker *broker, uint64_t channel)
 }
 
 static void
-request(struct broker *broker, uint64_t channel, enum amqp_request what, const char *queue,
+request(struct broker *broker, uint64_t channel, const struct amqp_request *kind, const char *queue,
     struct broker_done done)
 {
-	amqp_channels_request(channels_of(broker, channel), channel, what, queue, done);
+	amqp_channels_request(channels_of(broker, channel), channel, kind, queue, done);
 }
 
 void
 broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
 {
-	static const enum amqp_request claims[] = {
-	    [BROKER_BY_QUEUE] = AMQP_REQUEST_CLAIM,
-	    [BROKER_BY_CONSUMER] = AMQP_REQUEST_CONSUME,
-	    [BROKER_BY_MUTEX_CONSUMER] = AMQP_REQUEST_CLAIM_MUTEX,
-	};
-
-	request(broker, channel, claims[way], queue, done);
+	request(broker, channel, way_row(way)->claim, queue, done);
 }
 
 void
 broker_check(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	request(broker, channel, AMQP_REQUEST_CHECK, queue, done);
+	request(broker, channel, &amqp_request_check, queue, done);
 }
 
 void
 broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
 {
-	request(broker, channel,
-	    way == BROKER_BY_QUEUE ? AMQP_REQUEST_CHECK_QUEUE : AMQP_REQUEST_CHECK_CONSUMER, queue,
-	    done);
+	request(broker, channel, way_row(way)->check, queue, done);
 }
 
 void
 broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
 {
-	request(broker, channel, way == BROKER_BY_QUEUE ? AMQP_REQUEST_DROP : AMQP_REQUEST_CANCEL,
-	    queue, done);
+	request(broker, channel, way_row(way)->drop, queue, done);
 }
 
 void
@@ -590,7 +582,7 @@ broker_declare_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, AMQP_REQUEST_DECLARE_SLOT, queue, done);
+	request(broker, channel, &amqp_request_declare_slot, queue, done);
 }
 
 void
@@ -598,7 +590,7 @@ broker_declare_marker(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, AMQP_REQUEST_DECLARE_MARKER, queue, done);
+	request(broker, channel, &amqp_request_declare_marker, queue, done);
 }
 
 void
@@ -606,7 +598,7 @@ broker_declare_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, AMQP_REQUEST_DECLARE_HOLDER, queue, done);
+	request(broker, channel, way_consumer.make, queue, done);
 }
 
 void
@@ -614,7 +606,7 @@ broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, AMQP_REQUEST_DELETE_SLOT, queue, done);
+	request(broker, channel, &amqp_request_delete_slot, queue, done);
 }
 
 void
@@ -622,7 +614,7 @@ broker_delete_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, AMQP_REQUEST_DELETE_HOLDER, queue, done);
+	request(broker, channel, way_consumer.remove, queue, done);
 }
 
 void

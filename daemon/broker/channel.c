@@ -159,18 +159,19 @@ request_send(struct amqp_channels *channels, struct channel *channel, struct req
 	 * RabbitMQ 3.10 crashes the channel, and the link with it, if the cancel comes first
 	 * (consumers.c).
 	 */
-	assert(request->what != AMQP_REQUEST_CANCEL || channel->consumer != CONSUMER_ASKED);
-	if (amqp_request_consumes(request->what))
+	assert(!amqp_request_has(request->kind, AMQP_BASIC_CANCEL_METHOD) ||
+	       channel->consumer != CONSUMER_ASKED);
+	if (amqp_request_has(request->kind, AMQP_BASIC_CONSUME_METHOD))
 		channel->consumer = CONSUMER_ASKED;
 	request->sent_at = now(channels);
-	amqp_request_send(channels->link, channel->number, request->what, queue);
+	amqp_request_send(channels->link, channel->number, request->kind, queue);
 }
 
 /* The method whose answer the request awaits. 0: it is done. */
 static amqp_method_number_t
 request_awaits(const struct request *request)
 {
-	return amqp_request_method(request->what, request->methods_done);
+	return amqp_request_method(request->kind, request->methods_done);
 }
 
 void
@@ -224,14 +225,14 @@ orphans_fire(void *ctx, uint64_t id)
 }
 
 void
-amqp_channels_request(struct amqp_channels *channels, uint64_t id, enum amqp_request what,
+amqp_channels_request(struct amqp_channels *channels, uint64_t id, const struct amqp_request *kind,
     const char *queue, struct broker_done done)
 {
 	struct channel *channel = amqp_channel_find(channels, id);
 	struct request *request = mem_alloc(sizeof(*request));
 
 	assert(strlen(queue) <= UINT8_MAX);
-	request->what = what;
+	request->kind = kind;
 	request->done = done;
 	request->sent_at = now(channels);
 	if (channel == NULL || channel->state == CHANNEL_GONE) {
@@ -444,7 +445,7 @@ channel_bury(
 		request_remove(channels, channel, request);
 		if (request == refused)
 			request_answer(channels, request,
-			    amqp_request_refusal(request->what, code, text), false, code, text);
+			    amqp_request_refusal(request->kind, code, text), false, code, text);
 		else
 			request_answer(channels, request, answer, false, 0, "");
 	}
@@ -563,7 +564,8 @@ channel_give_up(struct amqp_channels *channels, struct channel *channel, struct 
 	channel_forget_id(channels, channel);
 	channel_close(channels, channel);
 	while ((request = TAILQ_FIRST(&left)) != NULL) {
-		bool same = request == failed || request->what == AMQP_REQUEST_DROP;
+		bool same =
+		    request == failed || amqp_request_has(request->kind, AMQP_QUEUE_DELETE_METHOD);
 
 		TAILQ_REMOVE(&left, request, in_channel);
 		/* Only the failed request proves that the broker reads. */
@@ -588,14 +590,14 @@ take_ok(struct amqp_channels *channels, struct channel *channel, const struct am
 	request->methods_done++;
 	if (request_awaits(request) != 0)
 		return true;
-	request->answer = amqp_request_success(request->what, frame);
+	request->answer = amqp_request_success(request->kind, frame);
 	if (request->answer == BROKER_LOCKED) {
 		channel_give_up(channels, channel, request);
 		return true;
 	}
-	if (amqp_request_consumes(request->what))
+	if (amqp_request_has(request->kind, AMQP_BASIC_CONSUME_METHOD))
 		channel->consumer = CONSUMER_ON;
-	else if (request->what == AMQP_REQUEST_CANCEL)
+	else if (amqp_request_has(request->kind, AMQP_BASIC_CANCEL_METHOD))
 		channel->consumer = CONSUMER_ENDED;
 	answer_done(channels, channel);
 	return true;

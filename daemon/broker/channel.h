@@ -65,8 +65,8 @@ void amqp_channels_frame(struct amqp_channels *channels, const struct amqp_frame
 /* As in broker.h. */
 uint64_t amqp_channels_take(struct amqp_channels *channels);
 void amqp_channels_put(struct amqp_channels *channels, uint64_t id);
-void amqp_channels_request(struct amqp_channels *channels, uint64_t id, enum amqp_request what,
-    const char *queue, struct broker_done done);
+void amqp_channels_request(struct amqp_channels *channels, uint64_t id,
+    const struct amqp_request *kind, const char *queue, struct broker_done done);
 
 /* The broker answered what was sent at that clock time, on a channel of requests or a raw one. */
 void amqp_channels_answered(struct amqp_channels *channels, int64_t sent_at);

@@ -29,7 +29,7 @@ enum consumer_state {
 
 struct request {
 	TAILQ_ENTRY(request) in_channel, in_order;
-	enum amqp_request what;
+	const struct amqp_request *kind; /* constant */
 	struct broker_done done;
 	int64_t sent_at;
 	char *queue;               /* owned; only while WAITING */

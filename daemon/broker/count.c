@@ -234,7 +234,7 @@ on_closed(void *ctx, int code, const char *text)
 	/* NULL: another cause, as no request was on the channel. */
 	struct count *first = TAILQ_FIRST(&batch->sent);
 	enum broker_answer what = batch->channel.blames
-				      ? amqp_request_refusal(AMQP_REQUEST_CHECK, code, text)
+				      ? amqp_request_refusal(&amqp_request_check, code, text)
 				      : BROKER_UNKNOWN;
 
 	if (first != NULL)

@@ -388,8 +388,9 @@ on_closed(void *ctx, int code, const char *text)
 	struct job *job = ctx;
 	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING,
 	     refused = job->channel.blames && (declaring || reading),
-	     missing = refused && code == AMQP_NOT_FOUND &&
-		       amqp_request_refusal(AMQP_REQUEST_DECLARE_SLOT, code, text) == BROKER_ABSENT;
+	     missing =
+		 refused && code == AMQP_NOT_FOUND &&
+		 amqp_request_refusal(&amqp_request_declare_slot, code, text) == BROKER_ABSENT;
 
 	if (code == 0) {
 		job_finish(job);

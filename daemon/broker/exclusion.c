@@ -6,6 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/mailbox.h"
+#include "daemon/broker/way.h"
 
 /* Another node of a cluster may learn of a new queue late: it is asked again after this. */
 #define AGAIN (50 * NSEC_PER_MSEC)
@@ -71,7 +72,7 @@ on_dropped(void *ctx, uint64_t channel, const struct broker_reply *reply)
 static void
 drop_queue(struct amqp_exclusion *exclusion)
 {
-	amqp_channels_request(exclusion->config.locks, exclusion->lock_channel, AMQP_REQUEST_DROP,
+	amqp_channels_request(exclusion->config.locks, exclusion->lock_channel, way_queue.drop,
 	    exclusion->queue,
 	    (struct broker_done){
 		.fn = on_dropped, .ctx = exclusion, .id = exclusion->lock_channel});
@@ -132,7 +133,7 @@ check(struct amqp_exclusion *exclusion)
 {
 	exclusion->aux_channel = amqp_channels_take(exclusion->config.auxiliary);
 	amqp_channels_request(exclusion->config.auxiliary, exclusion->aux_channel,
-	    AMQP_REQUEST_CHECK, exclusion->queue,
+	    &amqp_request_check, exclusion->queue,
 	    (struct broker_done){.fn = on_checked, .ctx = exclusion, .id = exclusion->aux_channel});
 }
 
@@ -196,7 +197,7 @@ amqp_exclusion_go(struct amqp_exclusion *exclusion)
 	set_state(exclusion, EXCLUSION_DECLARING);
 	amqp_mailbox_name(exclusion->queue, MAILBOX_INBOX "test-", exclusion->config.jitter,
 	    exclusion->config.replays);
-	amqp_channels_request(exclusion->config.locks, exclusion->lock_channel, AMQP_REQUEST_CLAIM,
+	amqp_channels_request(exclusion->config.locks, exclusion->lock_channel, way_queue.claim,
 	    exclusion->queue,
 	    (struct broker_done){
 		.fn = on_declared, .ctx = exclusion, .id = exclusion->lock_channel});

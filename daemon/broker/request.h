@@ -1,6 +1,7 @@
 /*
- * The requests of the lock scheme as AMQP methods: the method for each request, and the meaning of
- * each refusal. It has no state.
+ * The requests of the lock scheme as AMQP methods: the methods of each request, and the meaning of
+ * each answer. Those about slot queues and markers are here. Those about holder queues are in the
+ * file of their way (way.h). It has no state.
  */
 #ifndef BROKER_REQUEST_H
 #define BROKER_REQUEST_H
@@ -10,31 +11,40 @@
 #include "daemon/amqp/link.h"
 #include "daemon/broker/broker.h"
 
-enum amqp_request {
-	AMQP_REQUEST_CLAIM,       /* an exclusive queue */
-	AMQP_REQUEST_CONSUME,     /* an exclusive consumer of a durable queue */
-	AMQP_REQUEST_CLAIM_MUTEX, /* declares that queue before */
-	AMQP_REQUEST_CHECK,
-	AMQP_REQUEST_CHECK_QUEUE,    /* of an exclusive queue. A consumer means LOCKED */
-	AMQP_REQUEST_CHECK_CONSUMER, /* no consumer means ABSENT */
-	AMQP_REQUEST_DROP,
-	AMQP_REQUEST_CANCEL,
-	AMQP_REQUEST_DECLARE_SLOT,
-	AMQP_REQUEST_DECLARE_MARKER,
-	AMQP_REQUEST_DECLARE_HOLDER,
-	AMQP_REQUEST_DELETE_SLOT,
-	AMQP_REQUEST_DELETE_HOLDER /* asks its home in front: a passive declare */
+/* One kind of request. Each is constant, and has its name below or in way.h. */
+struct amqp_request {
+	/* They are sent together, each about the same queue. The second is 0 if there is one alone. */
+	amqp_method_number_t methods[2];
+	bool passive, exclusive; /* queue.declare */
+	/*
+	 * queue.declare: how many arguments of request.c a durable queue gets. 0: it is not durable.
+	 * Holder queues have 3, those of mutexes 4.
+	 */
+	int arguments;
+	bool if_unused, if_empty; /* queue.delete */
+	/* The meaning of a queue.declare-ok. NULL: BROKER_OK. */
+	enum broker_answer (*success)(uint32_t consumers);
+	/*
+	 * The meaning of a refusal. usual: its meaning for most requests. text: the broker's words.
+	 * NULL: the usual.
+	 */
+	enum broker_answer (*refusal)(int code, const char *text, enum broker_answer usual);
 };
 
-/* Whether the request places the consumer of its channel. */
-bool amqp_request_consumes(enum amqp_request what);
+extern const struct amqp_request amqp_request_check; /* a passive declare */
+extern const struct amqp_request amqp_request_declare_slot, amqp_request_declare_marker;
+extern const struct amqp_request amqp_request_delete_slot;
+
+/* Whether one of its methods is this one. */
+bool amqp_request_has(const struct amqp_request *kind, amqp_method_number_t method);
 /* Sends all methods of a request. */
 void amqp_request_send(
-    struct amqp_link *link, uint16_t channel, enum amqp_request what, const char *queue);
+    struct amqp_link *link, uint16_t channel, const struct amqp_request *kind, const char *queue);
 /* The method of a request after `done` answered ones. 0: the request is done. */
-amqp_method_number_t amqp_request_method(enum amqp_request what, unsigned done);
+amqp_method_number_t amqp_request_method(const struct amqp_request *kind, unsigned done);
 /* The answer that this method, the last "-ok" of a request, means. */
-enum broker_answer amqp_request_success(enum amqp_request what, const struct amqp_frame *ok);
+enum broker_answer amqp_request_success(
+    const struct amqp_request *kind, const struct amqp_frame *ok);
 /*
  * Whether a channel.close is for a failed request. RabbitMQ then names its method. It names none if
  * the close has another cause, as a timeout or an administrator.
@@ -51,7 +61,15 @@ bool amqp_request_is_refused_by(amqp_method_number_t method, const amqp_channel_
  * which permission is missing, and are completed to the words of later versions.
  */
 char *amqp_request_words(const amqp_channel_close_t *close);
-/* The meaning of that refusal. text: the broker's words. */
-enum broker_answer amqp_request_refusal(enum amqp_request what, int code, const char *text);
+/*
+ * Whether the broker's words begin with these. Their end may be cut: RabbitMQ sends at most 255
+ * bytes.
+ */
+bool amqp_request_says(const char *text, const char *words);
+/* A refusal of the declaration of a durable queue: OK if it exists with other arguments. */
+enum broker_answer amqp_request_declared(int code, const char *text, enum broker_answer usual);
+/* The meaning of a refusal. text: the broker's words. */
+enum broker_answer amqp_request_refusal(
+    const struct amqp_request *kind, int code, const char *text);
 
 #endif

@@ -60,13 +60,21 @@ struct lock_settings {
 
 /* How the slots of a semaphore are held. */
 enum lock_claim {
-	LOCK_CLAIM_UNKNOWN, /* not known, or there are no slots; of a request: it does not say */
-	LOCK_CLAIM_BY_QUEUE,
+	LOCK_CLAIM_UNKNOWN,  /* not known, or there are no slots; of a request: it does not say */
+	LOCK_CLAIM_BY_QUEUE, /* from here on 1 + enum method_claim */
 	LOCK_CLAIM_BY_CONSUMER,
 	LOCK_CLAIM_MIXED /* its slots differ: see fsck */
 };
 /* "exclusive-queue", "consumer", "mixed"; NULL for UNKNOWN. Static. */
 const char *lock_claim_word(enum lock_claim claim);
+/* "by exclusive queues", "by consumers", "in different ways"; NULL for UNKNOWN. Static. */
+const char *lock_claim_how(enum lock_claim claim);
+/* That of a word of a request. */
+static inline enum lock_claim
+lock_claim_of(int method_claim)
+{
+	return (enum lock_claim)(method_claim + 1);
+}
 
 struct lock_acquire {
 	const char *name;

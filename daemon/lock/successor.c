@@ -89,7 +89,7 @@ static const struct state_field hold_fields[] = {
     STATE_RANGE(hold_record, slot, 0, INT32_MAX),
     STATE_FIELD(hold_record, slotless, STATE_BOOL),
     STATE_FIELD(hold_record, admitted, STATE_BOOL),
-    STATE_RANGE(hold_record, way, BROKER_BY_QUEUE, BROKER_BY_MUTEX_CONSUMER),
+    STATE_RANGE(hold_record, way, 0, WAYS - 1),
     STATE_FIELD(hold_record, channel, STATE_NUMBER),
     STATE_FIELD(hold_record, since, STATE_SIGNED),
     STATE_FIELD(hold_record, ours_since, STATE_SIGNED),
@@ -350,14 +350,17 @@ acquire_of(const struct who_record *who)
 	    .command = who->command};
 }
 
-/* By queue, a channel that died may not be replaced yet. False: the channel cannot be the hold's. */
+/*
+ * Unless the channel is the hold, one that died may not be replaced yet. False: the channel cannot
+ * be the hold's.
+ */
 static bool
 restore_channel(struct lock_engine *engine, const struct hold_record *record)
 {
 	if (record->slotless || record->channel == 0)
-		return record->slotless || record->way == BROKER_BY_QUEUE;
+		return record->slotless || !way_row(record->way)->is_channel;
 	return broker_restore_channel(
-	    engine->broker, record->channel, record->way != BROKER_BY_QUEUE);
+	    engine->broker, record->channel, way_row(record->way)->is_channel);
 }
 
 /* Whether a hold can be as the record says. */
@@ -378,8 +381,7 @@ hold_is_possible(const struct lock_engine *engine, const struct hold_record *rec
 		       !record->revoked && !record->wants_lease;
 	if ((record->slot == 0) != mutex || record->slot > engine->settings.slots_most ||
 	    (record->kind == LOCK_KIND_PERSISTENT_MUTEX && record->slot != 1) ||
-	    (record->way != BROKER_BY_QUEUE &&
-		mutex != (record->way == BROKER_BY_MUTEX_CONSUMER)) ||
+	    (way_row(record->way)->is_channel && mutex != way_row(record->way)->leaves_b) ||
 	    record->admitted || engine->lease.state == LEASE_NONE || record->from == 0 ||
 	    record->ours_since == 0)
 		return false;

@@ -130,16 +130,6 @@ handle_cancel(const struct call *call)
 
 /* ---- the lock administrator ---- */
 
-_Static_assert((int)LOCK_CLAIM_BY_QUEUE == METHOD_CLAIM_BY_QUEUE + 1 &&
-		   (int)LOCK_CLAIM_BY_CONSUMER == METHOD_CLAIM_BY_CONSUMER + 1,
-    "the wire's words are in the engine's order");
-
-static enum lock_claim
-claim_of(int claim)
-{
-	return (enum lock_claim)(claim + 1);
-}
-
 /* The common members of all changes. Each method leaves the others at their defaults. */
 static struct lock_change
 change_of(const struct method_params *params)
@@ -149,7 +139,7 @@ change_of(const struct method_params *params)
 	    .kind = params->kind,
 	    .by = LOCK_SLOTS_TO,
 	    .slots = params->slots,
-	    .claim = claim_of(params->claim),
+	    .claim = lock_claim_of(params->claim),
 	    .exist_ok = params->exist_ok,
 	    .ascending = params->order == METHOD_ORDER_ASCENDING,
 	    .overshoot = params->overshoot,
@@ -218,7 +208,7 @@ handle_fsck(const struct call *call)
 	const struct lock_check check = {
 	    .name = call->params->name,
 	    .repair = call->params->repair,
-	    .convert = claim_of(call->params->convert),
+	    .convert = lock_claim_of(call->params->convert),
 	    .wait = call->params->wait,
 	    .progress = call->params->progress,
 	};

@@ -179,13 +179,6 @@ count_words(char buf[24], int slots)
 	return buf;
 }
 
-static const char *
-claim_words(int claim)
-{
-	return lock_claim_word(
-	    claim == METHOD_CLAIM_BY_CONSUMER ? LOCK_CLAIM_BY_CONSUMER : LOCK_CLAIM_BY_QUEUE);
-}
-
 /* The parameters of a request besides method and name; "": none. Returns buf. */
 static const char *
 what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
@@ -209,10 +202,10 @@ what_words(char buf[WHAT_MAX], const char *method, const struct method_params *p
 		    buf + used, WHAT_MAX - (size_t)used, ", overshoot %d", params->overshoot);
 	if (params->claim != METHOD_CLAIM_ABSENT)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", held by %s",
-		    claim_words(params->claim));
+		    method_claim_words[params->claim]);
 	if (params->convert != METHOD_CLAIM_ABSENT)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", converts to %s",
-		    claim_words(params->convert));
+		    method_claim_words[params->convert]);
 	if (params->exist_ok)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", may exist");
 	if (params->waiter != NULL)

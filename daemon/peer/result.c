@@ -336,19 +336,15 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 
 /* How the slots are held, behind the rest. "": not known, or there are none. */
 static const char *
-claim_words(enum lock_claim claim)
+claim_words(char buf[80], enum lock_claim claim)
 {
-	switch (claim) {
-	case LOCK_CLAIM_UNKNOWN:
-		break;
-	case LOCK_CLAIM_BY_QUEUE:
-		return "; its slots are held by exclusive queues";
-	case LOCK_CLAIM_BY_CONSUMER:
-		return "; its slots are held by consumers";
-	case LOCK_CLAIM_MIXED:
-		return "; its slots are held in different ways (see fsck)";
-	}
-	return "";
+	const char *how = lock_claim_how(claim);
+
+	buf[0] = '\0';
+	if (how != NULL)
+		snprintf(buf, 80, "; its slots are held %s%s", how,
+		    claim == LOCK_CLAIM_MIXED ? " (see fsck)" : "");
+	return buf;
 }
 
 /* All that is to be said, in one sentence or two. */
@@ -357,7 +353,7 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
     const struct lock_explanation *why)
 {
 	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "";
-	char unreachable[112] = "", extra[80] = "", text[1056];
+	char unreachable[112] = "", extra[80] = "", claim[80], text[1056];
 	bool has_slots = why != NULL && kind != LOCK_KIND_MUTEX;
 
 	/* It may quote the broker. */
@@ -380,7 +376,7 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 		    why->extra == 1 ? "" : "s", why->extra == 1 ? "s" : "");
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", broker,
 	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, extra, unreachable, uncounted,
-	    has_slots ? claim_words(why->claim) : "");
+	    has_slots ? claim_words(claim, why->claim) : "");
 	json_add_string(result, "text", text);
 }
 

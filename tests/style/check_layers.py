@@ -95,6 +95,13 @@ class Layers(unittest.TestCase):
                    if ours and what != "config.h" and not may_use(path, what)
                    and not path.startswith(TYPES.get(what, ()))])
 
+    def test_ways_are_not_compared(self):
+        """Others ask for a fact of a way (daemon/broker/way.h), and not which way it is."""
+        way = r"(BROKER_BY|LOCK_CLAIM_BY|METHOD_CLAIM_BY)_\w+"
+        self.none([f"{path}: {match[0]}" for path in self.product
+                   if path.startswith("daemon/") and not path.startswith("daemon/broker/way")
+                   for match in re.finditer(rf"[!=]=\s*{way}|case\s+{way}|{way}\s*[!=]=", text(path))])
+
     def test_our_includes_are_whole_paths_that_exist(self):
         self.none([f"{path} includes {what}" for path in sources(".c", ".h")
                    for ours, what in includes(path)

@@ -6,17 +6,11 @@
 
 #include "daemon/amqp/frame.h"
 #include "daemon/broker/request.h"
+#include "daemon/broker/way.h"
 #include "tests/unit/unit.h"
 
 /* The requests whose refusals mean different things. */
 enum { CHECK, CHECK_QUEUE, DROP, DECLARE, DELETE_HOLDER, REQUESTS };
-static const enum amqp_request requests[REQUESTS] = {
-    [CHECK] = AMQP_REQUEST_CHECK,
-    [CHECK_QUEUE] = AMQP_REQUEST_CHECK_QUEUE,
-    [DROP] = AMQP_REQUEST_DROP,
-    [DECLARE] = AMQP_REQUEST_DECLARE_HOLDER,
-    [DELETE_HOLDER] = AMQP_REQUEST_DELETE_HOLDER,
-};
 
 #define ABSENT BROKER_ABSENT
 #define LOCKED BROKER_LOCKED
@@ -57,6 +51,23 @@ static const struct refusal {
 };
 enum { REFUSALS = sizeof(refusals) / sizeof(*refusals) };
 
+static const struct amqp_request *
+request(int which)
+{
+	switch (which) {
+	case CHECK:
+		return &amqp_request_check;
+	case CHECK_QUEUE:
+		return way_queue.check;
+	case DROP:
+		return way_queue.drop;
+	case DECLARE:
+		return way_consumer.make;
+	default:
+		return way_consumer.remove;
+	}
+}
+
 static void
 check_meaning(const struct refusal *refusal, size_t len)
 {
@@ -79,7 +90,7 @@ check_meaning(const struct refusal *refusal, size_t len)
 		/* "in use" and "not empty" stand behind the name. */
 		if (cut && i == DELETE_HOLDER && refusal->code == 406)
 			answer = LOCKED;
-		ck_assert_msg(amqp_request_refusal(requests[i], refusal->code, words) == answer,
+		ck_assert_msg(amqp_request_refusal(request(i), refusal->code, words) == answer,
 		    "request %d, %s", i, words);
 		free(words);
 	}

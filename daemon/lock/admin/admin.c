@@ -686,7 +686,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	}
 	found.claim = full_scan_claim(full_scan);
 	broker_get_info(engine->broker, &info);
-	admin->has_holders = info.hides_queues || found.claim != LOCK_CLAIM_BY_QUEUE;
+	admin->has_holders = info.hides_queues || full_scan_has_durable(full_scan);
 	admin->plan = plan_make(&admin->order, &found);
 	admin->target = admin->plan.target;
 	if (admin->order.by != PLAN_TO)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/lock/admin/full_scan.h"
 
 /* ---- orders ---- */
 
@@ -176,14 +177,6 @@ claims_differ(const struct plan_order *order, const struct plan_found *found)
 	       order->claim != found->claim;
 }
 
-static const char *
-held_how(const struct plan_found *found)
-{
-	return found->claim == LOCK_CLAIM_BY_QUEUE ? "by exclusive queues"
-	       : found->claim == LOCK_CLAIM_MIXED  ? "in different ways"
-						   : "by consumers";
-}
-
 /* ---- create ---- */
 
 static void
@@ -192,7 +185,7 @@ refuse_existing(
 {
 	if (same && claims_differ(order, found))
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and its slots are held %s",
-		    held_how(found));
+		    lock_claim_how(found->claim));
 	else if (found->unlimited)
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
 	else if (found->slots == 0)
@@ -284,7 +277,7 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 	plan->parameter = "claim";
 	if (claims_differ(order, found)) {
 		refuse(plan, REASON_INVALID_PARAMS, "its slots are held %s, see fsck",
-		    held_how(found));
+		    lock_claim_how(found->claim));
 		return;
 	}
 	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
@@ -391,7 +384,8 @@ plan_step_slot(const struct step *step, int count)
 int
 plan_queues_per_slot(const struct plan *plan, size_t step)
 {
-	return plan->steps[step].kind == STEP_DECLARE_SLOTS && plan->claim == LOCK_CLAIM_BY_CONSUMER
+	return plan->steps[step].kind == STEP_DECLARE_SLOTS &&
+		       full_scan_way(plan->claim)->make != NULL
 		   ? 2
 		   : 1;
 }

@@ -131,7 +131,7 @@ next_there(const struct fsck *fsck, int item)
 			continue;
 		if (!is_holder(item) || b == BROKER_OK ||
 		    (b == BROKER_ABSENT &&
-			(fsck->hides_queues || seen->ways[slot_of(item) - 1] != BROKER_BY_QUEUE)))
+			(fsck->hides_queues || way_is_durable(seen->ways[slot_of(item) - 1]))))
 			break;
 	}
 	return item;
@@ -152,7 +152,7 @@ saw_slot(struct fsck *fsck, int slot, const struct broker_reply *reply)
 static void
 saw_holder(struct fsck *fsck, int slot, const struct broker_reply *reply)
 {
-	bool durable = fsck->seen.ways[slot - 1] != BROKER_BY_QUEUE;
+	bool durable = way_is_durable(fsck->seen.ways[slot - 1]);
 
 	if (reply->answer == BROKER_UNREACHABLE) {
 		fsck->seen.b[slot - 1] = BROKER_UNREACHABLE;
@@ -222,10 +222,10 @@ declare(struct lock_engine *engine, struct fsck *fsck, int item)
 	if (!is_holder(item))
 		broker_declare_slot(engine->broker, channel,
 		    queue_name_a(naming, fsck->name, slot_of(item)).text, done);
-	else if (fsck_seen_claim(&fsck->seen, slot_of(item)) == LOCK_CLAIM_BY_QUEUE)
-		broker_check(engine->broker, channel, b.text, done);
-	else
+	else if (way_is_durable(fsck->seen.ways[slot_of(item) - 1]))
 		broker_declare_holder(engine->broker, channel, b.text, done);
+	else
+		broker_check(engine->broker, channel, b.text, done);
 }
 
 static void

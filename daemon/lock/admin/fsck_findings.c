@@ -172,15 +172,14 @@ add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 }
 
 static void
-add_claim(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
+add_claim(
+    struct fsck_findings *findings, const struct fsck_seen *seen, int slot, enum lock_claim wanted)
 {
-	bool by_queue = fsck_seen_claim(seen, slot) == LOCK_CLAIM_BY_QUEUE;
 	enum broker_answer b = seen->b[slot - 1];
 
 	add(findings, LOCK_PROBLEM_CLAIM, slot,
-	    mem_printf("held by %s%s",
-		by_queue ? "an exclusive queue, and not by a consumer"
-			 : "a consumer, and not by an exclusive queue",
+	    mem_printf("held by %s, and not by %s%s", way_row(seen->ways[slot - 1])->by_what,
+		full_scan_way(wanted)->by_what,
 		b == BROKER_OK            ? "; it is busy"
 		: b == BROKER_UNREACHABLE ? "; the node of its holder queue cannot be reached"
 					  : ""));
@@ -202,7 +201,7 @@ add_holder(
 		    mem_strdup("the slot does not exist, but its holder queue is left"));
 	if (there && slot <= seen->full_scan.slots && wanted != LOCK_CLAIM_UNKNOWN &&
 	    fsck_seen_claim(seen, slot) != wanted)
-		add_claim(findings, seen, slot);
+		add_claim(findings, seen, slot, wanted);
 	if (b == BROKER_UNREACHABLE)
 		add(findings, LOCK_PROBLEM_UNREACHABLE, slot,
 		    mem_strdup("the node of its holder queue cannot be reached, so it is not known "
@@ -303,13 +302,13 @@ fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after)
 
 void
 fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *seen,
-    const int *left, size_t left_count)
+    enum lock_claim wanted, const int *left, size_t left_count)
 {
 	struct fsck_findings now = {.count = 0}, all = {.count = 0};
 	size_t j = 0;
 
 	for (size_t i = 0; i < left_count; i++)
-		add_claim(&now, seen, left[i]);
+		add_claim(&now, seen, left[i], wanted);
 	for (size_t i = 0; i < findings->count; i++) {
 		struct lock_finding *from = &findings->list[i];
 

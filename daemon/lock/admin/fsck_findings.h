@@ -51,7 +51,7 @@ static inline bool
 fsck_seen_leftover(const struct fsck_seen *seen, int slot)
 {
 	return slot > seen->full_scan.slots && seen->b[slot - 1] == BROKER_ABSENT &&
-	       seen->ways[slot - 1] != BROKER_BY_QUEUE;
+	       way_is_durable(seen->ways[slot - 1]);
 }
 
 /* In the order of slots, then of problems. */
@@ -76,6 +76,6 @@ void fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *a
  * stay.
  */
 void fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *seen,
-    const int *left, size_t left_count);
+    enum lock_claim wanted, const int *left, size_t left_count);
 
 #endif

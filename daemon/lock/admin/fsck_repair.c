@@ -350,7 +350,6 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
-	bool to_consumer = fsck != NULL && fsck->convert == LOCK_CLAIM_BY_CONSUMER;
 	enum broker_answer answer = reply->answer;
 	struct semaphore *semaphore;
 
@@ -366,7 +365,7 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fsck->rest = 0;
 		fsck->seen.odd[fsck->slot - 1] = false;
 		fsck->seen.ways[fsck->slot - 1] =
-		    to_consumer ? BROKER_BY_CONSUMER : BROKER_BY_QUEUE;
+		    way_of_word((enum method_claim)(fsck->convert - 1));
 		semaphore = engine_semaphore_find(engine, fsck->name, false);
 		if (semaphore != NULL)
 			semaphore_saw_way(semaphore, fsck->slot, fsck->seen.ways[fsck->slot - 1]);
@@ -393,8 +392,6 @@ on_converted(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 convert_next(struct lock_engine *engine, struct fsck *fsck)
 {
-	bool to_consumer = fsck->convert == LOCK_CLAIM_BY_CONSUMER;
-
 	for (; fsck->slot <= fsck->seen.full_scan.slots; fsck->slot++) {
 		enum broker_answer b = fsck->seen.b[fsck->slot - 1];
 
@@ -409,8 +406,8 @@ convert_next(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->unanswered++;
-	(to_consumer ? broker_declare_holder : broker_delete_holder)(engine->broker,
-	    mutex_channel(engine, fsck->op), holder_of(engine, fsck).text,
+	(full_scan_way(fsck->convert)->make != NULL ? broker_declare_holder : broker_delete_holder)(
+	    engine->broker, mutex_channel(engine, fsck->op), holder_of(engine, fsck).text,
 	    (struct broker_done){on_converted, engine, fsck->op});
 }
 

@@ -53,7 +53,7 @@ fsck_tell_outcome(struct lock_engine *engine, struct fsck *fsck)
 	if (fsck->outcome == REASON_NONE) {
 		if (fsck->left != NULL)
 			fsck_findings_converted(
-			    findings, &fsck->seen, fsck->left, fsck->left_count);
+			    findings, &fsck->seen, fsck->convert, fsck->left, fsck->left_count);
 		answer.slots = full_scan_size(&fsck->seen.full_scan);
 		answer.claim = full_scan_claim(&fsck->seen.full_scan);
 		answer.converted = fsck->converted;

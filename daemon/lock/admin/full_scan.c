@@ -162,17 +162,27 @@ full_scan_claim(const struct full_scan *full_scan)
 const char *
 lock_claim_word(enum lock_claim claim)
 {
-	switch (claim) {
-	case LOCK_CLAIM_UNKNOWN:
+	if (claim == LOCK_CLAIM_UNKNOWN)
 		return NULL;
-	case LOCK_CLAIM_BY_QUEUE:
-		return "exclusive-queue";
-	case LOCK_CLAIM_BY_CONSUMER:
-		return "consumer";
-	case LOCK_CLAIM_MIXED:
-		return "mixed";
+	return claim == LOCK_CLAIM_MIXED ? "mixed" : method_claim_words[claim - 1];
+}
+
+const char *
+lock_claim_how(enum lock_claim claim)
+{
+	if (claim == LOCK_CLAIM_UNKNOWN)
+		return NULL;
+	return claim == LOCK_CLAIM_MIXED ? "in different ways" : full_scan_way(claim)->how;
+}
+
+bool
+full_scan_has_durable(const struct full_scan *full_scan)
+{
+	for (int i = 0; i < full_scan->slots; i++) {
+		if (way_is_durable(full_scan->ways[i]))
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 static void probe_window(struct lock_engine *engine, struct full_scan_job *job);

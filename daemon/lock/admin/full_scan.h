@@ -16,6 +16,7 @@
 #ifndef LOCK_FULL_SCAN_H
 #define LOCK_FULL_SCAN_H
 
+#include "daemon/broker/way.h"
 #include "daemon/lock/core/engine.h"
 
 enum full_scan_depth {
@@ -75,11 +76,20 @@ full_scan_size(const struct full_scan *full_scan)
 static inline enum lock_claim
 full_scan_claim_of(enum broker_way way)
 {
-	return way == BROKER_BY_QUEUE ? LOCK_CLAIM_BY_QUEUE : LOCK_CLAIM_BY_CONSUMER;
+	return lock_claim_of(way_row(way)->claim_word);
+}
+
+/* claim: neither UNKNOWN nor MIXED. */
+static inline const struct way *
+full_scan_way(enum lock_claim claim)
+{
+	return way_row(way_of_word((enum method_claim)(claim - 1)));
 }
 
 /* How its slots are held. Not for FULL_SCAN_SIZE. */
 enum lock_claim full_scan_claim(const struct full_scan *full_scan);
+/* Whether a slot has a durable B. Not for FULL_SCAN_SIZE. */
+bool full_scan_has_durable(const struct full_scan *full_scan);
 
 /* found: borrowed for the call. */
 typedef void full_scan_done_fn(

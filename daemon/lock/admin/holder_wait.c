@@ -355,7 +355,7 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 
 		take_answer(engine, holder_wait, slot, seen->answers[i]);
 		/* Its holder may have died, and cannot delete the durable B. */
-		if (slot->state == SLOT_GONE && seen->ways[i] != BROKER_BY_QUEUE)
+		if (slot->state == SLOT_GONE && way_is_durable(seen->ways[i]))
 			hint_removed(
 			    engine, awaited_name(&holder_wait->awaited), slot->slot, seen->ways[i]);
 	}

@@ -276,7 +276,7 @@ on_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		return; /* answered meanwhile */
 	why.slots = 1;
 	/* A mutex that has no queue may be held either way. */
-	if (seen->answers[0] == BROKER_OK || seen->ways[0] != BROKER_BY_QUEUE)
+	if (seen->answers[0] == BROKER_OK || way_is_durable(seen->ways[0]))
 		why.claim = full_scan_claim_of(seen->ways[0]);
 	why.unreachable = seen->answers[0] == BROKER_UNREACHABLE;
 	if (registry_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||

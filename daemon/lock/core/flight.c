@@ -10,12 +10,12 @@ unsent_of(const struct hold *hold)
 	return hold->state == HOLD_DROPPING ? &hold->share->drops : &hold->share->claims;
 }
 
-/* The claim of a mutex declares B, which may be new. Its drop is a cancel. */
 static bool
 is_cheap(const struct hold *hold)
 {
-	return hold->way == BROKER_BY_CONSUMER ||
-	       (hold->way == BROKER_BY_MUTEX_CONSUMER && hold->state == HOLD_DROPPING);
+	const struct way *way = way_row(hold->way);
+
+	return hold->state == HOLD_DROPPING ? way->drop_is_cheap : way->claim_is_cheap;
 }
 
 /* The hold's part of flights_most, which is at most all of it. */

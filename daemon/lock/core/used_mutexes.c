@@ -106,7 +106,7 @@ used_mutexes_begin(struct lock_engine *engine, const struct hold *hold, uid_t ui
 	struct mutex_user *user = user_find(engine, uid);
 	struct used_mutex *mutex;
 
-	if (hold->way != BROKER_BY_MUTEX_CONSUMER)
+	if (!way_row(hold->way)->leaves_b)
 		return;
 	if (user == NULL) {
 		user = mem_alloc(sizeof(*user));
@@ -132,7 +132,7 @@ used_mutexes_end(struct lock_engine *engine, const struct hold *hold, uid_t uid)
 	struct mutex_user *user;
 	struct used_mutex *mutex;
 
-	if (hold->way != BROKER_BY_MUTEX_CONSUMER)
+	if (!way_row(hold->way)->leaves_b)
 		return;
 	user = user_find(engine, uid);
 	mutex = mutex_find(user, hold->name);

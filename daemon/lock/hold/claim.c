@@ -207,37 +207,26 @@ win(struct lock_engine *engine, struct hold *hold)
 }
 
 /*
- * The reply to a claim tells how the slot is held. True: in the other way than it was claimed, so
- * that the claim is worth another attempt.
+ * The reply to a claim tells how the slot is held. True: in another way than it was claimed, so that
+ * the claim is worth another attempt.
  */
 static bool
 learn_way(struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
 {
-	bool mutex = hold->kind == LOCK_KIND_MUTEX, by_queue = hold->way == BROKER_BY_QUEUE;
+	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
 	int slot = mutex ? 1 : hold->slot;
 	enum broker_way known;
+	struct way_lesson lesson;
 
 	if (semaphore == NULL || (mutex && queue_naming_mutex_is_admin(engine->settings.naming)))
 		return false;
-	/*
-	 * The slot may be converted since its way was seen. The next scan would see that, but too
-	 * late for a hint.
-	 */
-	if (by_queue && reply->answer == BROKER_LOCKED &&
-	    (hold->by_hint || !semaphore_way(semaphore, slot, &known))) {
-		/* An exclusive queue, or a durable one that may be free: a claim by consumer tells. */
-		semaphore_saw_way(semaphore, slot, BROKER_BY_CONSUMER);
-		return true;
-	}
-	if (!by_queue && reply->answer == BROKER_ABSENT) {
-		semaphore_saw_way(semaphore, slot, BROKER_BY_QUEUE);
-		return true;
-	}
-	if (reply->answer == BROKER_OK || reply->answer == BROKER_LOCKED)
-		semaphore_saw_way(semaphore, slot,
-		    by_queue || reply->code == 405 ? BROKER_BY_QUEUE : BROKER_BY_CONSUMER);
-	return false;
+	/* A hint can be newer than what was seen of the slot. */
+	lesson = way_row(hold->way)->learn(
+	    reply, hold->by_hint || !semaphore_way(semaphore, slot, &known));
+	if (lesson.known)
+		semaphore_saw_way(semaphore, slot, lesson.way);
+	return lesson.otherwise;
 }
 
 static void
@@ -274,8 +263,8 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fail(engine, hold, CLAIM_REFUSED, reply);
 		break;
 	case BROKER_SKIPPED:
-		/* By consumer: the check of A may have failed first, and undone the claim. */
-		if (hold->way == BROKER_BY_CONSUMER && hold->kind != LOCK_KIND_MUTEX)
+		/* The check of A may have failed first, and undone the claim with its channel. */
+		if (way_row(hold->way)->is_channel && hold->kind != LOCK_KIND_MUTEX)
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
 		else
 			fail(engine, hold, CLAIM_AGAIN, reply);
@@ -394,7 +383,7 @@ due(void *ctx, uint64_t id)
  * decides whether the claim of a true mutex makes a durable B: else a lost race would make one.
  */
 static enum broker_way
-way_of(const struct lock_engine *engine, const struct waiter *waiter, int slot)
+way_to_claim(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 {
 	enum broker_way way = engine->settings.claim;
 
@@ -402,12 +391,12 @@ way_of(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 		/* Administrators take their mutex as an exclusive queue, as seeds/000 says. */
 		if (queue_naming_mutex_is_admin(engine->settings.naming))
 			return BROKER_BY_QUEUE;
-		if (way == BROKER_BY_CONSUMER)
-			return BROKER_BY_MUTEX_CONSUMER;
+		if (way_row(way)->of_mutex != way)
+			return way_row(way)->of_mutex;
 	}
 	(void)semaphore_way(waiter->semaphore, slot, &way);
-	FAULT_IF(MUTEX_MADE_BY_RACE, waiter->kind == LOCK_KIND_MUTEX && way != BROKER_BY_QUEUE,
-	    return BROKER_BY_MUTEX_CONSUMER);
+	FAULT_IF(
+	    MUTEX_MADE_BY_RACE, waiter->kind == LOCK_KIND_MUTEX, return way_row(way)->of_mutex);
 	return way;
 }
 
@@ -417,7 +406,7 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	const char *name = waiter->semaphore->name;
 	enum lock_kind kind = waiter->kind;
 	struct queue_name b = registry_slot_queue(engine, name, kind, slot);
-	enum broker_way way = way_of(engine, waiter, slot);
+	enum broker_way way = way_to_claim(engine, waiter, slot);
 	struct hold *hold;
 	uint64_t channel;
 

@@ -23,7 +23,7 @@ grant_has_room(struct lock_engine *engine, struct waiter *waiter, enum broker_wa
 
 	if (peer->hold_count + peer->claim_count >= engine->settings.max_locks_per_connection)
 		why = grant_peer_is_full;
-	else if (way == BROKER_BY_MUTEX_CONSUMER)
+	else if (way_row(way)->leaves_b)
 		why = used_mutexes_lacking(engine, waiter->share, waiter->semaphore->name, text);
 	if (why != NULL)
 		registry_waiter_refuse(engine, waiter, REASON_TOO_MANY_LOCKS, why);

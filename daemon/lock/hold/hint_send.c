@@ -33,10 +33,10 @@ struct late_hint {
 
 /* A question to the broker before hints are sent. */
 struct hint_question {
-	uint64_t id;      /* the key */
-	char *name;       /* owned */
-	int first, last;  /* slots; 0: each consumer is to scan */
-	bool by_consumer; /* of a removed slot: its B is durable */
+	uint64_t id;     /* the key */
+	char *name;      /* owned */
+	int first, last; /* slots; 0: each consumer is to scan */
+	bool leaves_b;   /* of a removed slot: its B is durable */
 	UT_hash_handle by_id;
 };
 
@@ -172,7 +172,7 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	}
 	if (seen->answers[0] != BROKER_ABSENT)
 		tell_wait_queue(engine, question->name, false, question->first);
-	else if (question->by_consumer)
+	else if (question->leaves_b)
 		removed_delete_holder(engine, question->name, question->first);
 	question_free(engine, question);
 }
@@ -182,8 +182,8 @@ hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker
 {
 	struct hint_question *question = question_new(engine, name, slot, slot);
 
-	question->by_consumer = way != BROKER_BY_QUEUE;
-	FAULT(HOLDER_LEFT_BEHIND, question->by_consumer = false);
+	question->leaves_b = way_is_durable(way);
+	FAULT(HOLDER_LEFT_BEHIND, question->leaves_b = false);
 	probe_one(engine, queue_name_a(engine->settings.naming, name, slot), BROKER_ASK_EXISTENCE,
 	    on_a_probed, question->id);
 }
@@ -193,7 +193,7 @@ hint_asks_about_removed(const struct lock_engine *engine)
 {
 	const struct hint_question *question = engine->hint_questions;
 
-	while (question != NULL && !question->by_consumer)
+	while (question != NULL && !question->leaves_b)
 		question = question->by_id.next;
 	return question != NULL;
 }

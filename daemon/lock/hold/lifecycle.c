@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/broker/way.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
@@ -64,7 +65,7 @@ timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 uint64_t
 lifecycle_channel(struct lock_engine *engine, struct hold *hold)
 {
-	bool gone = hold->way != BROKER_BY_QUEUE && hold->state != HOLD_CLAIMING;
+	bool gone = way_row(hold->way)->is_channel && hold->state != HOLD_CLAIMING;
 
 	FAULT(CONSUMER_ON_NEW_CHANNEL, gone = false);
 	if (hold->channel == 0 && !gone)
@@ -82,7 +83,7 @@ schedule_recheck(struct lock_engine *engine, struct hold *hold)
 
 	FAULT(NO_RECHECK, return;);
 	broker_get_info(engine->broker, &info);
-	if (!info.deletes_by_name || hold->rechecks >= RECHECKS || hold->way != BROKER_BY_QUEUE)
+	if (!info.deletes_by_name || hold->rechecks >= RECHECKS || !way_row(hold->way)->reclaims)
 		return;
 	timer_in(engine, hold,
 	    recheck_after[hold->rechecks] -
@@ -117,10 +118,10 @@ lifecycle_b_answered(
 		return;
 	switch (reply->answer) {
 	case BROKER_ABSENT:
-		FAULT_IF(CONSUMER_GONE_IGNORED, hold->way != BROKER_BY_QUEUE, break);
+		FAULT_IF(CONSUMER_GONE_IGNORED, way_row(hold->way)->is_channel, break);
 		if (passing)
 			lifecycle_drop(engine, hold);
-		else if (hold->way == BROKER_BY_QUEUE)
+		else if (way_row(hold->way)->reclaims)
 			vanish(engine, hold);
 		else
 			lifecycle_lose(engine, hold, "the broker says that nobody holds the slot");
@@ -206,7 +207,7 @@ send_reclaim(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	hold->asked = engine_now(engine);
-	broker_claim(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text,
+	broker_claim(engine->broker, hold->channel, hold->way, hold->b.text,
 	    (struct broker_done){on_reclaimed, engine, hold->id});
 }
 
@@ -305,7 +306,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (hold == NULL)
 		return;
 	assert(hold->state == HOLD_DROPPING);
-	if (hold->way != BROKER_BY_QUEUE && reply->answer != BROKER_UNKNOWN) {
+	if (way_row(hold->way)->is_channel && reply->answer != BROKER_UNKNOWN) {
 		/*
 		 * cancel-ok, or the channel is closed: both free B. A channel that is closed is not
 		 * put back, because verifies wait for its event.
@@ -350,8 +351,8 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	hold->flight = FLIGHT_SENT;
 	if (lifecycle_channel(engine, hold) == 0) {
 		end_drop(engine, hold);
-		/* By consumer: B is free already, which the timer finds. */
-		timer_in(engine, hold, hold->way == BROKER_BY_QUEUE ? DROP_AGAIN : 0);
+		/* If the channel is the hold, B is free already, which the timer finds. */
+		timer_in(engine, hold, way_row(hold->way)->is_channel ? 0 : DROP_AGAIN);
 		return;
 	}
 	hold->asked = engine_now(engine);
@@ -386,7 +387,7 @@ drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 	case FLIGHT_UNSENT: /* flight.h sends it later */
 		break;
 	case FLIGHT_NONE:
-		if (hold->way != BROKER_BY_QUEUE && hold->channel == 0)
+		if (way_row(hold->way)->is_channel && hold->channel == 0)
 			freed(engine, hold);
 		else
 			start_drop(engine, hold);
@@ -422,9 +423,9 @@ lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
 	start_drop(engine, hold);
 	FAULT(HINT_EARLY, hint_freed(engine, hold));
 	FAULT(RELEASED_EARLY, answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
-	FAULT_IF(FREED_BEFORE_CANCEL, hold->way != BROKER_BY_QUEUE, hint_freed(engine, hold);
+	FAULT_IF(FREED_BEFORE_CANCEL, way_row(hold->way)->is_channel, hint_freed(engine, hold);
 		 answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
-	FAULT_IF(CONSUMER_CHANNEL_PUT_EARLY, hold->way != BROKER_BY_QUEUE,
+	FAULT_IF(CONSUMER_CHANNEL_PUT_EARLY, way_row(hold->way)->is_channel,
 	    broker_channel_put(engine->broker, hold->channel));
 	FAULT(CHANNEL_PUT_EARLY, broker_channel_put(engine->broker, hold->channel));
 }
@@ -543,7 +544,7 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 	if (hold->state == HOLD_DROPPING && hold->flight == FLIGHT_SENT)
 		end_drop(engine, hold);
 	if (timer_is_set(&hold->timer) &&
-	    (hold->way == BROKER_BY_QUEUE || hold->state == HOLD_DROPPING))
+	    (!way_row(hold->way)->is_channel || hold->state == HOLD_DROPPING))
 		return; /* the timer goes on with it */
 	switch (hold->state) {
 	case HOLD_RECLAIMING:
@@ -556,7 +557,7 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 	case HOLD_HELD:
 	case HOLD_COUNTING:
 	case HOLD_PASSING:
-		if (hold->way != BROKER_BY_QUEUE)
+		if (way_row(hold->way)->is_channel)
 			lifecycle_lose(engine, hold, "the broker closed the channel of the hold");
 		FAULT_IF(CHANNEL_DEATH_IS_LOSS, hold->state == HOLD_HELD, lose(engine, hold, ""));
 		break;

@@ -151,7 +151,7 @@ bool
 slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done done)
 {
 	struct slot_question *question;
-	bool shared = hold->way != BROKER_BY_QUEUE;
+	bool shared = way_row(hold->way)->is_channel;
 	uint64_t channel = shared ? shared_channel(engine) : lifecycle_channel(engine, hold);
 
 	if (channel == 0)

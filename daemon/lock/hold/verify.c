@@ -115,9 +115,9 @@ follow(struct lock_engine *engine, struct verify *verify, const struct broker_re
 
 	if (reply != NULL && reply->answer == BROKER_UNKNOWN) {
 		finish(engine, verify, reply, REASON_LOST, link_lost);
-	} else if (hold != NULL && hold->way == BROKER_BY_QUEUE && reply != NULL &&
+	} else if (hold != NULL && !way_row(hold->way)->is_channel && reply != NULL &&
 		   !reply->channel_open) {
-		/* By consumer, A is asked about on another channel. */
+		/* If the channel is the hold, A is asked about on another one. */
 		verify->channel = hold->channel;
 		verify_set_state(engine, verify, VERIFY_AGAIN);
 	} else {
@@ -272,7 +272,7 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 		finish_seen(engine, verify, reply);
 	} else if (reply->answer == BROKER_LOCKED ||
 		   (reply->answer == BROKER_ABSENT && hold != NULL &&
-		       hold->way != BROKER_BY_QUEUE)) {
+		       !way_row(hold->way)->reclaims)) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
 	} else if (is_over(hold)) {
 		finish_over(engine, verify, reply);
@@ -303,7 +303,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	} else if (reply->answer == BROKER_ABSENT) {
 		lifecycle_revoke(engine, hold);
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
-	} else if (reply->answer == BROKER_SKIPPED && hold->way != BROKER_BY_QUEUE) {
+	} else if (reply->answer == BROKER_SKIPPED && way_row(hold->way)->is_channel) {
 		finish(engine, verify, reply, REASON_BROKER_UNAVAILABLE, no_channel);
 	} else {
 		not_seen(engine, verify, reply);

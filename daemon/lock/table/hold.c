@@ -27,7 +27,7 @@ add(struct hold_table *table, uint64_t id, enum hold_state state, const char *na
 static bool
 is_consumer(const struct hold *hold)
 {
-	return hold->way != BROKER_BY_QUEUE && hold->slot > 0;
+	return way_row(hold->way)->is_channel && hold->slot > 0;
 }
 
 struct hold *

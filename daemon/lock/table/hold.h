@@ -41,6 +41,7 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
+#include "daemon/broker/way.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/table/names.h"
 #include "daemon/lock/table/requester.h"
@@ -172,7 +173,7 @@ void hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock);
 static inline enum hold_lease
 hold_lease(const struct hold *hold)
 {
-	return hold->way == BROKER_BY_QUEUE ? HOLD_LEASE_SHARED : HOLD_LEASE_OWN;
+	return way_row(hold->way)->own_lease ? HOLD_LEASE_OWN : HOLD_LEASE_SHARED;
 }
 /* A question about B that was sent at that clock time was answered: B is held. */
 void hold_answered(struct hold_table *table, struct hold *hold, int64_t sent);

@@ -61,8 +61,7 @@ add_b(const struct lock_engine *engine, const struct semaphore *semaphore, struc
 	enum broker_way way = BROKER_BY_QUEUE;
 
 	(void)semaphore_way(semaphore, slot, &way);
-	probe_add(probe, b_of(engine, semaphore, slot),
-	    way == BROKER_BY_QUEUE ? BROKER_ASK_HOLDER : BROKER_ASK_CONSUMER);
+	probe_add(probe, b_of(engine, semaphore, slot), way_row(way)->question);
 }
 
 /*
@@ -83,7 +82,7 @@ take_b_answer(struct lock_engine *engine, struct semaphore *semaphore, int slot,
 	semaphore->scan.unknown |= answer == BROKER_UNKNOWN;
 	semaphore_saw_slot(semaphore, slot, busy || withheld);
 	/* Of a mutex that does not exist the setting decides. */
-	if (answer == BROKER_ABSENT && semaphore->mutex && seen->ways[i] == BROKER_BY_QUEUE)
+	if (answer == BROKER_ABSENT && semaphore->mutex && !way_is_durable(seen->ways[i]))
 		semaphore_saw_way(semaphore, slot, engine->settings.claim);
 	else if (answer == BROKER_OK || answer == BROKER_ABSENT)
 		semaphore_saw_way(semaphore, slot, seen->ways[i]);
