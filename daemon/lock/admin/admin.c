@@ -13,9 +13,8 @@
 #include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
-#include "daemon/lock/admin/sweep.h"
+#include "daemon/lock/admin/work.h"
 #include "daemon/lock/core/mutex.h"
-#include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/removed.h"
@@ -24,7 +23,7 @@ enum admin_state {
 	ADMIN_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
 	ADMIN_LOCKING,  /* waits for the mutex */
 	ADMIN_COUNTING, /* owns the mutex, or needs none; the maximum is being determined */
-	ADMIN_WORKING,  /* at `step` of the plan */
+	ADMIN_WORKING,  /* performs the plan */
 	ADMIN_UNLOCKING /* the mutex is being dropped, then the outcome is answered */
 };
 
@@ -42,18 +41,11 @@ struct admin {
 	int found;  /* the size before; -1: not known */
 	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
-	const char *warning;      /* of its success; static */
-	size_t step;              /* of plan.steps */
-	bool has_holders;         /* a slot found has a durable B, or may have one */
-	int done;                 /* of the step: requests that succeeded */
-	int unanswered;           /* of the step: requests without an answer */
-	enum broker_answer wrong; /* the first failure of the step; OK: none yet */
-	char wrong_text[256];     /* its words */
-	bool channel_gone;        /* an answer of the step said so */
-	unsigned skips;           /* channels that died since the last success */
-	struct sweep sweep;       /* of the step */
-	int declared, deleted;    /* slots so far */
-	int holder_due;           /* a removed slot whose durable B is deleted next; 0: none */
+	const char *warning;   /* of its success; static */
+	bool has_holders;      /* a slot found has a durable B, or may have one */
+	struct work work;      /* the steps of the plan, as requests */
+	bool refused;          /* the broker refused a declare */
+	int declared, deleted; /* slots so far */
 	struct holder_stays stays;
 	bool removed; /* a queue or a directory entry was removed */
 	int highest;  /* highest removed slot; 0: none */
@@ -88,7 +80,7 @@ static void
 admin_free(struct lock_engine *engine, struct admin *admin)
 {
 	HASH_DELETE(by_op, engine->admins, admin);
-	sweep_done(&admin->sweep);
+	work_clear(engine, &admin->work);
 	free(admin->name);
 	free(admin);
 }
@@ -228,6 +220,7 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 	char text[sizeof(admin->text)];
 	struct holder_stays late = {.slot = 0};
 	struct lock_answer unknown;
+	const struct work_request *awaited = work_awaited(&admin->work);
 
 	switch (admin->state) {
 	case ADMIN_UNLOCKING:
@@ -244,8 +237,8 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 		}
 		return;
 	case ADMIN_WORKING:
-		if (admin->holder_due > 0) {
-			holder_queue_stays(&late, admin->holder_due, NULL);
+		if (awaited != NULL && awaited->kind == WORK_DELETE_HOLDER) {
+			holder_queue_stays(&late, awaited->slot, NULL);
 			answer->text = late.text;
 		}
 		unknown = engine_refusal_unknown(engine, answer->text);
@@ -279,357 +272,185 @@ on_expired(struct lock_engine *engine, uint64_t op)
 		finish(engine, admin);
 }
 
-/*
- * ---- the work ---- Each step begins when all of the one before it was answered. Declares of slots
- * go out many at a time, on one channel; all else is awaited one by one.
- */
+/* ---- the work ---- */
 
-static void work_on(struct lock_engine *engine, struct admin *admin);
-
-static const struct step *
-step_of(const struct admin *admin)
-{
-	return &admin->plan.steps[admin->step];
-}
-
+/* A slot was removed. */
 static void
-fail(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *why)
+count_removed(struct admin *admin, int slot)
 {
-	char text[sizeof(admin->text)];
-
-	say(admin, why, text, sizeof(text));
-	admin_unlock(engine, admin, reason, text);
-}
-
-/* The broker refused a request. A semaphore that was not made leaves the directory first. */
-static void
-end_refused(struct lock_engine *engine, struct admin *admin, enum reason reason)
-{
-	char text[sizeof(admin->text)];
-
-	say(admin, admin->wrong_text, text, sizeof(text));
-	if (!plan_undo(&admin->plan, admin->step)) {
-		admin_unlock(engine, admin, reason, text);
-		return;
-	}
-	set_outcome(admin, reason, text);
-	admin->step = 0;
-	admin->done = 0;
-	work_on(engine, admin);
-}
-
-/* ---- answers ---- */
-
-/* The step's request for this slot succeeded. */
-static void
-count_slot(struct admin *admin, int slot, int per_slot)
-{
-	switch (step_of(admin)->kind) {
-	case STEP_DECLARE_SLOTS:
-		admin->declared += (admin->done + 1) % per_slot == 0;
-		return;
-	case STEP_DELETE_SLOTS:
-		admin->deleted++;
-		if (admin->has_holders)
-			admin->holder_due = slot;
-		break;
-	case STEP_SWEEP:
-		admin->sweep.count--;
-		admin->holder_due = slot; /* it is not known how it was held */
-		break;
-	case STEP_DELETE_GATE:
-	case STEP_DELETE_UNLIMITED:
-		admin->removed = true;
-		return;
-	case STEP_ENTER:
-	case STEP_LEAVE:
-	case STEP_DECLARE_GATE:
-	case STEP_DECLARE_UNLIMITED:
-		return;
-	}
 	admin->removed = true;
 	if (slot > admin->highest)
 		admin->highest = slot;
 }
 
-/* The slot of the first unanswered request. */
-static int
-slot_awaited(const struct admin *admin, int per_slot)
+static void
+count_done(struct admin *admin, const struct work_request *request)
 {
-	if (step_of(admin)->kind == STEP_SWEEP)
-		return admin->sweep.slots[admin->sweep.count - 1];
-	return plan_step_slot(step_of(admin), admin->done / per_slot);
+	switch (request->kind) {
+	case WORK_DECLARE_SLOT:
+		admin->declared++;
+		break;
+	case WORK_DELETE_SLOT:
+		admin->deleted++;
+		count_removed(admin, request->slot);
+		break;
+	case WORK_DELETE_UNCOUNTED:
+		count_removed(admin, request->slot);
+		break;
+	case WORK_DELETE_GATE:
+	case WORK_DELETE_UNLIMITED:
+		admin->removed = true;
+		break;
+	default:
+		break;
+	}
 }
 
-/* All requests of the step are answered, and one failed. False: this ends the work. */
-static bool
-may_go_on(struct lock_engine *engine, struct admin *admin)
+/* If the durable B of a removed slot stays, the work goes on. */
+static void
+see_holder(
+    struct lock_engine *engine, struct admin *admin, int slot, const struct broker_reply *reply)
 {
-	enum broker_answer wrong = admin->wrong;
-	struct broker_info info;
+	holder_queue_stays(&admin->stays, slot, reply);
+	if (reply->answer == BROKER_LOCKED)
+		removed_holder_in_use(engine, admin->name, slot);
+}
 
-	if (admin->channel_gone)
-		mutex_channel_gone(engine, admin->op);
-	admin->channel_gone = false;
-	admin->wrong = BROKER_OK;
-	broker_get_info(engine->broker, &info);
-	switch (wrong) {
+/* The broker refused the request. */
+static enum work_verdict
+refuse(struct admin *admin, enum reason reason, const struct work_request *request,
+    const struct broker_reply *reply)
+{
+	bool holder = request->kind == WORK_MAKE_HOLDER;
+	char text[256];
+
+	admin->refused = holder || request->kind == WORK_DECLARE_SLOT ||
+			 request->kind == WORK_DECLARE_GATE ||
+			 request->kind == WORK_DECLARE_UNLIMITED;
+	holder_queue_failed(text, sizeof(text), holder ? request->slot : 0, reply);
+	return work_fail(&admin->work, reason, text);
+}
+
+static enum work_verdict
+judge(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_reply *reply)
+{
+	struct admin *admin = admin_find(engine, work->op);
+
+	assert(admin->state == ADMIN_WORKING);
+	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
+		return work_again(engine, work);
+	if (request->kind == WORK_LEAVE) {
+		admin->removed |= reply->answer == BROKER_OK;
+		return WORK_DONE;
+	}
+	if (request->kind == WORK_DELETE_HOLDER) {
+		see_holder(engine, admin, request->slot, reply);
+		return WORK_DONE;
+	}
+	switch (reply->answer) {
 	case BROKER_OK:
-		return true;
-	case BROKER_UNKNOWN:
-		/* The connection died, and the mutex with it: MUTEX_LOST comes. */
-		if (info.auxiliary != BROKER_UP)
-			return false;
-		/* fall through */
-	case BROKER_SKIPPED:
-		/* Only its channel died. The request names the wanted state: repeat it. */
-		if (++admin->skips <= engine->settings.max_races)
-			return true;
-		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
-		    "the broker closed every channel too soon");
-		return false;
+		count_done(admin, request);
+		return WORK_DONE;
 	case BROKER_LOCKED:
 		/* Perhaps by a claim unseen, for a moment. */
-		if (admin->skips++ < LOCKED_TRIES)
-			return true;
-		end_refused(engine, admin, REASON_WOULD_BLOCK);
-		return false;
+		return work->again < LOCKED_TRIES
+			   ? WORK_AGAIN
+			   : refuse(admin, REASON_WOULD_BLOCK, request, reply);
 	case BROKER_UNREACHABLE:
-		end_refused(engine, admin, REASON_BROKER_UNAVAILABLE);
-		return false;
-	case BROKER_ABSENT:
-	case BROKER_REFUSED:
-		end_refused(engine, admin, REASON_BROKER_REFUSED);
-		return false;
-	}
-	abort();
-}
-
-static void
-on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
-	int per_slot;
-
-	if (admin == NULL)
-		return; /* the mutex was lost after it was sent, and the command has ended */
-	assert(admin->state == ADMIN_WORKING && admin->unanswered > 0);
-	per_slot = plan_queues_per_slot(&admin->plan, admin->step);
-	admin->unanswered--;
-	admin->channel_gone |= !reply->channel_open;
-	if (admin->holder_due > 0 && reply->answer != BROKER_SKIPPED &&
-	    reply->answer != BROKER_UNKNOWN) {
-		/* The durable B of a removed slot. If it stays, the work goes on. */
-		holder_queue_stays(&admin->stays, admin->holder_due, reply);
-		if (reply->answer == BROKER_LOCKED)
-			removed_holder_in_use(engine, admin->name, admin->holder_due);
-		admin->holder_due = 0;
-		admin->skips = 0;
-	} else if (reply->answer == BROKER_OK) {
-		count_slot(admin, slot_awaited(admin, per_slot), per_slot);
-		admin->done++;
-		admin->skips = 0;
-	} else if (admin->wrong == BROKER_OK) {
-		admin->wrong = reply->answer;
-		holder_queue_failed(admin->wrong_text, sizeof(admin->wrong_text),
-		    per_slot == 2 && admin->done % 2 == 0 ? slot_awaited(admin, 2) : 0, reply);
-	}
-	/* A failure closed the channel: the requests behind it are answered as skipped. */
-	if ((admin->channel_gone || admin->wrong != BROKER_OK) &&
-	    (admin->unanswered > 0 || !may_go_on(engine, admin)))
-		return;
-	work_on(engine, admin);
-}
-
-static void
-on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
-    const char *const *names, size_t count)
-{
-	struct admin *admin = admin_find(engine, id);
-
-	(void)names;
-	if (admin == NULL)
-		return; /* the mutex is gone with the connection meanwhile */
-	admin->unanswered--;
-	if (reason != REASON_NONE) {
-		fail(engine, admin, reason, text);
-		return;
-	}
-	admin->removed |= step_of(admin)->kind == STEP_LEAVE && count > 0;
-	admin->done++;
-	work_on(engine, admin);
-}
-
-/* ---- a sweep ---- */
-
-static void
-on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
-{
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
-	struct lock_answer unknown;
-	int not_known;
-	char why[96];
-
-	if (admin == NULL)
-		return; /* as in on_answer() */
-	not_known = sweep_take(&admin->sweep, step_of(admin)->first, seen);
-	admin->unanswered--;
-	if (not_known == 0) {
-		work_on(engine, admin);
-		return;
-	}
-	snprintf(why, sizeof(why), "the broker did not say whether slot %d exists", not_known);
-	unknown = engine_refusal_unknown(engine, why);
-	fail(engine, admin, unknown.reason, unknown.text);
-}
-
-/* ---- the steps ---- */
-
-typedef void ask_fn(
-    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-
-static void
-ask(struct lock_engine *engine, struct admin *admin, ask_fn *what, struct queue_name queue)
-{
-	admin->unanswered++;
-	what(engine->broker, mutex_channel(engine, admin->op), queue.text,
-	    (struct broker_done){on_answer, engine, admin->op});
-}
-
-static struct queue_name
-slot_queue(const struct lock_engine *engine, const struct admin *admin, int slot)
-{
-	return queue_name_a(engine->settings.naming, admin->name, slot);
-}
-
-/* Ascending, and answered in that order. If a failure ends it, the finished slots have no gap. */
-static void
-declare_slots(struct lock_engine *engine, struct admin *admin)
-{
-	int per_slot = plan_queues_per_slot(&admin->plan, admin->step), place, slot;
-	int all = plan_step_slots(step_of(admin)) * per_slot;
-	bool holder;
-
-	while ((place = admin->done + admin->unanswered) < all &&
-	       admin->unanswered < MUTEX_DECLARES_MOST) {
-		slot = plan_step_slot(step_of(admin), place / per_slot);
-		/* On one channel, so that an A that exists has its B. */
-		holder = per_slot == 2 && place % 2 == 0;
-		FAULT(SLOT_BEFORE_HOLDER, holder = per_slot == 2 && place % 2 == 1);
-		if (holder)
-			ask(engine, admin, broker_declare_holder,
-			    queue_name_b(engine->settings.naming, admin->name, slot));
-		else
-			ask(engine, admin, broker_declare_slot, slot_queue(engine, admin, slot));
+		return refuse(admin, REASON_BROKER_UNAVAILABLE, request, reply);
+	default:
+		return refuse(admin, REASON_BROKER_REFUSED, request, reply);
 	}
 }
 
-/* False: the step is done. */
+static void
+add_slots(struct admin *admin, const struct step *step)
+{
+	bool durable = full_scan_way(admin->plan.claim)->make != NULL;
+
+	for (int i = 0; i < plan_step_slots(step); i++) {
+		int slot = plan_step_slot(step, i);
+
+		if (step->kind == STEP_DELETE_SLOTS) {
+			work_add(&admin->work, WORK_DELETE_SLOT, slot);
+			if (admin->has_holders)
+				work_add(&admin->work, WORK_DELETE_HOLDER, slot);
+			continue;
+		}
+		/*
+		 * Ascending, so that the slots have no gap if a failure ends it. On one channel, so
+		 * that an A that exists has its B.
+		 */
+		FAULT_IF(
+		    SLOT_BEFORE_HOLDER, durable, work_add(&admin->work, WORK_DECLARE_SLOT, slot);
+		    work_last(&admin->work)->flows = i > 0);
+		if (durable) {
+			work_add(&admin->work, WORK_MAKE_HOLDER, slot);
+			work_last(&admin->work)->flows = i > 0;
+		}
+		work_add(&admin->work, WORK_DECLARE_SLOT, slot);
+		work_last(&admin->work)->flows = durable || i > 0;
+	}
+}
+
+/* Performs the plan. */
+static void
+work_plan(struct lock_engine *engine, struct admin *admin)
+{
+	static const enum work_kind kinds[] = {
+	    [STEP_SWEEP] = WORK_SWEEP,
+	    [STEP_ENTER] = WORK_ENTER,
+	    [STEP_LEAVE] = WORK_LEAVE,
+	    [STEP_DECLARE_GATE] = WORK_DECLARE_GATE,
+	    [STEP_DELETE_GATE] = WORK_DELETE_GATE,
+	    [STEP_DECLARE_UNLIMITED] = WORK_DECLARE_UNLIMITED,
+	    [STEP_DELETE_UNLIMITED] = WORK_DELETE_UNLIMITED,
+	};
+
+	for (size_t i = 0; i < admin->plan.count; i++) {
+		const struct step *step = &admin->plan.steps[i];
+
+		if (step->kind == STEP_DECLARE_SLOTS || step->kind == STEP_DELETE_SLOTS) {
+			add_slots(admin, step);
+			continue;
+		}
+		work_add(&admin->work, kinds[step->kind], step->first);
+		work_last(&admin->work)->last = step->last;
+	}
+	work_start(engine, &admin->work);
+}
+
+/* A semaphore that was not made leaves the directory first. */
 static bool
-sweep_on(struct lock_engine *engine, struct admin *admin)
+undo(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *text)
 {
-	const struct step *step = step_of(admin);
-	int window, first = sweep_window(
-			&admin->sweep, step->first, step->last, admin->order.most, &window);
-	struct probe probe = {.count = 0};
-
-	if (first != 0) {
-		for (int i = 0; i < window; i++)
-			probe_add(
-			    &probe, slot_queue(engine, admin, first + i), BROKER_ASK_EXISTENCE);
-		admin->unanswered++;
-		probe_send(engine, &probe, on_swept, admin->op);
-		return true;
-	}
-	if (admin->sweep.count > 0)
-		ask(engine, admin, broker_delete_slot,
-		    slot_queue(engine, admin, slot_awaited(admin, 1)));
-	return admin->sweep.count > 0;
-}
-
-/* Sends the next requests of the step. False: the step is done. */
-static bool
-step_on(struct lock_engine *engine, struct admin *admin)
-{
-	const struct queue_naming *naming = engine->settings.naming;
-	const struct step *step = step_of(admin);
-	struct queue_name gate = queue_name_gate(naming, admin->name);
-	struct queue_name unlimited = queue_name_unlimited(naming, admin->name);
-
-	if (admin->holder_due > 0) {
-		ask(engine, admin, broker_delete_holder,
-		    queue_name_b(naming, admin->name, admin->holder_due));
-		return true;
-	}
-	if (step->kind == STEP_SWEEP)
-		return sweep_on(engine, admin);
-	if (admin->done == plan_step_slots(step) * plan_queues_per_slot(&admin->plan, admin->step))
+	if (!admin->refused || !plan_undo(&admin->plan))
 		return false;
-	switch (step->kind) {
-	case STEP_SWEEP:
-		break;
-	case STEP_ENTER:
-		admin->unanswered++;
-		directory_enter(engine, admin->name, on_directory, admin->op);
-		break;
-	case STEP_LEAVE:
-		admin->unanswered++;
-		directory_leave(engine, admin->name, on_directory, admin->op);
-		break;
-	case STEP_DECLARE_GATE:
-		ask(engine, admin, broker_declare_marker, gate);
-		break;
-	case STEP_DELETE_GATE:
-		ask(engine, admin, broker_delete_slot, gate);
-		break;
-	case STEP_DECLARE_UNLIMITED:
-		ask(engine, admin, broker_declare_marker, unlimited);
-		break;
-	case STEP_DELETE_UNLIMITED:
-		ask(engine, admin, broker_delete_slot, unlimited);
-		break;
-	case STEP_DECLARE_SLOTS:
-		declare_slots(engine, admin);
-		break;
-	case STEP_DELETE_SLOTS:
-		FAULT_IF(MUTEX_DROPPED_EARLY, admin->done == abs(step->last - step->first),
-		    mutex_drop(engine, admin->op));
-		ask(engine, admin, broker_delete_slot,
-		    slot_queue(engine, admin, plan_step_slot(step, admin->done)));
-		break;
-	}
+	admin->refused = false;
+	set_outcome(admin, reason, text);
+	work_clear(engine, &admin->work);
+	work_plan(engine, admin);
 	return true;
 }
 
 static void
-work_on(struct lock_engine *engine, struct admin *admin)
+work_ended(struct lock_engine *engine, struct work *work, enum reason reason, const char *text)
 {
-	struct op *op = engine_op_find(engine, admin->op);
+	struct admin *admin = admin_find(engine, work->op);
+	char said[sizeof(admin->text)];
 
-	if (op == NULL) {
-		/* Its deadline has answered it: no further step is begun. */
-		if (admin->unanswered == 0)
-			fail(engine, admin, REASON_BROKER_UNAVAILABLE,
-			    "the broker did not answer in time");
-		return;
-	}
-	while (admin->step < admin->plan.count && !step_on(engine, admin)) {
-		admin->step++;
-		admin->done = 0;
-		sweep_done(&admin->sweep);
-	}
-	/* Later than its own requests: the directory's deadline comes first, and says more. */
-	engine_op_progress(engine, op);
-	if (admin->step < admin->plan.count)
-		return;
-	if (admin->plan.vain && !admin->removed)
+	if (reason != REASON_NONE) {
+		say(admin, text, said, sizeof(said));
+		if (!undo(engine, admin, reason, said))
+			admin_unlock(engine, admin, reason, said);
+	} else if (admin->plan.vain && !admin->removed) {
 		admin_unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
-	else if (admin->stays.slot > 0)
+	} else if (admin->stays.slot > 0) {
 		admin_unlock(engine, admin, admin->stays.reason, admin->stays.text);
-	else
+	} else {
 		admin_unlock(engine, admin, REASON_NONE, NULL);
+	}
 }
 
 /* ---- the way in ---- */
@@ -700,7 +521,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		return;
 	}
 	admin_set_state(admin, ADMIN_WORKING);
-	work_on(engine, admin);
+	work_plan(engine, admin);
 }
 
 static void
@@ -768,6 +589,11 @@ admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 	admin->peer = peer;
 	admin->name = mem_strdup(name);
 	admin->found = admin->target = -1;
+	admin->work = (struct work){.op = op->id,
+	    .name = admin->name,
+	    .judge = judge,
+	    .ended = work_ended,
+	    .most_slots = engine->settings.slots_most};
 	HASH_ADD(by_op, engine->admins, op, sizeof(admin->op), admin);
 	return admin;
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/admin/full_scan.h"
 
 /* ---- orders ---- */
 
@@ -357,16 +356,14 @@ plan_make(const struct plan_order *order, const struct plan_found *found)
 }
 
 bool
-plan_undo(struct plan *plan, size_t step)
+plan_undo(struct plan *plan)
 {
-	enum step_kind kind = plan->steps[step].kind;
+	bool is_new = plan->is_new;
 
-	if (!plan->is_new || (kind != STEP_DECLARE_SLOTS && kind != STEP_DECLARE_GATE &&
-				 kind != STEP_DECLARE_UNLIMITED))
-		return false;
-	*plan = (struct plan){.is_new = false};
-	add(plan, STEP_LEAVE);
-	return true;
+	*plan = is_new ? (struct plan){.is_new = false} : *plan;
+	if (is_new)
+		add(plan, STEP_LEAVE);
+	return is_new;
 }
 
 int
@@ -379,15 +376,6 @@ int
 plan_step_slot(const struct step *step, int count)
 {
 	return step->first <= step->last ? step->first + count : step->first - count;
-}
-
-int
-plan_queues_per_slot(const struct plan *plan, size_t step)
-{
-	return plan->steps[step].kind == STEP_DECLARE_SLOTS &&
-		       full_scan_way(plan->claim)->make != NULL
-		   ? 2
-		   : 1;
 }
 
 int

@@ -86,17 +86,15 @@ const char *plan_warning(
 
 struct plan plan_make(const struct plan_order *order, const struct plan_found *found);
 /*
- * After the broker refused a step. If that leaves an entry without a semaphore in the directory, the
- * plan becomes one that removes it. False: there is nothing to undo.
+ * After the broker refused a declare. If that leaves an entry without a semaphore in the directory,
+ * the plan becomes one that removes it. False: there is nothing to undo.
  */
-bool plan_undo(struct plan *plan, size_t step);
+bool plan_undo(struct plan *plan);
 /* The number of slots that all steps of a kind declare or delete. */
 int plan_slots(const struct plan *plan, enum step_kind kind);
 /* The number of slots of a step; 1 for a step without slots. */
 int plan_step_slots(const struct step *step);
 /* The slot of a step after `count` others, upwards or downwards. */
 int plan_step_slot(const struct step *step, int count);
-/* Of a step: 2 if it declares a B with each A. */
-int plan_queues_per_slot(const struct plan *plan, size_t step);
 
 #endif

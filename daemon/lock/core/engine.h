@@ -109,6 +109,7 @@ struct lock_engine {
 	struct fsck *fscks;                                /* of fsck.c */
 	struct listing *listings;                          /* of list.c */
 	struct admin *admins;                              /* of admin.c */
+	struct work *works;                                /* of work.c */
 	struct directory *directories;                     /* of directory.c */
 	struct hint_question *hint_questions;              /* of hint_send.c */
 	struct removed_slot *removed_slots;                /* of removed.c */

@@ -1,0 +1,335 @@
+#include "daemon/lock/admin/work.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/admin/directory.h"
+#include "daemon/lock/core/mutex.h"
+#include "daemon/lock/core/probe.h"
+
+ENGINE_FIND(work_find, struct work, works, by_op)
+
+/* ---- the list ---- */
+
+static struct work_request *
+work_insert(struct work *work, size_t place, enum work_kind kind, int slot)
+{
+	struct work_request *request;
+
+	if (work->count == work->room) {
+		work->room = work->room == 0 ? 16 : 2 * work->room;
+		work->list = mem_grow(work->list, work->room, sizeof(*work->list));
+	}
+	request = &work->list[place];
+	memmove(request + 1, request, (work->count - place) * sizeof(*request));
+	*request = (struct work_request){.kind = kind, .slot = slot};
+	work->count++;
+	return request;
+}
+
+void
+work_add(struct work *work, enum work_kind kind, int slot)
+{
+	(void)work_insert(work, work->count, kind, slot);
+}
+
+struct work_request *
+work_last(struct work *work)
+{
+	return &work->list[work->count - 1];
+}
+
+const struct work_request *
+work_awaited(const struct work *work)
+{
+	return work->unanswered > 0 && work->at < work->count ? &work->list[work->at] : NULL;
+}
+
+/* ---- sending ---- */
+
+static void work_on(struct lock_engine *engine, struct work *work);
+static void answered(
+    struct lock_engine *engine, struct work *work, const struct broker_reply *reply);
+
+static void
+on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct work *work = work_find(ctx, id);
+
+	if (work != NULL) /* the mutex was lost after it was sent, and the owner has ended */
+		answered(ctx, work, reply);
+}
+
+static void
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+{
+	struct broker_reply reply = {.answer = seen->answers[0], .channel_open = true, .text = ""};
+
+	on_answer(ctx, id, &reply);
+}
+
+static void
+on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
+    const char *const *names, size_t count)
+{
+	struct broker_reply reply = {
+	    .answer = count > 0 ? BROKER_OK : BROKER_ABSENT, .channel_open = true, .text = ""};
+	struct work *work = work_find(engine, id);
+
+	(void)names;
+	if (work == NULL)
+		return;
+	if (reason != REASON_NONE)
+		work->verdict = work_fail(work, reason, text);
+	answered(engine, work, &reply);
+}
+
+static void
+on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
+{
+	struct lock_engine *engine = ctx;
+	struct work *work = work_find(engine, id);
+	struct lock_answer unknown;
+	int not_known;
+	char why[96];
+
+	if (work == NULL)
+		return;
+	work->unanswered--;
+	not_known = sweep_take(&work->sweep, work->list[work->at].slot, seen);
+	if (not_known > 0) {
+		snprintf(
+		    why, sizeof(why), "the broker did not say whether slot %d exists", not_known);
+		unknown = engine_refusal_unknown(engine, why);
+		work->verdict = work_fail(work, unknown.reason, unknown.text);
+	}
+	work_on(engine, work);
+}
+
+/* Probes the next window. False: there is none, and the slots found are to be deleted. */
+static bool
+sweep_on(struct lock_engine *engine, struct work *work)
+{
+	const struct work_request *request = &work->list[work->at];
+	int window, first = sweep_window(
+			&work->sweep, request->slot, request->last, work->most_slots, &window);
+	struct probe probe = {.count = 0};
+
+	if (first == 0) {
+		for (size_t i = 0; i < work->sweep.count; i++) {
+			(void)work_insert(
+			    work, work->at + 1, WORK_DELETE_HOLDER, work->sweep.slots[i]);
+			(void)work_insert(
+			    work, work->at + 1, WORK_DELETE_UNCOUNTED, work->sweep.slots[i]);
+		}
+		sweep_done(&work->sweep);
+		work->sent = ++work->at;
+		return false;
+	}
+	for (int i = 0; i < window; i++)
+		probe_add(&probe, queue_name_a(engine->settings.naming, work->name, first + i),
+		    BROKER_ASK_EXISTENCE);
+	work->unanswered++;
+	probe_send(engine, &probe, on_swept, work->op);
+	return true;
+}
+
+typedef void ask_fn(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
+
+static void
+send(struct lock_engine *engine, struct work *work, const struct work_request *request)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	struct queue_name queue;
+	ask_fn *ask = NULL;
+
+	work->unanswered++;
+	FAULT_IF(MUTEX_DROPPED_EARLY,
+	    request->kind == WORK_DELETE_SLOT &&
+		(work->sent == work->count || work->list[work->sent].kind != WORK_DELETE_SLOT),
+	    mutex_drop(engine, work->op));
+	switch (request->kind) {
+	case WORK_ENTER:
+		directory_enter(engine, work->name, on_directory, work->op);
+		return;
+	case WORK_LEAVE:
+		directory_leave(engine, work->name, on_directory, work->op);
+		return;
+	case WORK_DECLARE_GATE:
+	case WORK_DELETE_GATE:
+		queue = queue_name_gate(naming, work->name);
+		ask =
+		    request->kind == WORK_DECLARE_GATE ? broker_declare_marker : broker_delete_slot;
+		break;
+	case WORK_DECLARE_UNLIMITED:
+	case WORK_DELETE_UNLIMITED:
+		queue = queue_name_unlimited(naming, work->name);
+		ask = request->kind == WORK_DECLARE_UNLIMITED ? broker_declare_marker
+							      : broker_delete_slot;
+		break;
+	case WORK_SWEEP:
+		abort(); /* sweep_on() sends it */
+	case WORK_DECLARE_SLOT:
+	case WORK_DELETE_SLOT:
+	case WORK_DELETE_UNCOUNTED:
+		queue = queue_name_a(naming, work->name, request->slot);
+		ask = request->kind == WORK_DECLARE_SLOT ? broker_declare_slot : broker_delete_slot;
+		break;
+	case WORK_MAKE_HOLDER:
+	case WORK_DELETE_HOLDER:
+	case WORK_CHECK_HOLDER:
+		queue = queue_name_b(naming, work->name, request->slot);
+		ask = request->kind == WORK_MAKE_HOLDER     ? broker_declare_holder
+		      : request->kind == WORK_DELETE_HOLDER ? broker_delete_holder
+							    : broker_check;
+		break;
+	case WORK_ASK_HOLDER:
+		probe_one(engine, queue_name_b(naming, work->name, request->slot),
+		    BROKER_ASK_HOLDER, on_probed, work->op);
+		return;
+	}
+	ask(engine->broker, mutex_channel(engine, work->op), queue.text,
+	    (struct broker_done){on_answer, engine, work->op});
+}
+
+static void
+send_more(struct lock_engine *engine, struct work *work)
+{
+	while (work->sent < work->count) {
+		const struct work_request *request = &work->list[work->sent];
+
+		if (work->unanswered > 0 && (!request->flows || work->unanswered >= work->window))
+			return;
+		if (request->kind != WORK_SWEEP) {
+			work->sent++;
+			send(engine, work, request);
+		} else if (sweep_on(engine, work)) {
+			return;
+		}
+	}
+}
+
+/* ---- answers ---- */
+
+static void
+answered(struct lock_engine *engine, struct work *work, const struct broker_reply *reply)
+{
+	struct broker_info info;
+
+	assert(work->unanswered > 0);
+	work->unanswered--;
+	work->channel_gone |= !reply->channel_open;
+	broker_get_info(engine->broker, &info);
+	if (reply->answer == BROKER_UNKNOWN && info.auxiliary != BROKER_UP)
+		return; /* the mutex died with the connection: MUTEX_LOST comes */
+	/* A failure closed the channel: the requests behind it are answered as skipped. */
+	if (work->verdict == WORK_DONE) {
+		work->verdict = work->judge(engine, work, &work->list[work->at], reply);
+		if (work->verdict == WORK_DONE) {
+			work->at++;
+			work->again = 0;
+			work->window = !reply->channel_open                 ? 1
+				       : work->window < MUTEX_DECLARES_MOST ? 2 * work->window
+									    : work->window;
+		}
+	}
+	if (work->unanswered == 0 || (work->verdict == WORK_DONE && !work->channel_gone))
+		work_on(engine, work);
+}
+
+/* All that was sent is answered. False: the work failed. */
+static bool
+settle(struct lock_engine *engine, struct work *work)
+{
+	enum work_verdict verdict = work->verdict;
+
+	if (work->channel_gone)
+		mutex_channel_gone(engine, work->op);
+	work->channel_gone = false;
+	work->verdict = WORK_DONE;
+	switch (verdict) {
+	case WORK_DONE:
+		break;
+	case WORK_LEFT:
+		work->again = 0;
+		do
+			work->at++;
+		while (work->at < work->count && work->list[work->at].depends);
+		break;
+	case WORK_AGAIN:
+		work->again++;
+		break;
+	case WORK_FAILED:
+		return false;
+	}
+	work->sent = work->at;
+	return true;
+}
+
+static void
+work_on(struct lock_engine *engine, struct work *work)
+{
+	struct op *op = engine_op_find(engine, work->op);
+
+	/* A deadline has answered the request: no further one is begun. */
+	if (op == NULL && work->unanswered == 0)
+		work->verdict =
+		    work_fail(work, REASON_BROKER_UNAVAILABLE, "the broker did not answer in time");
+	if (work->unanswered == 0 && !settle(engine, work)) {
+		work->ended(engine, work, work->reason, work->text);
+		return;
+	}
+	if (op == NULL)
+		return;
+	send_more(engine, work);
+	/* Later than its own requests: the directory's deadline comes first, and says more. */
+	engine_op_progress(engine, op);
+	if (work->unanswered == 0)
+		work->ended(engine, work, REASON_NONE, NULL);
+}
+
+/* ---- outside ---- */
+
+void
+work_clear(struct lock_engine *engine, struct work *work)
+{
+	if (work_find(engine, work->op) == work)
+		HASH_DELETE(by_op, engine->works, work);
+	free(work->list);
+	sweep_done(&work->sweep);
+	work->list = NULL;
+	work->count = work->room = work->at = work->sent = 0;
+	work->unanswered = work->again = 0;
+	work->verdict = WORK_DONE;
+	work->channel_gone = false;
+}
+
+void
+work_start(struct lock_engine *engine, struct work *work)
+{
+	HASH_ADD(by_op, engine->works, op, sizeof(work->op), work);
+	work->window = MUTEX_DECLARES_MOST;
+	work_on(engine, work);
+}
+
+enum work_verdict
+work_fail(struct work *work, enum reason reason, const char *text)
+{
+	work->reason = reason;
+	snprintf(work->text, sizeof(work->text), "%s", text);
+	return WORK_FAILED;
+}
+
+enum work_verdict
+work_again(const struct lock_engine *engine, struct work *work)
+{
+	if (work->again < engine->settings.max_races)
+		return WORK_AGAIN;
+	return work_fail(
+	    work, REASON_BROKER_UNAVAILABLE, "the broker closed every channel too soon");
+}

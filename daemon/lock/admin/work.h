@@ -1,0 +1,96 @@
+/*
+ * Work under an administration mutex: a list of requests to the broker, which are performed in order.
+ * Each is about one queue, or about the name in the directory. This is the one interpreter of such
+ * lists. admin.c and fsck.c make the lists, and judge the answers.
+ *
+ * A request waits until all before it are answered, unless it `flows`. One that was not performed,
+ * because its channel died, is sent again. If its channel dies too often, the work fails. The end of
+ * the auxiliary connection ends the mutex, and the owner of the work with it.
+ */
+#ifndef LOCK_WORK_H
+#define LOCK_WORK_H
+
+#include "daemon/lock/admin/sweep.h"
+#include "daemon/lock/core/engine.h"
+
+enum work_kind {
+	WORK_ENTER, /* the name into the directory. OK */
+	WORK_LEAVE, /* the name out of it. OK, or ABSENT: it was not there */
+	WORK_DECLARE_GATE,
+	WORK_DELETE_GATE,
+	WORK_DECLARE_UNLIMITED,
+	WORK_DELETE_UNLIMITED,
+	/*
+	 * Probes `slot` to `last`, and on while any exists. Each that exists is deleted, the highest
+	 * first, and its B after it: requests that are put behind this one. It is not judged.
+	 */
+	WORK_SWEEP,
+	WORK_DECLARE_SLOT,     /* A */
+	WORK_DELETE_SLOT,      /* A */
+	WORK_DELETE_UNCOUNTED, /* A of a slot above the size */
+	WORK_MAKE_HOLDER,      /* a durable B */
+	WORK_DELETE_HOLDER,    /* a durable B, unless it is held */
+	WORK_CHECK_HOLDER,     /* B, without a declare */
+	WORK_ASK_HOLDER        /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
+};
+
+struct work_request {
+	enum work_kind kind;
+	int slot, last; /* slot 0: of no slot. last: of a sweep */
+	bool flows;     /* it is sent while those before it are unanswered, in windows */
+	bool depends;   /* it is left out if the one before it was left */
+};
+
+enum work_verdict {
+	WORK_DONE,  /* go on with the next request */
+	WORK_LEFT,  /* go on, but without those that depend on this one */
+	WORK_AGAIN, /* send it again */
+	WORK_FAILED /* nothing more is sent: work_fail() was called */
+};
+
+struct work {
+	uint64_t op; /* of the owner, and of its mutex; the key */
+	const char *name;
+	/* Judges the answer to a request. */
+	enum work_verdict (*judge)(struct lock_engine *engine, struct work *work,
+	    const struct work_request *request, const struct broker_reply *reply);
+	/*
+	 * All is done (REASON_NONE), or the work failed. No request is in flight. The owner begins other
+	 * work, or drops the mutex. text: borrowed; NULL: the reason's own.
+	 */
+	void (*ended)(
+	    struct lock_engine *engine, struct work *work, enum reason reason, const char *text);
+	int most_slots; /* of a sweep: it goes on up to this slot */
+
+	/* The rest is of work.c. */
+	struct work_request *list; /* owned */
+	size_t count, room;
+	size_t at;           /* those before it are done or left */
+	size_t sent;         /* those before it are sent */
+	size_t window;       /* maximum in flight */
+	unsigned unanswered; /* in flight; after a failure more than sent - at */
+	enum work_verdict verdict;
+	bool channel_gone; /* an answer said so */
+	unsigned again;    /* answers AGAIN since the last DONE */
+	struct sweep sweep;
+	enum reason reason; /* FAILED */
+	char text[256];
+	UT_hash_handle by_op;
+};
+
+/* Forgets the list and its state. The facts about the owner stay. */
+void work_clear(struct lock_engine *engine, struct work *work);
+/* Adds a request to the end. */
+void work_add(struct work *work, enum work_kind kind, int slot);
+/* The request that was added last. */
+struct work_request *work_last(struct work *work);
+/* Performs the list. The mutex is held. `ended` may be called from inside. */
+void work_start(struct lock_engine *engine, struct work *work);
+/* In a judgement: the work fails. text: copied. */
+enum work_verdict work_fail(struct work *work, enum reason reason, const char *text);
+/* In a judgement: it was not performed, or perhaps not. AGAIN; FAILED if that came too often. */
+enum work_verdict work_again(const struct lock_engine *engine, struct work *work);
+/* The request whose answer is awaited. NULL: none. */
+const struct work_request *work_awaited(const struct work *work);
+
+#endif
