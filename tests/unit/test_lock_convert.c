@@ -1,7 +1,7 @@
 /*
  * fsck of semaphores whose slots are held by consumers, and conversion from one way to the other.
  */
-#include "daemon/lock/admin/fsck_state.h"
+#include "daemon/lock/admin/fsck.h"
 #include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
@@ -331,7 +331,7 @@ START_TEST(freed_slots_do_not_make_a_wait_busy)
 		lock_acquire(engine(0), 2, i, &(struct lock_acquire){.name = "db"});
 		lock_release(engine(0), 2, 2000 + i, world_await(world, 0, 2, i)->lock);
 		for (int64_t end = world->now + 10 * MS; world_step(world, end - world->now);) {
-			is = engine(0)->fscks->state == FSCK_SCANNING;
+			is = engine(0)->full_scans != NULL;
 			scans += is && !was;
 			was = is;
 		}

@@ -1,7 +1,7 @@
 /*
  * The problems of a semaphore and their repair, over the server in memory.
  */
-#include "daemon/lock/admin/fsck_state.h"
+#include "daemon/lock/admin/fsck.h"
 #include "daemon/lock/core/engine.h"
 #include "protocol/methods.h"
 #include "tests/unit/lock_fixture.h"
@@ -447,7 +447,7 @@ START_TEST(the_server_may_change_during_a_scan)
 	memory_world_set_hides_queues(world->memory, true);
 	world->delay = SECOND / 10;
 	ask(++last_request, false);
-	while (engine(0)->fscks->state != FSCK_DECLARING)
+	while (engine(0)->works == NULL)
 		ck_assert(world_step(world, SECOND));
 	world_pass(world, 0);
 	memory_world_set_hides_queues(world->memory, false);

@@ -9,7 +9,6 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/admin_plan.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/holder_queue.h"
 #include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
@@ -25,6 +24,13 @@ enum admin_state {
 	ADMIN_COUNTING, /* owns the mutex, or needs none; the maximum is being determined */
 	ADMIN_WORKING,  /* performs the plan */
 	ADMIN_UNLOCKING /* the mutex is being dropped, then the outcome is answered */
+};
+
+/* The first holder queue (B) that could not be deleted. Zeroed: none. */
+struct holder_stays {
+	int slot;
+	enum reason reason;
+	char text[352]; /* ours, and the broker's, which are at most 255 bytes */
 };
 
 struct admin {
@@ -212,6 +218,30 @@ say(const struct admin *admin, const char *why, char *ret_text, size_t size)
 		snprintf(ret_text, size, "%s", why);
 }
 
+/*
+ * Takes the reply to the delete of the B of that slot; NULL: no answer came. Has no effect if B is
+ * gone, or if there is one already. A held B is no failure: its holder deletes it after the release.
+ */
+static void
+holder_stays(struct holder_stays *stays, int slot, const struct broker_reply *reply)
+{
+	bool refused = reply != NULL && reply->answer == BROKER_REFUSED;
+	bool unreachable = reply != NULL && reply->answer == BROKER_UNREACHABLE;
+	bool absent_node = unreachable && reply->code == 404;
+
+	if (stays->slot > 0 ||
+	    (reply != NULL && (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT ||
+				  reply->answer == BROKER_LOCKED)))
+		return;
+	stays->slot = slot;
+	stays->reason = refused ? REASON_BROKER_REFUSED : REASON_BROKER_UNAVAILABLE;
+	snprintf(stays->text, sizeof(stays->text), "the holder queue of slot %d stays: %s%s", slot,
+	    absent_node              ? "its node cannot be reached: "
+	    : refused || unreachable ? ""
+				     : "the broker did not answer ",
+	    refused || unreachable ? reply->text : "about it");
+}
+
 /* The deadline's answer. */
 static void
 say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer)
@@ -238,7 +268,7 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 		return;
 	case ADMIN_WORKING:
 		if (awaited != NULL && awaited->kind == WORK_DELETE_HOLDER) {
-			holder_queue_stays(&late, awaited->slot, NULL);
+			holder_stays(&late, awaited->slot, NULL);
 			answer->text = late.text;
 		}
 		unknown = engine_refusal_unknown(engine, answer->text);
@@ -311,7 +341,7 @@ static void
 see_holder(
     struct lock_engine *engine, struct admin *admin, int slot, const struct broker_reply *reply)
 {
-	holder_queue_stays(&admin->stays, slot, reply);
+	holder_stays(&admin->stays, slot, reply);
 	if (reply->answer == BROKER_LOCKED)
 		removed_holder_in_use(engine, admin->name, slot);
 }
@@ -327,7 +357,12 @@ refuse(struct admin *admin, enum reason reason, const struct work_request *reque
 	admin->refused = holder || request->kind == WORK_DECLARE_SLOT ||
 			 request->kind == WORK_DECLARE_GATE ||
 			 request->kind == WORK_DECLARE_UNLIMITED;
-	holder_queue_failed(text, sizeof(text), holder ? request->slot : 0, reply);
+	if (!holder || reply->answer != BROKER_LOCKED)
+		return work_fail(&admin->work, reason, reply->text);
+	snprintf(text, sizeof(text),
+	    "slot %d is still held by an exclusive queue, from before; try again when it is "
+	    "released",
+	    request->slot);
 	return work_fail(&admin->work, reason, text);
 }
 
@@ -382,15 +417,12 @@ add_slots(struct admin *admin, const struct step *step)
 		 * Ascending, so that the slots have no gap if a failure ends it. On one channel, so
 		 * that an A that exists has its B.
 		 */
-		FAULT_IF(
-		    SLOT_BEFORE_HOLDER, durable, work_add(&admin->work, WORK_DECLARE_SLOT, slot);
-		    work_last(&admin->work)->flows = i > 0);
+		FAULT_IF(SLOT_BEFORE_HOLDER, durable,
+		    work_add(&admin->work, WORK_DECLARE_SLOT, slot)->flows = i > 0);
 		if (durable) {
-			work_add(&admin->work, WORK_MAKE_HOLDER, slot);
-			work_last(&admin->work)->flows = i > 0;
+			work_add(&admin->work, WORK_MAKE_HOLDER, slot)->flows = i > 0;
 		}
-		work_add(&admin->work, WORK_DECLARE_SLOT, slot);
-		work_last(&admin->work)->flows = durable || i > 0;
+		work_add(&admin->work, WORK_DECLARE_SLOT, slot)->flows = durable || i > 0;
 	}
 }
 
@@ -415,8 +447,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 			add_slots(admin, step);
 			continue;
 		}
-		work_add(&admin->work, kinds[step->kind], step->first);
-		work_last(&admin->work)->last = step->last;
+		work_add(&admin->work, kinds[step->kind], step->first)->last = step->last;
 	}
 	work_start(engine, &admin->work);
 }

@@ -8,7 +8,10 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/fsck_repair.h"
+#include "daemon/lock/admin/fsck_findings.h"
+#include "daemon/lock/admin/peer_order.h"
+#include "daemon/lock/admin/work.h"
+#include "daemon/lock/core/awaited.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/registry.h"
 #include "protocol/duration.h"
@@ -23,7 +26,68 @@
 /* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
 #define TRIES_MOST 64
 
+enum fsck_state {
+	FSCK_QUEUED,    /* behind an older request of its peer on the name (peer_order.h) */
+	FSCK_LOCKING,   /* waits for the mutex */
+	FSCK_SCANNING,  /* owns the mutex; all slots are being probed */
+	FSCK_READING,   /* the directory is being read */
+	FSCK_WORKING,   /* `work` is performed: it examines, repairs or converts; then `next` */
+	FSCK_UNLOCKING, /* the mutex is being dropped, then the outcome is answered */
+	FSCK_RESTING    /* without the mutex, until busy slots are tried again */
+};
+
+struct fsck {
+	uint64_t op; /* the request; the key. The fsck goes when its deadline answers it */
+	struct peer_order peer_order;
+	enum fsck_state state;
+	char *name; /* owned */
+	bool repair;
+	unsigned scans; /* scans begun: 2 = the one after the repair */
+	struct fsck_seen seen;
+	struct fsck_findings findings;
+	struct work work;
+	void (*next)(struct lock_engine *engine, struct fsck *fsck);
+	enum reason outcome;
+	char text[256]; /* of the outcome; "" = the reason's own */
+
+	enum lock_claim convert; /* as requested; UNKNOWN: the slots stay as they are */
+	int *left;               /* owned; the slots that are held otherwise, ascending */
+	size_t left_count;
+	size_t left_told; /* `left_count` in the last notice */
+	int converted;
+	int tries;      /* of a conversion: how many busy slots may still be tried */
+	int tries_most; /* `tries` at the beginning of a pass */
+	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */
+
+	int64_t wait;  /* as requested; 0: it ends with this pass */
+	int64_t until; /* clock time of the end of that wait; INT64_MAX: none */
+	int64_t rest;
+	bool progress;
+	bool waiting; /* the first pass is over; `awaited` is in use, and `peer_order` is not */
+	bool is_cancelled;
+	struct awaited awaited;
+	UT_hash_handle by_op;
+};
+
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
+
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [FSCK_QUEUED] = 1U << FSCK_LOCKING,
+    [FSCK_LOCKING] = 1U << FSCK_SCANNING,
+    [FSCK_SCANNING] = 1U << FSCK_READING | 1U << FSCK_WORKING | 1U << FSCK_UNLOCKING,
+    [FSCK_READING] = 1U << FSCK_WORKING | 1U << FSCK_UNLOCKING,
+    [FSCK_WORKING] = 1U << FSCK_WORKING | 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
+    [FSCK_UNLOCKING] = 1U << FSCK_RESTING,
+    [FSCK_RESTING] = 1U << FSCK_LOCKING,
+};
+
+static void
+fsck_set_state(struct fsck *fsck, enum fsck_state state)
+{
+	assert((changes[fsck->state] & 1U << state) != 0);
+	fsck->state = state;
+}
 
 static void
 fsck_free(struct lock_engine *engine, struct fsck *fsck)
@@ -31,6 +95,7 @@ fsck_free(struct lock_engine *engine, struct fsck *fsck)
 	HASH_DELETE(by_op, engine->fscks, fsck);
 	if (fsck->waiting)
 		awaited_end(engine, &fsck->awaited);
+	work_clear(engine, &fsck->work);
 	free(fsck->left);
 	fsck_seen_done(&fsck->seen);
 	fsck_findings_done(&fsck->findings);
@@ -38,8 +103,292 @@ fsck_free(struct lock_engine *engine, struct fsck *fsck)
 	free(fsck);
 }
 
+/* ---- the outcome ---- */
+
+static void
+fsck_set_outcome(struct fsck *fsck, enum reason reason, const char *text)
+{
+	fsck->outcome = reason;
+	snprintf(fsck->text, sizeof(fsck->text), "%s", text != NULL ? text : "");
+}
+
+static void
+fsck_tell_outcome(struct lock_engine *engine, struct fsck *fsck)
+{
+	struct lock_answer answer = engine_refusal(fsck->outcome, NULL);
+	struct fsck_findings *findings = &fsck->findings;
+
+	if (fsck->text[0] != '\0')
+		answer.text = fsck->text;
+	answer.name = fsck->name;
+	if (fsck->outcome == REASON_NONE) {
+		if (fsck->left != NULL)
+			fsck_findings_converted(
+			    findings, &fsck->seen, fsck->convert, fsck->left, fsck->left_count);
+		answer.slots = full_scan_size(&fsck->seen.full_scan);
+		answer.claim = full_scan_claim(&fsck->seen.full_scan);
+		answer.converted = fsck->converted;
+		answer.findings = findings->list;
+		answer.finding_count = findings->count;
+	}
+	engine_op_end(engine, fsck->op, &answer);
+}
+
+/* Ends the work with this outcome, and drops the mutex. */
+static void
+fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
+{
+	if (!fsck->is_cancelled)
+		fsck_set_outcome(fsck, reason, text);
+	fsck_set_state(fsck, FSCK_UNLOCKING);
+	/*
+	 * RabbitMQ does not read the delete before the alarm is over. The client need not wait for
+	 * that.
+	 */
+	if (reason == REASON_BROKER_BLOCKED)
+		fsck_tell_outcome(engine, fsck);
+	mutex_drop(engine, fsck->op);
+}
+
+/* ---- the work ---- */
+
+/* The list of another work begins. `next` goes on when all is done. */
+static void
+fsck_work_new(struct lock_engine *engine, struct fsck *fsck,
+    enum work_verdict (*judge)(struct lock_engine *engine, struct work *work,
+	const struct work_request *request, const struct broker_reply *reply),
+    void (*next)(struct lock_engine *engine, struct fsck *fsck))
+{
+	work_clear(engine, &fsck->work);
+	fsck->work.judge = judge;
+	fsck->next = next;
+	fsck_set_state(fsck, FSCK_WORKING);
+}
+
+static void
+work_ended(struct lock_engine *engine, struct work *work, enum reason reason, const char *text)
+{
+	struct fsck *fsck = fsck_find(engine, work->op);
+
+	if (reason != REASON_NONE)
+		fsck_unlock(engine, fsck, reason, text);
+	else
+		fsck->next(engine, fsck);
+}
+
+static bool
+not_performed(const struct broker_reply *reply)
+{
+	return reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN;
+}
+
+/* The answer now: the findings, repaired or not. */
+static void
+report(struct lock_engine *engine, struct fsck *fsck)
+{
+	bool exists = full_scan_exists(&fsck->seen.full_scan);
+
+	fsck_unlock(engine, fsck,
+	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
+}
+
 static void scan(struct lock_engine *engine, struct fsck *fsck);
-static void declare_more(struct lock_engine *engine, struct fsck *fsck);
+
+/* ---- repair ---- */
+
+/*
+ * A transient slot is deleted and declared, if it is free. A scan meanwhile sees a gap. Both requests
+ * therefore go out together, and the gap lasts only from one method to the next on one channel.
+ */
+static void
+renew(struct fsck *fsck, int slot)
+{
+	struct work_request *declare;
+
+	work_add(&fsck->work, WORK_ASK_HOLDER, slot);
+	work_add(&fsck->work, WORK_DELETE_SLOT, slot)->depends = true;
+	declare = work_add(&fsck->work, WORK_DECLARE_SLOT, slot);
+	declare->depends = declare->flows = true;
+}
+
+/*
+ * A durable B above the slots that count, or one with other arguments. The latter can look busy for
+ * ever. A scan sees it as a slot that is held by queue until it is declared.
+ */
+static void
+clear_holder(struct fsck *fsck, int slot)
+{
+	bool remade = fsck->seen.odd[slot - 1] && slot <= fsck->seen.full_scan.slots;
+
+	work_add(&fsck->work, WORK_DELETE_HOLDER, slot);
+	FAULT(HOLDER_NOT_REMADE, remade = false);
+	if (remade)
+		work_add(&fsck->work, WORK_MAKE_HOLDER, slot)->depends = true;
+}
+
+/* A queue that could not be deleted stays. The scan after the repair finds it again. */
+static enum work_verdict
+judge_repair(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_reply *reply)
+{
+	bool gone = reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT, busy;
+	bool deletes = request->kind == WORK_DELETE_UNCOUNTED || request->kind == WORK_DELETE_GATE;
+
+	if (reply->answer == BROKER_REFUSED || (deletes && reply->answer == BROKER_UNREACHABLE))
+		return work_fail(work, REASON_BROKER_REFUSED, reply->text);
+	switch (request->kind) {
+	case WORK_ASK_HOLDER: /* busy, or unknown: it stays as it is */
+		busy = reply->answer != BROKER_ABSENT ||
+		       registry_is_reserved(engine, work->name, LOCK_KIND_SEMAPHORE, request->slot);
+		FAULT(BUSY_SLOT_RENEWED, busy = false);
+		return busy ? WORK_LEFT : WORK_DONE;
+	case WORK_DELETE_SLOT:
+		/* Unknown: perhaps deleted, so it is declared in any case. */
+		return reply->answer == BROKER_SKIPPED || reply->answer == BROKER_LOCKED
+			   ? WORK_LEFT
+			   : WORK_DONE;
+	case WORK_DELETE_HOLDER:
+		return not_performed(reply) ? work_again(engine, work)
+		       : gone               ? WORK_DONE
+					    : WORK_LEFT;
+	default:
+		return not_performed(reply) ? work_again(engine, work) : WORK_DONE;
+	}
+}
+
+/* Repairs all findings that can be repaired. The way that slots are held stays. */
+static void
+repair(struct lock_engine *engine, struct fsck *fsck)
+{
+	const struct full_scan *full_scan = &fsck->seen.full_scan;
+	bool exists = full_scan_exists(full_scan); /* uncounted slots never counted */
+	/* A gate has no effect beside slots, or beside N-U. */
+	bool gate = full_scan->gate && (full_scan->unlimited || full_scan->slots > 0);
+
+	fsck_work_new(engine, fsck, judge_repair, scan);
+	for (int slot = fsck_seen_highest(&fsck->seen); slot > full_scan->slots; slot--) {
+		FAULT_IF(FSCK_FILLS_GAP, fsck_seen_slot(&fsck->seen, slot),
+			 work_add(&fsck->work, WORK_DECLARE_SLOT, full_scan->slots + 1);
+			 continue);
+		if (fsck_seen_slot(&fsck->seen, slot))
+			work_add(&fsck->work, WORK_DELETE_UNCOUNTED, slot);
+	}
+	for (int slot = 1; slot <= full_scan->seen; slot++) {
+		if (fsck_seen_leftover(&fsck->seen, slot) || fsck->seen.odd[slot - 1])
+			clear_holder(fsck, slot);
+	}
+	for (int slot = 1; slot <= full_scan->slots; slot++) {
+		if (fsck->seen.make[slot - 1] == FSCK_MAKE_TRANSIENT)
+			renew(fsck, slot);
+	}
+	FAULT(GATE_LEFT, gate = false);
+	if (gate)
+		work_add(&fsck->work, WORK_DELETE_GATE, 0);
+	FAULT(REPAIRED_NOT_LISTED, exists = fsck->seen.listed);
+	if (exists != fsck->seen.listed)
+		work_add(&fsck->work, exists ? WORK_ENTER : WORK_LEAVE, 0);
+	work_start(engine, &fsck->work);
+}
+
+/*
+ * ---- conversion ---- Claims of both ways go on meanwhile, and no slot gets two holders. At each
+ * time the B of a slot is one of three, and the broker serves all requests about it in some order:
+ *
+ * - An exclusive queue, which one connection holds. Our declare and a consume get 405.
+ * - A durable queue with an exclusive consumer, which holds the slot. A claim of either way gets
+ *   405 or 403. Our delete is refused: it has if-unused, and B's own node performs it
+ *   (broker_delete_holder()). So a partition cannot hide a consumer.
+ * - Nothing, or a durable queue without a consumer. Nobody holds the slot. If a claim and our
+ *   request come together, the broker performs one of them first. The other one then finds one of
+ *   the cases above. A claim by consumer that finds no B gets 404, and claims by queue.
+ *
+ * A stays as it is. A conversion that is cut leaves slots of both ways, which work, and which the
+ * next fsck finds.
+ */
+
+/*
+ * Where clients wait for the slots, a slot is free only for a moment. Therefore a wait also tries
+ * some of the slots that were busy just now, in turns.
+ */
+static bool
+may_try(struct fsck *fsck, int slot)
+{
+	if (!fsck->waiting || fsck->tries == 0 || slot <= fsck->tried)
+		return false;
+	fsck->tried = --fsck->tries > 0 ? fsck->tried : slot;
+	return true;
+}
+
+/* The slots that are still held otherwise are left: busy, or their node cannot be reached. */
+static void
+converted(struct lock_engine *engine, struct fsck *fsck)
+{
+	free(fsck->left);
+	fsck->left = mem_grow(NULL, (size_t)fsck->seen.full_scan.slots + 1, sizeof(*fsck->left));
+	fsck->left_count = 0;
+	for (int slot = 1; slot <= fsck->seen.full_scan.slots; slot++) {
+		if (fsck_seen_claim(&fsck->seen, slot) != fsck->convert)
+			fsck->left[fsck->left_count++] = slot;
+	}
+	report(engine, fsck);
+}
+
+static enum work_verdict
+judge_conversion(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_reply *reply)
+{
+	struct fsck *fsck = fsck_find(engine, work->op);
+	enum broker_way *way = &fsck->seen.ways[request->slot - 1];
+	enum broker_answer answer = reply->answer;
+	struct semaphore *semaphore;
+
+	FAULT_IF(REFUSED_IS_CONVERTED, answer == BROKER_LOCKED, answer = BROKER_OK);
+	FAULT_IF(SKIPPED_IS_CONVERTED, answer == BROKER_SKIPPED || answer == BROKER_UNKNOWN,
+	    answer = BROKER_OK);
+	switch (answer) {
+	case BROKER_OK:
+	case BROKER_ABSENT:
+		fsck->converted++;
+		fsck->rest = 0;
+		fsck->seen.odd[request->slot - 1] = false;
+		*way = way_of_word((enum method_claim)(fsck->convert - 1));
+		semaphore = engine_semaphore_find(engine, fsck->name, false);
+		if (semaphore != NULL)
+			semaphore_saw_way(semaphore, request->slot, *way);
+		return WORK_DONE;
+	case BROKER_LOCKED:
+	case BROKER_UNREACHABLE:
+		fsck->seen.b[request->slot - 1] =
+		    answer == BROKER_LOCKED ? BROKER_OK : BROKER_UNREACHABLE;
+		return WORK_LEFT;
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		return work_again(engine, work);
+	case BROKER_REFUSED:
+		break;
+	}
+	return work_fail(work, REASON_BROKER_REFUSED, reply->text);
+}
+
+/* Converts free slots that are held otherwise than wanted. */
+static void
+convert(struct lock_engine *engine, struct fsck *fsck)
+{
+	bool makes = full_scan_way(fsck->convert)->make != NULL;
+
+	fsck_work_new(engine, fsck, judge_conversion, converted);
+	if (fsck->tries > 0)
+		fsck->tried = 0; /* the last pass came to the end */
+	fsck->tries = fsck->tries_most;
+	for (int slot = 1; slot <= fsck->seen.full_scan.slots; slot++) {
+		enum broker_answer b = fsck->seen.b[slot - 1];
+
+		if (fsck_seen_claim(&fsck->seen, slot) != fsck->convert &&
+		    (b == BROKER_ABSENT || (b == BROKER_OK && may_try(fsck, slot))))
+			work_add(&fsck->work, makes ? WORK_MAKE_HOLDER : WORK_DELETE_HOLDER, slot);
+	}
+	work_start(engine, &fsck->work);
+}
 
 /* ---- a scan ---- */
 
@@ -60,82 +409,20 @@ unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_wha
 	fsck_unlock(engine, fsck, unknown.reason, unknown.text);
 }
 
-/* The answer now: the findings, repaired or not. */
+/*
+ * The last step before the answer. A conversion is on request only: B[1] may be gone, or look so, and
+ * exclusive queues are less safe.
+ */
 static void
-report(struct lock_engine *engine, struct fsck *fsck)
-{
-	bool exists = full_scan_exists(&fsck->seen.full_scan);
-
-	fsck_unlock(engine, fsck,
-	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
-}
-
-/* On request only: B[1] may be gone, or look so, and exclusive queues are less safe. */
-static void
-convert(struct lock_engine *engine, struct fsck *fsck)
+convert_if_asked(struct lock_engine *engine, struct fsck *fsck)
 {
 	if (fsck->convert == LOCK_CLAIM_UNKNOWN)
 		report(engine, fsck);
-	else
-		fsck_convert_start(engine, fsck, report);
-}
-
-static void
-scanned(struct lock_engine *engine, struct fsck *fsck)
-{
-	struct fsck_findings now = {.count = 0};
-	enum lock_claim wanted = LOCK_CLAIM_UNKNOWN;
-
-	/* That slots are not converted yet is no problem of the semaphore. */
-	if (fsck->convert == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
-		wanted = fsck_seen_claim(&fsck->seen, 1);
-	fsck_findings_make(&now, &fsck->seen, wanted);
-	if (fsck->scans == 2) {
-		fsck_findings_compare(&fsck->findings, &now);
-		fsck_findings_done(&now);
-		convert(engine, fsck);
-		return;
-	}
-	fsck->findings = now;
-	if (fsck->repair && fsck_findings_repairable(&fsck->findings, &fsck->seen))
-		fsck_repair_start(engine, fsck, scan);
 	else
 		convert(engine, fsck);
 }
 
 /* ---- how each queue was declared ---- */
-
-/* The slot of an item, and whether it is the B. */
-static int
-slot_of(int item)
-{
-	return item / 2;
-}
-
-static bool
-is_holder(int item)
-{
-	return item % 2 != 0;
-}
-
-/* The first item from `item` that exists; behind the last one: one that cannot exist. */
-static int
-next_there(const struct fsck *fsck, int item)
-{
-	const struct fsck_seen *seen = &fsck->seen;
-
-	for (; slot_of(item) <= seen->full_scan.seen; item++) {
-		enum broker_answer b = seen->b[slot_of(item) - 1];
-
-		if (!fsck_seen_slot(seen, slot_of(item)))
-			continue;
-		if (!is_holder(item) || b == BROKER_OK ||
-		    (b == BROKER_ABSENT &&
-			(fsck->hides_queues || way_is_durable(seen->ways[slot_of(item) - 1]))))
-			break;
-	}
-	return item;
-}
 
 static void
 saw_slot(struct fsck *fsck, int slot, const struct broker_reply *reply)
@@ -164,84 +451,71 @@ saw_holder(struct fsck *fsck, int slot, const struct broker_reply *reply)
 	fsck->seen.ways[slot - 1] = BROKER_BY_CONSUMER;
 }
 
-static void
-on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
+static enum work_verdict
+judge_examination(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_reply *reply)
 {
-	struct lock_engine *engine = ctx;
-	struct fsck *fsck = fsck_find(engine, id);
-	int item;
+	struct fsck *fsck = fsck_find(engine, work->op);
+	bool slot = request->kind == WORK_DECLARE_SLOT;
 
-	if (!fsck_take_reply(engine, fsck, FSCK_DECLARING, reply))
-		return;
-	/* In the order of sending: after one that closes the channel, none is performed. */
-	item = next_there(fsck, fsck->item);
-	switch (reply->answer) {
-	case BROKER_ABSENT:
-	case BROKER_UNREACHABLE:
-		if (!is_holder(item)) {
-			fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
-			return;
-		}
-		/* fall through */
-	case BROKER_OK:
-	case BROKER_LOCKED:
-		if (is_holder(item))
-			saw_holder(fsck, slot_of(item), reply);
-		else
-			saw_slot(fsck, slot_of(item), reply);
-		fsck->item = item + 1;
-		/* Each such queue closes the channel, and the requests behind it are skipped. */
-		fsck->window = !reply->channel_open                 ? 1
-			       : fsck->window < MUTEX_DECLARES_MOST ? 2 * fsck->window
-								    : fsck->window;
-		fsck_progress(engine, fsck);
-		break;
-	case BROKER_SKIPPED:
-	case BROKER_UNKNOWN:
-		break; /* sent again */
-	case BROKER_REFUSED:
-		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
+	if (not_performed(reply))
+		return work_again(engine, work);
+	if (reply->answer == BROKER_REFUSED ||
+	    (slot && (reply->answer == BROKER_ABSENT || reply->answer == BROKER_UNREACHABLE)))
+		return work_fail(work, REASON_BROKER_REFUSED, reply->text);
+	if (slot)
+		saw_slot(fsck, request->slot, reply);
+	else
+		saw_holder(fsck, request->slot, reply);
+	return WORK_DONE;
+}
+
+static void
+examined(struct lock_engine *engine, struct fsck *fsck)
+{
+	struct fsck_findings now = {.count = 0};
+	enum lock_claim wanted = LOCK_CLAIM_UNKNOWN;
+
+	/* That slots are not converted yet is no problem of the semaphore. */
+	if (fsck->convert == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
+		wanted = fsck_seen_claim(&fsck->seen, 1);
+	fsck_findings_make(&now, &fsck->seen, wanted);
+	if (fsck->scans == 2) {
+		fsck_findings_compare(&fsck->findings, &now);
+		fsck_findings_done(&now);
+		convert_if_asked(engine, fsck);
 		return;
 	}
-	declare_more(engine, fsck);
-}
-
-/* A B that is perhaps exclusive is not declared: it could be gone, and would come back durable. */
-static void
-declare(struct lock_engine *engine, struct fsck *fsck, int item)
-{
-	const struct queue_naming *naming = engine->settings.naming;
-	uint64_t channel = mutex_channel(engine, fsck->op);
-	struct queue_name b = queue_name_b(naming, fsck->name, slot_of(item));
-	struct broker_done done = {on_declared, engine, fsck->op};
-
-	fsck->unanswered++;
-	FAULT_IF(FSCK_MAKES_HOLDERS, is_holder(item),
-		 broker_declare_holder(engine->broker, channel, b.text, done);
-		 return;);
-	if (!is_holder(item))
-		broker_declare_slot(engine->broker, channel,
-		    queue_name_a(naming, fsck->name, slot_of(item)).text, done);
-	else if (way_is_durable(fsck->seen.ways[slot_of(item) - 1]))
-		broker_declare_holder(engine->broker, channel, b.text, done);
+	fsck->findings = now;
+	if (fsck->repair && fsck_findings_repairable(&fsck->findings, &fsck->seen))
+		repair(engine, fsck);
 	else
-		broker_check(engine->broker, channel, b.text, done);
+		convert_if_asked(engine, fsck);
 }
 
+/* A declare of each queue that exists tells how it was declared. */
 static void
-declare_more(struct lock_engine *engine, struct fsck *fsck)
+examine(struct lock_engine *engine, struct fsck *fsck)
 {
-	int item = next_there(fsck, fsck->item);
+	struct broker_info info;
 
-	if (fsck->channel_gone)
-		return; /* requests on it are answered first */
-	for (int skip = fsck->unanswered; skip > 0; skip--)
-		item = next_there(fsck, item + 1);
-	for (; fsck->unanswered < fsck->window && slot_of(item) <= fsck->seen.full_scan.seen;
-	     item = next_there(fsck, item + 1))
-		declare(engine, fsck, item);
-	if (fsck->unanswered == 0)
-		scanned(engine, fsck);
+	broker_get_info(engine->broker, &info);
+	fsck_work_new(engine, fsck, judge_examination, examined);
+	for (int slot = 1; slot <= fsck->seen.full_scan.seen; slot++) {
+		enum broker_answer b = fsck->seen.b[slot - 1];
+		bool durable = way_is_durable(fsck->seen.ways[slot - 1]);
+
+		if (!fsck_seen_slot(&fsck->seen, slot))
+			continue;
+		work_add(&fsck->work, WORK_DECLARE_SLOT, slot)->flows = true;
+		if (b != BROKER_OK && (b != BROKER_ABSENT || !(durable || info.hides_queues)))
+			continue;
+		/* A B that is perhaps exclusive is not declared: it could be gone, and would come back durable. */
+		FAULT(FSCK_MAKES_HOLDERS, durable = true);
+		work_add(&fsck->work, durable ? WORK_MAKE_HOLDER : WORK_CHECK_HOLDER, slot)->flows =
+		    true;
+	}
+	work_start(engine, &fsck->work);
 }
 
 /* ---- a scan, from the beginning ---- */
@@ -251,7 +525,6 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
     const char *const *names, size_t count)
 {
 	struct fsck *fsck = fsck_find(engine, id);
-	struct broker_info info;
 
 	if (fsck == NULL || fsck->state != FSCK_READING)
 		return;
@@ -262,12 +535,7 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 	for (size_t i = 0; i < count && !fsck->seen.listed; i++)
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
-	fsck_set_state(fsck, FSCK_DECLARING);
-	broker_get_info(engine->broker, &info);
-	fsck->hides_queues = info.hides_queues;
-	fsck->item = 2; /* A[1] */
-	fsck->window = MUTEX_DECLARES_MOST;
-	declare_more(engine, fsck);
+	examine(engine, fsck);
 }
 
 static void
@@ -295,7 +563,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	}
 	fsck_seen_take(&fsck->seen, found, fsck->waiting);
 	if (fsck->waiting) {
-		fsck_convert_start(engine, fsck, report);
+		convert(engine, fsck);
 		return;
 	}
 	fsck_set_state(fsck, FSCK_READING);
@@ -377,7 +645,7 @@ rest(struct lock_engine *engine, struct fsck *fsck)
 	if (now >= fsck->until)
 		return false;
 	fsck_set_state(fsck, FSCK_RESTING);
-	fsck_progress(engine, fsck);
+	engine_op_progress(engine, engine_op_find(engine, fsck->op));
 	tell_left(engine, fsck);
 	if (fsck->rest == 0) { /* the pass converted slots */
 		fsck->rest = REST_FIRST;
@@ -527,6 +795,7 @@ lock_fsck(
 	fsck->convert = check->repair ? check->convert : LOCK_CLAIM_UNKNOWN;
 	fsck->wait = check->repair ? check->wait : 0;
 	fsck->progress = check->progress;
+	fsck->work = (struct work){.op = op->id, .name = fsck->name, .ended = work_ended};
 	fsck->peer_order =
 	    (struct peer_order){.op = op->id, .work = PEER_ORDER_CHANGES, .begin = begin};
 	HASH_ADD(by_op, engine->fscks, op, sizeof(fsck->op), fsck);

@@ -11,6 +11,9 @@
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
 
+/* Slots of a further window, after one with uncounted slots. */
+#define SWEEP_MORE 256
+
 ENGINE_FIND(work_find, struct work, works, by_op)
 
 /* ---- the list ---- */
@@ -31,22 +34,69 @@ work_insert(struct work *work, size_t place, enum work_kind kind, int slot)
 	return request;
 }
 
-void
+struct work_request *
 work_add(struct work *work, enum work_kind kind, int slot)
 {
-	(void)work_insert(work, work->count, kind, slot);
-}
-
-struct work_request *
-work_last(struct work *work)
-{
-	return &work->list[work->count - 1];
+	return work_insert(work, work->count, kind, slot);
 }
 
 const struct work_request *
 work_awaited(const struct work *work)
 {
 	return work->unanswered > 0 && work->at < work->count ? &work->list[work->at] : NULL;
+}
+
+/* ---- a sweep ---- */
+
+/*
+ * The first slot of the next window; 0: the sweep has probed enough. It probes first to last, and on
+ * while any slot exists, at most up to `most`.
+ */
+static int
+sweep_window(const struct sweep *sweep, int first, int last, int most, int *ret_count)
+{
+	if (sweep->probed > 0)
+		first = sweep->probed + 1;
+	if (first > last) {
+		last = sweep->probed + SWEEP_MORE;
+		if (last > most)
+			last = most;
+		if (sweep->clean || first > last)
+			return 0;
+	}
+	*ret_count = last - first + 1;
+	if (*ret_count > BROKER_PROBE_MAX)
+		*ret_count = BROKER_PROBE_MAX;
+	return first;
+}
+
+/* The answers for that window; `first` as there. Returns the slot whose answer is not known; 0: none. */
+static int
+sweep_take(struct sweep *sweep, int first, const struct broker_seen *seen)
+{
+	if (sweep->probed > 0)
+		first = sweep->probed + 1;
+	sweep->clean = true;
+	sweep->slots = mem_grow(sweep->slots, sweep->count + seen->count, sizeof(*sweep->slots));
+	for (size_t i = 0; i < seen->count; i++) {
+		int slot = first + (int)i;
+
+		if (seen->answers[i] != BROKER_OK && seen->answers[i] != BROKER_ABSENT)
+			return slot;
+		if (seen->answers[i] == BROKER_OK) {
+			sweep->slots[sweep->count++] = slot;
+			sweep->clean = false;
+		}
+	}
+	sweep->probed = first + (int)seen->count - 1;
+	return 0;
+}
+
+static void
+sweep_done(struct sweep *sweep)
+{
+	free(sweep->slots);
+	*sweep = (struct sweep){.probed = 0};
 }
 
 /* ---- sending ---- */

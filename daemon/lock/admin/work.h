@@ -10,7 +10,6 @@
 #ifndef LOCK_WORK_H
 #define LOCK_WORK_H
 
-#include "daemon/lock/admin/sweep.h"
 #include "daemon/lock/core/engine.h"
 
 enum work_kind {
@@ -39,6 +38,14 @@ struct work_request {
 	int slot, last; /* slot 0: of no slot. last: of a sweep */
 	bool flows;     /* it is sent while those before it are unanswered, in windows */
 	bool depends;   /* it is left out if the one before it was left */
+};
+
+/* The search for uncounted slots above a size, window by window. Zeroed: nothing was probed. */
+struct sweep {
+	int probed; /* the last probed slot; 0: none yet */
+	bool clean; /* the last window had no uncounted slots */
+	int *slots; /* owned; the slots found, ascending */
+	size_t count;
 };
 
 enum work_verdict {
@@ -80,10 +87,8 @@ struct work {
 
 /* Forgets the list and its state. The facts about the owner stay. */
 void work_clear(struct lock_engine *engine, struct work *work);
-/* Adds a request to the end. */
-void work_add(struct work *work, enum work_kind kind, int slot);
-/* The request that was added last. */
-struct work_request *work_last(struct work *work);
+/* Adds a request to the end. Borrowed until the next one is added. */
+struct work_request *work_add(struct work *work, enum work_kind kind, int slot);
 /* Performs the list. The mutex is held. `ended` may be called from inside. */
 void work_start(struct lock_engine *engine, struct work *work);
 /* In a judgement: the work fails. text: copied. */
