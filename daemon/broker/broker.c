@@ -450,6 +450,26 @@ broker_free(struct broker *broker)
 	free(broker);
 }
 
+int
+broker_heartbeat(const struct broker *broker)
+{
+	const struct amqp_link *link = amqp_reconnector_link(broker->locks);
+
+	return link != NULL ? link->heartbeat : broker->settings.heartbeat;
+}
+
+bool
+broker_auxiliary_is_up(const struct broker *broker)
+{
+	return amqp_reconnector_state(broker->auxiliary) == BROKER_UP;
+}
+
+bool
+broker_takes_messages(const struct broker *broker)
+{
+	return broker_auxiliary_is_up(broker) && !broker->blocked;
+}
+
 void
 broker_get_info(const struct broker *broker, struct broker_info *ret)
 {
@@ -469,7 +489,7 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .product = broker->product != NULL ? broker->product : "",
 	    .version = broker->version != NULL ? broker->version : "",
 	    .cluster = broker->cluster != NULL ? broker->cluster : "",
-	    .heartbeat = link != NULL ? link->heartbeat : broker->settings.heartbeat,
+	    .heartbeat = broker_heartbeat(broker),
 	    .last_read = link != NULL ? link->last_read : 0,
 	    .channels = amqp_channels_open(amqp_reconnector_channels(broker->locks)),
 	    .channels_max = amqp_channels_max(amqp_reconnector_channels(broker->locks)),

@@ -366,19 +366,17 @@ static bool
 may_go_on(struct lock_engine *engine, struct admin *admin)
 {
 	enum broker_answer wrong = admin->wrong;
-	struct broker_info info;
 
 	if (admin->channel_gone)
 		mutex_channel_gone(engine, admin->op);
 	admin->channel_gone = false;
 	admin->wrong = BROKER_OK;
-	broker_get_info(engine->broker, &info);
 	switch (wrong) {
 	case BROKER_OK:
 		return true;
 	case BROKER_UNKNOWN:
 		/* The connection died, and the mutex with it: MUTEX_LOST comes. */
-		if (info.auxiliary != BROKER_UP)
+		if (!broker_auxiliary_is_up(engine->broker))
 			return false;
 		/* fall through */
 	case BROKER_SKIPPED:

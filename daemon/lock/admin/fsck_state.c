@@ -82,10 +82,7 @@ fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, c
 bool
 fsck_link_has_died(const struct lock_engine *engine, enum broker_answer answer)
 {
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
-	return answer == BROKER_UNKNOWN && info.auxiliary != BROKER_UP;
+	return answer == BROKER_UNKNOWN && !broker_auxiliary_is_up(engine->broker);
 }
 
 bool
