@@ -6,7 +6,7 @@
 void
 amqp_auxiliary_use(struct broker *broker)
 {
-	broker->auxiliary_used = clock_now(timers_clock(broker->timers));
+	broker->auxiliary_used = broker_now(broker);
 }
 
 void

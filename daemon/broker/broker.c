@@ -23,12 +23,6 @@
 #include "daemon/broker/way.h"
 #include "daemon/state/state.h"
 
-static int64_t
-now(const struct broker *broker)
-{
-	return clock_now(timers_clock(broker->timers));
-}
-
 static struct amqp_reconnector *
 reconnector_of(const struct broker *broker, enum broker_link link)
 {
@@ -140,8 +134,8 @@ on_auxiliary_idle(void *ctx, uint64_t id)
 
 	(void)id;
 	if (auxiliary_in_use(broker))
-		due = now(broker) + broker->settings.auxiliary_idle;
-	if (due > now(broker))
+		due = broker_now(broker) + broker->settings.auxiliary_idle;
+	if (due > broker_now(broker))
 		timers_set(broker->timers, &broker->auxiliary_idle, due);
 	else
 		amqp_reconnector_rest(broker->auxiliary, "idle");
@@ -266,8 +260,8 @@ on_up(void *ctx, enum broker_link which)
 		return;
 	}
 	amqp_auxiliary_use(broker);
-	timers_set(
-	    broker->timers, &broker->auxiliary_idle, now(broker) + broker->settings.auxiliary_idle);
+	timers_set(broker->timers, &broker->auxiliary_idle,
+	    broker_now(broker) + broker->settings.auxiliary_idle);
 	broker->auxiliary_waits = true;
 	if (!amqp_exclusion_go(broker->exclusion))
 		let_auxiliary_go(broker);

@@ -69,12 +69,6 @@ answer(const struct amqp_counters *counters, struct count *count, enum broker_an
 		    what == BROKER_OK || what == BROKER_ABSENT ? consumers : -1);
 }
 
-static int64_t
-now(const struct amqp_counters *counters)
-{
-	return clock_now(timers_clock(counters->broker->timers));
-}
-
 static void
 take_out(struct batch *batch, struct count *count)
 {
@@ -90,7 +84,7 @@ send(struct batch *batch, struct count *count)
 
 	if (batch->channel.number == 0 && !amqp_raw_channel_open(&batch->channel, 0))
 		return false;
-	count->sent_at = now(batch->counters);
+	count->sent_at = broker_now(batch->counters->broker);
 	TAILQ_REMOVE(&batch->counters->waiting, count, entry);
 	TAILQ_INSERT_TAIL(&batch->sent, count, entry);
 	batch->unanswered++;
@@ -121,8 +115,8 @@ send_waiting(struct amqp_counters *counters)
 	while ((count = TAILQ_FIRST(&counters->waiting)) != NULL &&
 	       shared->unanswered < counters->window) {
 		if (!send(shared, count)) {
-			timers_set(
-			    counters->broker->timers, &counters->retry, now(counters) + NO_CHANNEL);
+			timers_set(counters->broker->timers, &counters->retry,
+			    broker_now(counters->broker) + NO_CHANNEL);
 			return;
 		}
 	}
@@ -189,14 +183,15 @@ on_overdue(void *ctx, uint64_t id)
 	struct count *first = TAILQ_FIRST(&shared->sent);
 
 	(void)id;
-	if (first == NULL || now(counters) - first->sent_at < OVERDUE) {
+	if (first == NULL || broker_now(counters->broker) - first->sent_at < OVERDUE) {
 		send_waiting(counters);
 	} else if (first->counted.fn != NULL) {
 		amqp_raw_channel_close(&shared->channel);
 		take_back(shared);
 		give_up(counters, first);
 	} else if (alone == NULL) {
-		timers_set(counters->broker->timers, &counters->overdue, now(counters) + OVERDUE);
+		timers_set(counters->broker->timers, &counters->overdue,
+		    broker_now(counters->broker) + OVERDUE);
 	} else {
 		amqp_raw_channel_close(&shared->channel);
 		take_back(shared);

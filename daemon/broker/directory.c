@@ -56,12 +56,6 @@ struct amqp_directory {
 	struct timer over;     /* set while a job is OVER */
 };
 
-static int64_t
-now(const struct amqp_directory *directory)
-{
-	return clock_now(timers_clock(directory->broker->timers));
-}
-
 static void
 job_set_state(struct job *job, enum job_state state)
 {
@@ -136,7 +130,7 @@ job_give_up(struct job *job, const char *text)
 	job->answer = BROKER_UNKNOWN;
 	job->text = mem_strdup(text);
 	job_set_state(job, JOB_OVER);
-	timers_set(directory->broker->timers, &directory->over, now(directory));
+	timers_set(directory->broker->timers, &directory->over, broker_now(directory->broker));
 }
 
 /* Every method of the job is answered. */
@@ -172,7 +166,8 @@ on_over(void *ctx, uint64_t id)
 	TAILQ_REMOVE(&directory->all, job, in_all);
 	/* One job for each run: its callback may cause the answers of the others. */
 	if (first_over(directory) != NULL)
-		timers_set(directory->broker->timers, &directory->over, now(directory));
+		timers_set(
+		    directory->broker->timers, &directory->over, broker_now(directory->broker));
 	job_answer(job);
 }
 
@@ -214,7 +209,7 @@ job_send(struct job *job)
 	struct amqp_directory *directory = job->directory;
 	amqp_confirm_select_t select = {0};
 
-	job->sent_at = now(directory);
+	job->sent_at = broker_now(directory->broker);
 	if (!amqp_raw_channel_open(&job->channel, BROKER_NAME_MAX)) {
 		job_give_up(job, "the auxiliary connection has no channel left");
 		return;
@@ -429,7 +424,7 @@ job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue,
 	job->name = mem_strdup(name);
 	job->done = done;
 	amqp_raw_channel_init(&job->channel, directory->broker->channels, &events, job);
-	job->sent_at = now(directory);
+	job->sent_at = broker_now(directory->broker);
 	TAILQ_INSERT_TAIL(&directory->all, job, in_all);
 	return job;
 }

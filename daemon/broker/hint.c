@@ -40,12 +40,6 @@ struct amqp_hints {
 	bool complained;                   /* of being refused, on this link */
 };
 
-static int64_t
-now(const struct amqp_hints *hints)
-{
-	return clock_now(timers_clock(hints->broker->timers));
-}
-
 /* ---- owed hints ---- */
 
 static void
@@ -118,7 +112,7 @@ pay(struct amqp_hints *hints)
 {
 	struct owed_hint *hint;
 
-	if (now(hints) < hints->mute_until)
+	if (broker_now(hints->broker) < hints->mute_until)
 		forget_all(hints);
 	while ((hint = TAILQ_FIRST(&hints->in_turn)) != NULL && can_send(hints) &&
 	       (hints->channel.number != 0 || amqp_raw_channel_open(&hints->channel, 0))) {
@@ -170,7 +164,7 @@ on_closed(void *ctx, int code, const char *text)
 
 	if (!hints->channel.blames)
 		return; /* the next hint opens another channel */
-	hints->mute_until = now(hints) + MUTE;
+	hints->mute_until = broker_now(hints->broker) + MUTE;
 	if (!hints->complained)
 		log_warning("the broker refused a hint to other daemons: %s (%d)", text, code);
 	hints->complained = true;

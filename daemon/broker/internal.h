@@ -48,4 +48,10 @@ struct broker {
 	bool persistent, deletes_by_name, hides_queues;
 };
 
+static inline int64_t
+broker_now(const struct broker *broker)
+{
+	return clock_now(timers_clock(broker->timers));
+}
+
 #endif

@@ -73,12 +73,6 @@ struct amqp_mailbox {
 	bool complained;                            /* of being refused, on this link */
 };
 
-static int64_t
-now(const struct amqp_mailbox *mailbox)
-{
-	return clock_now(timers_clock(mailbox->broker->timers));
-}
-
 /* ---- publishing ---- */
 
 /* reply_to: NULL for a reply. */
@@ -122,7 +116,7 @@ send_waiting(struct amqp_mailbox *mailbox)
 	char room[BROKER_NUMBER_TEXT];
 
 	while ((question = TAILQ_FIRST(&mailbox->questions)) != NULL) {
-		if (question->until > now(mailbox)) {
+		if (question->until > broker_now(mailbox->broker)) {
 			if (mailbox->state != INBOX_OPEN || mailbox->broker->blocked)
 				return;
 			publish(mailbox, EXCHANGE, "", broker_number_text(room, question->number),
@@ -209,7 +203,8 @@ open_later(struct amqp_mailbox *mailbox, int64_t again)
 {
 	inbox_set_state(mailbox, INBOX_WAITING);
 	timers_set(mailbox->broker->timers, &mailbox->again,
-	    now(mailbox) + again / 2 + jitter_below(&mailbox->broker->jitter, again));
+	    broker_now(mailbox->broker) + again / 2 +
+		jitter_below(&mailbox->broker->jitter, again));
 }
 
 static void
@@ -286,7 +281,7 @@ sender_add(struct amqp_mailbox *mailbox, const char *inbox, const char *number)
 	*sender = (struct sender){.id = mailbox->last_sender,
 	    .inbox = mem_strdup(inbox),
 	    .number = mem_strdup(number),
-	    .until = now(mailbox) + BROKER_MESSAGE_TTL};
+	    .until = broker_now(mailbox->broker) + BROKER_MESSAGE_TTL};
 	return sender->id;
 }
 
@@ -424,7 +419,7 @@ question_add(struct amqp_mailbox *mailbox, const char *text, size_t len)
 	question->text = mem_alloc(len + 1);
 	memcpy(question->text, text, len);
 	question->len = len;
-	question->until = now(mailbox) + BROKER_MESSAGE_TTL;
+	question->until = broker_now(mailbox->broker) + BROKER_MESSAGE_TTL;
 	TAILQ_INSERT_TAIL(&mailbox->questions, question, entry);
 }
 
@@ -439,7 +434,7 @@ broker_ask(struct broker *broker, const char *text, size_t len)
 	if (!broker->blocked) {
 		question_add(mailbox, text, len);
 		timers_set(broker->timers, &mailbox->asking,
-		    now(mailbox) + broker->settings.auxiliary_idle);
+		    broker_now(mailbox->broker) + broker->settings.auxiliary_idle);
 		settle(mailbox);
 		send_waiting(mailbox);
 	}
@@ -457,7 +452,7 @@ broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t l
 		return;
 	assert(len <= BROKER_MESSAGE_MAX);
 	if (mailbox->state != INBOX_OPEN || broker->blocked || from == 0 || sender->id != from ||
-	    sender->until <= now(mailbox))
+	    sender->until <= broker_now(mailbox->broker))
 		return;
 	publish(mailbox, "", sender->inbox, sender->number, NULL,
 	    (amqp_bytes_t){.len = len, .bytes = (void *)text});

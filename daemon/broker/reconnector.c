@@ -37,12 +37,6 @@ struct amqp_reconnector {
 	struct timer retry; /* at not_before, while a try is wanted */
 };
 
-static int64_t
-now(const struct amqp_reconnector *reconnector)
-{
-	return clock_now(timers_clock(reconnector->broker->timers));
-}
-
 /* Static. */
 static const char *
 reconnector_name(const struct amqp_reconnector *reconnector)
@@ -142,7 +136,7 @@ tell_up(struct amqp_reconnector *reconnector)
 	bool news = reconnector_set_state(reconnector, BROKER_UP, mem_strdup(""));
 
 	reconnector->first = false;
-	reconnector->up_since = now(reconnector);
+	reconnector->up_since = broker_now(reconnector->broker);
 	reconnector->reconnects += reconnector->died;
 	reconnector->died = false;
 	log_state(reconnector, news);
@@ -184,7 +178,7 @@ plan_next(struct amqp_reconnector *reconnector, bool was_up)
 {
 	int64_t pause = 0;
 
-	if (was_up && now(reconnector) - reconnector->up_since >= STEADY)
+	if (was_up && broker_now(reconnector->broker) - reconnector->up_since >= STEADY)
 		backoff_reset(&reconnector->backoff);
 	if (!was_up && reconnector->keep)
 		reconnector->host =
@@ -192,7 +186,7 @@ plan_next(struct amqp_reconnector *reconnector, bool was_up)
 	reconnector->first = reconnector->first && reconnector->host > 0;
 	if (!reconnector->first)
 		pause = backoff_next(&reconnector->backoff, &reconnector->broker->jitter);
-	reconnector->not_before = now(reconnector) + pause;
+	reconnector->not_before = broker_now(reconnector->broker) + pause;
 	if (reconnector->keep)
 		timers_set(
 		    reconnector->broker->timers, &reconnector->retry, reconnector->not_before);
@@ -236,7 +230,7 @@ try_until(const struct amqp_reconnector *reconnector)
 	if (!reconnector->first || reconnector->host + 1 == settings->host_count ||
 	    settings->first_timeout == 0)
 		return 0;
-	return now(reconnector) + settings->first_timeout;
+	return broker_now(reconnector->broker) + settings->first_timeout;
 }
 
 /* saved: of an earlier program; NULL: a new link. */
@@ -301,7 +295,7 @@ amqp_reconnector_need(struct amqp_reconnector *reconnector, size_t host)
 	if (reconnector->link != NULL)
 		return;
 	reconnector->host = host;
-	if (now(reconnector) >= reconnector->not_before)
+	if (broker_now(reconnector->broker) >= reconnector->not_before)
 		reconnector_connect(reconnector);
 	else if (!timer_is_set(&reconnector->retry))
 		timers_set(

@@ -94,12 +94,6 @@ struct amqp_wait_queues {
 	bool complained;    /* of being refused, on this link */
 };
 
-static int64_t
-now(const struct amqp_wait_queues *wait_queues)
-{
-	return clock_now(timers_clock(wait_queues->broker->timers));
-}
-
 /* ---- members ---- */
 
 static struct member_list *
@@ -201,7 +195,8 @@ member_out(struct member *member, int64_t again)
 	member_set_state(member, member->consumer != 0 ? MEMBER_LOST : MEMBER_RESTING);
 	forget_consumers(member);
 	timers_set(wait_queues->broker->timers, &member->again,
-	    now(wait_queues) + again / 2 + jitter_below(&wait_queues->broker->jitter, again));
+	    broker_now(wait_queues->broker) + again / 2 +
+		jitter_below(&wait_queues->broker->jitter, again));
 }
 
 static void
@@ -329,7 +324,7 @@ pump(struct amqp_wait_queues *wait_queues)
 			member_out(member, NO_CHANNEL);
 		} else {
 			timers_set(wait_queues->broker->timers, &wait_queues->retry,
-			    now(wait_queues) + NO_CHANNEL);
+			    broker_now(wait_queues->broker) + NO_CHANNEL);
 		}
 	}
 	amqp_consumers_close_idle(&wait_queues->channels);
@@ -632,8 +627,7 @@ amqp_wait_queues_new(struct broker *broker)
 	wait_queues->broker = broker;
 	TAILQ_INIT(&wait_queues->turns);
 	wait_queues->channels = (struct amqp_consumers_set){
-	    .timers = broker->timers,
-	    .channels = broker->channels,
+	    .broker = broker,
 	    .letter = TAG,
 	    .events = {.placed = placed,
 		.cancelled = cancelled,

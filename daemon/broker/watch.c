@@ -70,12 +70,6 @@ struct amqp_watches {
 	bool complained;    /* of being refused, on this link */
 };
 
-static int64_t
-now(const struct amqp_watches *watches)
-{
-	return clock_now(timers_clock(watches->broker->timers));
-}
-
 /* ---- watches ---- */
 
 static struct watch_list *
@@ -186,7 +180,7 @@ channel_to_place_on(struct amqp_watches *watches)
 	    amqp_consumers_find(&watches->channels, NULL, false, true, &placing);
 
 	if (channel == NULL && placing < AMQP_CONSUMERS_PLACING)
-		watches->pause_until = now(watches) + PAUSE_NO_CHANNEL;
+		watches->pause_until = broker_now(watches->broker) + PAUSE_NO_CHANNEL;
 	return channel;
 }
 
@@ -210,16 +204,17 @@ pump(struct amqp_watches *watches)
 	timers_cancel(timers, &watches->retry);
 	if (watches->broker->stopped || amqp_channels_link(watches->broker->channels) == NULL)
 		return;
-	while ((watch = TAILQ_FIRST(&watches->aside)) != NULL && watch->until <= now(watches))
+	while ((watch = TAILQ_FIRST(&watches->aside)) != NULL &&
+	       watch->until <= broker_now(watches->broker))
 		watch_set_state(watch, WATCH_WAITING);
-	while (watches->pause_until <= now(watches) &&
+	while (watches->pause_until <= broker_now(watches->broker) &&
 	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
 	       (channel = channel_to_place_on(watches)) != NULL)
 		place(watch, channel);
 	amqp_consumers_close_idle(&watches->channels);
 	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
 		due = watch->until;
-	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > now(watches) &&
+	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > broker_now(watches->broker) &&
 	    watches->pause_until < due)
 		due = watches->pause_until;
 	if (due != INT64_MAX)
@@ -282,11 +277,11 @@ static void
 refused(struct amqp_watches *watches, struct watch *watch, int code, const char *text)
 {
 	if (watch != NULL) {
-		watch->until = now(watches) + ASIDE;
+		watch->until = broker_now(watches->broker) + ASIDE;
 		watch_set_state(watch, WATCH_ASIDE);
 	}
 	watches->pause_until =
-	    now(watches) + backoff_next(&watches->pause, &watches->broker->jitter);
+	    broker_now(watches->broker) + backoff_next(&watches->pause, &watches->broker->jitter);
 	if (!watches->complained)
 		log_warning("%s: %s (%d)",
 		    watch != NULL ? "the broker refused to watch a slot queue"
@@ -391,7 +386,7 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 		    "the auxiliary connection ended, perhaps by a watch of a slot: no watch is "
 		    "placed for %d s",
 		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
-		watches->pause_until = now(watches) + PAUSE_BLOCKED;
+		watches->pause_until = broker_now(watches->broker) + PAUSE_BLOCKED;
 	}
 	FAULT(WATCHES_THOUGHT_PLACED, return );
 	tell_lost(watches);
@@ -407,8 +402,7 @@ amqp_watches_new(struct broker *broker)
 
 	watches->broker = broker;
 	watches->channels = (struct amqp_consumers_set){
-	    .timers = broker->timers,
-	    .channels = broker->channels,
+	    .broker = broker,
 	    .letter = TAG,
 	    .ack_after = ack_after != 0 ? ack_after : ACK_AFTER,
 	    .events = {.placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches},
