@@ -89,7 +89,6 @@
 	X(EXCLUSIVE_USE_IS_LOST, "a 403 \"in exclusive use\" taken as a lost connection")          \
 	X(PERMISSION_IS_LOCKED, "a 403 for a missing permission taken as busy")                    \
 	X(UNREACHABLE_IS_ABSENT, "a 404 of an unreachable node taken for a missing queue")         \
-	X(NO_CONSUMER_IGNORED, "consumer_count 0 ignored")                                         \
 	X(OWN_CANCEL_IS_LOSS, "our own cancel taken as a loss")                                    \
 	X(FREED_BEFORE_CANCEL, "a hint, and \"released\", before cancel-ok")                       \
 	X(CONSUMER_CHANNEL_PUT_EARLY, "a channel reused while its cancel is open")                 \
@@ -208,6 +207,8 @@
  * and the mistake in words.
  */
 #define UNIT_FAULTS(X)                                                                             \
+	X(NO_CONSUMER_IGNORED, "test_lock/consumer",                                               \
+	    "a holder queue without a consumer taken as held")                                     \
 	X(FLOOD_IS_LOGGED, "test_peer/log", "a flood of one user that is logged in full")          \
 	X(LOSS_IS_LEFT_OUT, "test_peer/log", "a loss left out of the log")                         \
 	X(REFUSED_IS_CONVERTED, "test_lock/convert", "a busy slot taken as converted")             \

@@ -4,58 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/amqp/settings.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/channel.h"
 #include "daemon/broker/count.h"
 #include "daemon/broker/directory.h"
 #include "daemon/broker/exclusion.h"
 #include "daemon/broker/hint.h"
-#include "daemon/broker/reconnector.h"
+#include "daemon/broker/internal.h"
 #include "daemon/broker/mailbox.h"
-#include "daemon/broker/wait_queue.h"
 #include "daemon/broker/probe.h"
+#include "daemon/broker/reconnector.h"
 #include "daemon/broker/setup.h"
-#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/wait_queue.h"
 #include "daemon/broker/watch.h"
 #include "daemon/broker/way.h"
 #include "daemon/state/state.h"
-
-struct broker {
-	struct broker_events events;   /* zeroed: no listener */
-	struct timers *timers;         /* borrowed */
-	struct amqp_settings settings; /* owned copy */
-	struct amqp_dialer dialer;     /* owned */
-	struct jitter jitter;
-	struct amqp_reconnector *locks, *auxiliary; /* owned */
-	/* the modules that use the auxiliary connection */
-	struct amqp_auxiliary over;
-	struct amqp_exclusion *exclusion; /* owned */
-	/* of the lock connection, if it is up: others may know, and use it */
-	bool ready;
-	bool auxiliary_waits; /* it is up, and publishes nothing before the verdict */
-	bool test_due;        /* the test begins when the old auxiliary connection has ended */
-	bool exclusion_tested;
-	char *exclusion_why;     /* owned; NULL or the reason if it is not */
-	bool unfit;              /* see broker_info */
-	char *cluster;           /* owned; of the first server; NULL before */
-	char *product, *version; /* owned; of the lock connection's server */
-	/* of that server; assumed while there was none */
-	bool persistent, deletes_by_name, hides_queues;
-	bool blocked;
-	bool stopped;
-	int64_t auxiliary_used;      /* clock time of the last use of the auxiliary connection */
-	struct timer auxiliary_idle; /* while it is up */
-	/* limit of the wait for the lock connection, which decides the host */
-	struct timer auxiliary_wait;
-};
-
-static int64_t
-now(const struct broker *broker)
-{
-	return clock_now(timers_clock(broker->timers));
-}
 
 static struct amqp_reconnector *
 reconnector_of(const struct broker *broker, enum broker_link link)
@@ -70,31 +36,83 @@ channels_of(const struct broker *broker, uint64_t channel)
 	return amqp_reconnector_channels(channel & 1 ? broker->auxiliary : broker->locks);
 }
 
-/* ---- the auxiliary connection, on demand ---- */
+/* ---- the modules of the auxiliary connection ---- */
+
+static void
+modules_new(struct broker *broker)
+{
+	broker->counters = amqp_counters_new(broker);
+	broker->probes = amqp_probes_new(
+	    broker->timers, broker->channels, broker->counters, broker->settings.probe_timeout);
+	broker->directory = amqp_directory_new(broker);
+	broker->watches = amqp_watches_new(broker);
+	broker->wait_queues = amqp_wait_queues_new(broker);
+	broker->hints = amqp_hints_new(broker);
+	broker->mailbox = amqp_mailbox_new(broker);
+}
+
+static void
+modules_free(struct broker *broker)
+{
+	amqp_probes_free(broker->probes);
+	amqp_directory_free(broker->directory);
+	amqp_watches_free(broker->watches);
+	amqp_wait_queues_free(broker->wait_queues);
+	amqp_hints_free(broker->hints);
+	amqp_counters_free(broker->counters);
+	amqp_mailbox_free(broker->mailbox);
+}
+
+/* Whether one needs the link again when it has ended: all but requests, which are answered then. */
+static bool
+modules_stay(const struct broker *broker)
+{
+	return amqp_watches_any(broker->watches) || amqp_wait_queues_any(broker->wait_queues) ||
+	       amqp_hints_any(broker->hints) || amqp_mailbox_any(broker->mailbox);
+}
 
 static bool
 auxiliary_in_use(const struct broker *broker)
 {
-	return amqp_channels_in_use(amqp_reconnector_channels(broker->auxiliary)) ||
-	       amqp_auxiliary_in_use(&broker->over);
+	return amqp_channels_in_use(broker->channels) || amqp_probes_in_use(broker->probes) ||
+	       amqp_directory_in_use(broker->directory) || amqp_counters_in_use(broker->counters) ||
+	       modules_stay(broker);
 }
 
-/* Brings up the auxiliary connection, to the host of the lock connection. */
+/* user: of the login; NULL: not known. */
 static void
-need_auxiliary(struct broker *broker)
+modules_go(struct broker *broker, const char *user)
 {
-	if (broker->stopped)
-		return;
-	broker->auxiliary_used = now(broker);
-	if (amqp_reconnector_state(broker->locks) == BROKER_UP) {
-		timers_cancel(broker->timers, &broker->auxiliary_wait);
-		amqp_reconnector_need(broker->auxiliary, amqp_reconnector_host(broker->locks));
-	} else if (amqp_reconnector_is_idle(broker->auxiliary) &&
-		   !timer_is_set(&broker->auxiliary_wait)) {
-		timers_set(broker->timers, &broker->auxiliary_wait,
-		    broker->auxiliary_used + broker->settings.connect_timeout);
-	}
+	amqp_probes_go(broker->probes);
+	amqp_directory_go(broker->directory);
+	amqp_watches_go(broker->watches);
+	amqp_wait_queues_go(broker->wait_queues);
+	amqp_hints_go(broker->hints);
+	amqp_counters_go(broker->counters);
+	amqp_mailbox_go(broker->mailbox, user);
 }
+
+/* The link ended, or does not come up: answers all requests. */
+static void
+modules_give_up(struct broker *broker)
+{
+	amqp_probes_fail(broker->probes);
+	amqp_directory_fail(broker->directory);
+	amqp_counters_fail(broker->counters);
+}
+
+/* The link ended. The requests are answered before the news come. */
+static void
+modules_fail(struct broker *broker)
+{
+	amqp_hints_fail(broker->hints);
+	amqp_mailbox_fail(broker->mailbox);
+	modules_give_up(broker);
+	amqp_watches_fail(broker->watches, amqp_reconnector_code(broker->auxiliary));
+	amqp_wait_queues_fail(broker->wait_queues);
+}
+
+/* ---- the auxiliary connection, on demand ---- */
 
 static void
 on_auxiliary_wait(void *ctx, uint64_t id)
@@ -104,8 +122,8 @@ on_auxiliary_wait(void *ctx, uint64_t id)
 	(void)id;
 	if (!amqp_reconnector_is_idle(broker->auxiliary))
 		return;
-	amqp_channels_fail(amqp_reconnector_channels(broker->auxiliary));
-	amqp_auxiliary_give_up(&broker->over);
+	amqp_channels_fail(broker->channels);
+	modules_give_up(broker);
 }
 
 static void
@@ -116,8 +134,8 @@ on_auxiliary_idle(void *ctx, uint64_t id)
 
 	(void)id;
 	if (auxiliary_in_use(broker))
-		due = now(broker) + broker->settings.auxiliary_idle;
-	if (due > now(broker))
+		due = broker_now(broker) + broker->settings.auxiliary_idle;
+	if (due > broker_now(broker))
 		timers_set(broker->timers, &broker->auxiliary_idle, due);
 	else
 		amqp_reconnector_rest(broker->auxiliary, "idle");
@@ -171,7 +189,7 @@ set_ready(struct broker *broker)
 	if (broker->ready)
 		return;
 	broker->ready = true;
-	if (!broker->stopped && broker->events.link != NULL)
+	if (broker->events.link != NULL)
 		broker->events.link(broker->events.ctx, BROKER_LOCKS, BROKER_UP, "");
 }
 
@@ -182,7 +200,7 @@ let_auxiliary_go(struct broker *broker)
 	if (!broker->auxiliary_waits)
 		return;
 	broker->auxiliary_waits = false;
-	amqp_auxiliary_go(&broker->over, auxiliary_user(broker));
+	modules_go(broker, auxiliary_user(broker));
 }
 
 static void
@@ -229,7 +247,7 @@ locks_up(struct broker *broker)
 	broker->ready |= !tests;
 	FAULT(READY_BEFORE_VERDICT, broker->ready = true);
 	if (auxiliary_in_use(broker) || tests)
-		need_auxiliary(broker);
+		amqp_auxiliary_need(broker);
 }
 
 static void
@@ -241,9 +259,9 @@ on_up(void *ctx, enum broker_link which)
 		locks_up(broker);
 		return;
 	}
-	broker->auxiliary_used = now(broker);
-	timers_set(
-	    broker->timers, &broker->auxiliary_idle, now(broker) + broker->settings.auxiliary_idle);
+	amqp_auxiliary_use(broker);
+	timers_set(broker->timers, &broker->auxiliary_idle,
+	    broker_now(broker) + broker->settings.auxiliary_idle);
 	broker->auxiliary_waits = true;
 	if (!amqp_exclusion_go(broker->exclusion))
 		let_auxiliary_go(broker);
@@ -260,7 +278,7 @@ locks_down(struct broker *broker)
 		return;
 	amqp_reconnector_drop(broker->auxiliary, "the lock connection is down");
 	if (auxiliary_in_use(broker))
-		need_auxiliary(broker);
+		amqp_auxiliary_need(broker);
 }
 
 static void
@@ -280,18 +298,18 @@ on_down(void *ctx, enum broker_link which)
 		broker->test_due = false;
 		if (broker->settings.exclusion_timeout != 0) {
 			amqp_exclusion_begin(broker->exclusion);
-			need_auxiliary(broker);
+			amqp_auxiliary_need(broker);
 		}
 	} else {
 		amqp_exclusion_fail(broker->exclusion, amqp_reconnector_why(broker->auxiliary));
 	}
 	broker->blocked = false;
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
-	amqp_auxiliary_fail(&broker->over, amqp_reconnector_code(broker->auxiliary));
+	modules_fail(broker);
 	FAULT(AUXILIARY_NOT_MADE_ANEW, return );
 	/* All requests are answered, but watches, wait queues, owed hints and the inbox remain. */
-	if (amqp_auxiliary_stays(&broker->over))
-		need_auxiliary(broker);
+	if (modules_stay(broker))
+		amqp_auxiliary_need(broker);
 }
 
 static void
@@ -307,7 +325,8 @@ on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 		log_warning("the broker accepts no messages: %s", why);
 	else
 		log_info("the broker accepts messages again");
-	amqp_auxiliary_block(&broker->over, blocked);
+	amqp_hints_go(broker->hints);
+	amqp_mailbox_go_on(broker->mailbox);
 }
 
 static void
@@ -318,62 +337,8 @@ on_changed(void *ctx, enum broker_link which, enum broker_state state, const cha
 	/* set_ready() tells it. */
 	if (which == BROKER_LOCKS && state == BROKER_UP && !broker->ready)
 		return;
-	if (!broker->stopped && broker->events.link != NULL)
+	if (broker->events.link != NULL)
 		broker->events.link(broker->events.ctx, which, state, why);
-}
-
-static void
-on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
-{
-	struct broker *broker = ctx;
-
-	if (broker->events.channel_closed != NULL)
-		broker->events.channel_closed(broker->events.ctx, channel, code, text);
-}
-
-static void
-on_cancelled(void *ctx, uint64_t channel)
-{
-	struct broker *broker = ctx;
-
-	if (broker->events.cancelled != NULL)
-		broker->events.cancelled(broker->events.ctx, channel);
-}
-
-static void
-on_watch_news(void *ctx, const char *queue, enum broker_news news)
-{
-	struct broker *broker = ctx;
-
-	if (broker->events.watch != NULL)
-		broker->events.watch(broker->events.ctx, queue, news);
-}
-
-static void
-on_wait_queue_news(void *ctx, const struct broker_wait_queue_event *event)
-{
-	struct broker *broker = ctx;
-
-	if (broker->events.wait_queue != NULL)
-		broker->events.wait_queue(broker->events.ctx, event);
-}
-
-static void
-on_asked(void *ctx, const struct broker_message *message)
-{
-	struct broker *broker = ctx;
-
-	if (broker->events.asked != NULL)
-		broker->events.asked(broker->events.ctx, message);
-}
-
-static void
-on_replied(void *ctx, const struct broker_message *message)
-{
-	struct broker *broker = ctx;
-
-	if (broker->events.replied != NULL)
-		broker->events.replied(broker->events.ctx, message);
 }
 
 /* ---- operations ---- */
@@ -406,7 +371,7 @@ broker_tried_all(const struct broker *broker)
 bool
 broker_owes_hints(const struct broker *broker)
 {
-	return amqp_hints_any(broker->over.hints);
+	return amqp_hints_any(broker->hints);
 }
 
 bool
@@ -451,10 +416,11 @@ void
 broker_stop(struct broker *broker)
 {
 	broker->stopped = true;
+	broker->events = (struct broker_events){0};
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
 	timers_cancel(broker->timers, &broker->auxiliary_wait);
 	amqp_exclusion_stop(broker->exclusion);
-	amqp_auxiliary_silence(&broker->over);
+	amqp_probes_silence(broker->probes);
 	amqp_reconnector_quit(broker->auxiliary);
 	amqp_reconnector_quit(broker->locks);
 }
@@ -465,7 +431,7 @@ broker_free(struct broker *broker)
 	if (broker == NULL)
 		return;
 	broker_stop(broker);
-	amqp_auxiliary_done(&broker->over);
+	modules_free(broker);
 	amqp_exclusion_free(broker->exclusion);
 	amqp_reconnector_free(broker->auxiliary);
 	amqp_reconnector_free(broker->locks);
@@ -478,6 +444,26 @@ broker_free(struct broker *broker)
 	free(broker);
 }
 
+int
+broker_heartbeat(const struct broker *broker)
+{
+	const struct amqp_link *link = amqp_reconnector_link(broker->locks);
+
+	return link != NULL ? link->heartbeat : broker->settings.heartbeat;
+}
+
+bool
+broker_auxiliary_is_up(const struct broker *broker)
+{
+	return amqp_reconnector_state(broker->auxiliary) == BROKER_UP;
+}
+
+bool
+broker_takes_messages(const struct broker *broker)
+{
+	return broker_auxiliary_is_up(broker) && !broker->blocked;
+}
+
 void
 broker_get_info(const struct broker *broker, struct broker_info *ret)
 {
@@ -488,7 +474,7 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	*ret = (struct broker_info){
 	    .locks = tested ? amqp_reconnector_state(broker->locks) : BROKER_DOWN,
 	    .auxiliary = amqp_reconnector_state(broker->auxiliary),
-	    .probes_refused = amqp_probes_refused(broker->over.probes),
+	    .probes_refused = amqp_probes_refused(broker->probes),
 	    .auxiliary_blocked = broker->blocked,
 	    .why = tested ? amqp_reconnector_why(broker->locks)
 			  : "connected; the test of exclusive queues is not answered yet",
@@ -497,7 +483,7 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .product = broker->product != NULL ? broker->product : "",
 	    .version = broker->version != NULL ? broker->version : "",
 	    .cluster = broker->cluster != NULL ? broker->cluster : "",
-	    .heartbeat = link != NULL ? link->heartbeat : broker->settings.heartbeat,
+	    .heartbeat = broker_heartbeat(broker),
 	    .last_read = link != NULL ? link->last_read : 0,
 	    .channels = amqp_channels_open(amqp_reconnector_channels(broker->locks)),
 	    .channels_max = amqp_channels_max(amqp_reconnector_channels(broker->locks)),
@@ -531,7 +517,7 @@ broker_channel_take(struct broker *broker, enum broker_link link)
 	    amqp_channels_take(amqp_reconnector_channels(reconnector_of(broker, link)));
 
 	if (link == BROKER_AUXILIARY)
-		need_auxiliary(broker);
+		amqp_auxiliary_need(broker);
 	return channel;
 }
 
@@ -539,7 +525,7 @@ void
 broker_channel_put(struct broker *broker, uint64_t channel)
 {
 	if (channel & 1)
-		broker->auxiliary_used = now(broker);
+		amqp_auxiliary_use(broker);
 	amqp_channels_put(channels_of(broker, channel), channel);
 }
 
@@ -621,31 +607,8 @@ void
 broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
     struct broker_probe_done done)
 {
-	amqp_probes_ask(broker->over.probes, questions, count, broker->blocked, done);
-	need_auxiliary(broker);
-}
-
-void
-broker_directory_read(struct broker *broker, const char *queue, struct broker_names_done done)
-{
-	amqp_directory_read(broker->over.directory, queue, done);
-	need_auxiliary(broker);
-}
-
-void
-broker_directory_enter(
-    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
-{
-	amqp_directory_enter(broker->over.directory, queue, name, broker->blocked, done);
-	need_auxiliary(broker);
-}
-
-void
-broker_directory_leave(
-    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
-{
-	amqp_directory_leave(broker->over.directory, queue, name, done);
-	need_auxiliary(broker);
+	amqp_probes_ask(broker->probes, questions, count, broker->blocked, done);
+	amqp_auxiliary_need(broker);
 }
 
 void
@@ -657,135 +620,21 @@ broker_reset(struct broker *broker, enum broker_link link, const char *why)
 		amqp_reconnector_drop(reconnector, why);
 }
 
-void
-broker_watch(struct broker *broker, const char *queue)
-{
-	if (broker->stopped)
-		return;
-	amqp_watches_add(broker->over.watches, queue);
-	need_auxiliary(broker);
-}
-
-void
-broker_unwatch(struct broker *broker, const char *queue)
-{
-	broker->auxiliary_used = now(broker);
-	amqp_watches_remove(broker->over.watches, queue);
-}
-
-void
-broker_wait_queue_join(struct broker *broker, const char *queue, int priority, unsigned credit)
-{
-	if (broker->stopped)
-		return;
-	amqp_wait_queues_join(broker->over.wait_queues, queue, priority, credit);
-	need_auxiliary(broker);
-}
-
-void
-broker_wait_queue_leave(struct broker *broker, const char *queue, int priority)
-{
-	broker->auxiliary_used = now(broker);
-	amqp_wait_queues_leave(broker->over.wait_queues, queue, priority);
-}
-
-void
-broker_wait_queue_wake(struct broker *broker, const char *queue, int slot)
-{
-	if (broker->stopped)
-		return;
-	amqp_hints_send(broker->over.hints, queue, slot);
-	need_auxiliary(broker);
-}
-
-void
-broker_wait_queue_count(struct broker *broker, const char *queue, struct broker_count_done done)
-{
-	if (broker->stopped)
-		return;
-	amqp_counters_ask(broker->over.counters, queue, done);
-	need_auxiliary(broker);
-}
-
-void
-broker_inbox_open(struct broker *broker)
-{
-	if (broker->stopped)
-		return;
-	amqp_mailbox_open(broker->over.mailbox);
-	need_auxiliary(broker);
-}
-
-void
-broker_inbox_close(struct broker *broker)
-{
-	if (broker->stopped)
-		return;
-	broker->auxiliary_used = now(broker);
-	amqp_mailbox_close(broker->over.mailbox);
-}
-
-uint64_t
-broker_ask(struct broker *broker, const char *text, size_t len)
-{
-	uint64_t number;
-
-	if (broker->stopped)
-		return 0;
-	number = amqp_mailbox_ask(broker->over.mailbox, text, len);
-	need_auxiliary(broker);
-	return number;
-}
-
-void
-broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len)
-{
-	if (!broker->stopped)
-		amqp_mailbox_reply(broker->over.mailbox, from, text, len);
-}
-
 /* ---- life ---- */
 
 static struct amqp_reconnector *
 new_reconnector(struct broker *broker, enum broker_link which)
 {
-	const struct amqp_reconnector_config config = {
-	    .timers = broker->timers,
-	    .settings = &broker->settings,
-	    .dialer = &broker->dialer,
-	    .jitter = &broker->jitter,
-	    .which = which,
-	};
 	const struct amqp_reconnector_events events = {
 	    .vet = on_vet,
 	    .blocked = on_blocked,
 	    .up = on_up,
 	    .down = on_down,
 	    .changed = on_changed,
-	    .channel_closed = on_channel_closed,
-	    .cancelled = on_cancelled,
 	    .ctx = broker,
 	};
 
-	return amqp_reconnector_new(&config, &events);
-}
-
-static void
-init_auxiliary(struct broker *broker)
-{
-	const struct amqp_auxiliary_config config = {
-	    .timers = broker->timers,
-	    .channels = amqp_reconnector_channels(broker->auxiliary),
-	    .jitter = &broker->jitter,
-	    .settings = &broker->settings,
-	    .watch_news = on_watch_news,
-	    .wait_queue_news = on_wait_queue_news,
-	    .asked = on_asked,
-	    .replied = on_replied,
-	    .ctx = broker,
-	};
-
-	amqp_auxiliary_init(&broker->over, &config);
+	return amqp_reconnector_new(broker, which, &events);
 }
 
 static void
@@ -794,7 +643,7 @@ init_exclusion(struct broker *broker)
 	const struct amqp_exclusion_config config = {
 	    .timers = broker->timers,
 	    .locks = amqp_reconnector_channels(broker->locks),
-	    .auxiliary = amqp_reconnector_channels(broker->auxiliary),
+	    .auxiliary = broker->channels,
 	    .jitter = &broker->jitter,
 	    .replays = broker->settings.replays,
 	    .timeout = broker->settings.exclusion_timeout,
@@ -822,7 +671,8 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	timer_init(&broker->auxiliary_wait, on_auxiliary_wait, broker, 0);
 	broker->locks = new_reconnector(broker, BROKER_LOCKS);
 	broker->auxiliary = new_reconnector(broker, BROKER_AUXILIARY);
-	init_auxiliary(broker);
+	broker->channels = amqp_reconnector_channels(broker->auxiliary);
+	modules_new(broker);
 	init_exclusion(broker);
 	return broker;
 }
@@ -855,16 +705,4 @@ const struct amqp_channels *
 broker_channels(const struct broker *broker, enum broker_link link)
 {
 	return amqp_reconnector_channels(reconnector_of(broker, link));
-}
-
-size_t
-broker_watched(const struct broker *broker)
-{
-	return amqp_watches_count(broker->over.watches);
-}
-
-size_t
-broker_joined(const struct broker *broker)
-{
-	return amqp_wait_queues_count(broker->over.wait_queues);
 }

@@ -257,6 +257,11 @@ void broker_free(struct broker *broker); /* stops it first; NULL is fine */
  */
 void broker_reset(struct broker *broker, enum broker_link link, const char *why);
 void broker_get_info(const struct broker *broker, struct broker_info *ret);
+/* Parts of it that are read often. */
+int broker_heartbeat(const struct broker *broker);
+bool broker_auxiliary_is_up(const struct broker *broker);
+/* Whether the auxiliary connection is up, and no alarm holds its messages up. */
+bool broker_takes_messages(const struct broker *broker);
 /* Whether the lock connection was up, or tried each host of the configuration. */
 bool broker_tried_all(const struct broker *broker);
 void broker_get_traffic(

@@ -21,7 +21,7 @@ channel_set_state(struct channel *channel, enum channel_state state)
 static int64_t
 now(const struct amqp_channels *channels)
 {
-	return clock_now(timers_clock(channels->config.timers));
+	return clock_now(timers_clock(channels->broker->timers));
 }
 
 /* ---- numbers ---- */
@@ -127,7 +127,7 @@ channel_open(struct amqp_channels *channels, struct channel *channel)
 {
 	amqp_channel_open_t open = {0};
 
-	channels->config.counts->channels_opened++;
+	channels->counts->channels_opened++;
 	channel_set_state(channel, CHANNEL_OPENING);
 	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_OPEN_METHOD, &open);
 }
@@ -204,7 +204,7 @@ request_answer(struct amqp_channels *channels, struct request *request, enum bro
 		amqp_channels_answered(channels, request->sent_at);
 	free(request->queue);
 	free(request);
-	if (!channels->silent)
+	if (!channels->broker->stopped)
 		done.fn(done.ctx, done.id, &reply);
 }
 
@@ -242,7 +242,7 @@ amqp_channels_request(struct amqp_channels *channels, uint64_t id, const struct 
 		TAILQ_INSERT_TAIL(&channels->orphans, request, in_channel);
 		if (!timer_is_set(&channels->orphan_timer))
 			timers_set(
-			    channels->config.timers, &channels->orphan_timer, request->sent_at);
+			    channels->broker->timers, &channels->orphan_timer, request->sent_at);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&channel->requests, request, in_channel);
@@ -327,12 +327,12 @@ amqp_channels_take(struct amqp_channels *channels)
 	struct channel *channel = idle_take(channels);
 
 	if (channel == NULL) {
-		if (channels->config.which == BROKER_LOCKS && !number_left(channels))
+		if (channels->which == BROKER_LOCKS && !number_left(channels))
 			return 0;
 		channel = channel_new(channels);
 	}
 	/* The lowest bit is the connection, so that ids of the two differ. */
-	channel->id = ++channels->serial << 1 | (channels->config.which == BROKER_AUXILIARY);
+	channel->id = ++channels->serial << 1 | (channels->which == BROKER_AUXILIARY);
 	HASH_ADD(hh, channels->by_id, id, sizeof(channel->id), channel);
 	return channel->id;
 }
@@ -427,6 +427,15 @@ find_refused(const struct channel *channel, const amqp_channel_close_t *close)
 	return NULL;
 }
 
+static void
+tell_closed(const struct amqp_channels *channels, uint64_t id, int code, const char *text)
+{
+	const struct broker_events *events = &channels->broker->events;
+
+	if (events->channel_closed != NULL)
+		events->channel_closed(events->ctx, id, code, text);
+}
+
 /* Answers the requests of a channel that the broker closed, then reports it. */
 static void
 channel_bury(
@@ -450,8 +459,8 @@ channel_bury(
 			request_answer(channels, request, answer, false, 0, "");
 	}
 	channel_forget_id(channels, channel);
-	if (!channel->put && !channels->silent)
-		channels->config.closed(channels->config.ctx, id, code, text);
+	if (!channel->put)
+		tell_closed(channels, id, code, text);
 	free(text);
 	channel_free(channels, channel);
 }
@@ -482,7 +491,7 @@ take_close(
 		handler_closed(handler, close);
 		return;
 	}
-	channels->config.counts->channels_closed_by_broker++;
+	channels->counts->channels_closed_by_broker++;
 	numbers_give_back(&channels->numbers, channel->number);
 	if (channel->id != 0) {
 		channel_bury(channels, channel, close);
@@ -572,8 +581,7 @@ channel_give_up(struct amqp_channels *channels, struct channel *channel, struct 
 		request->sent_at = sent_at;
 		request_answer(channels, request, same ? answer : BROKER_SKIPPED, false, 0, "");
 	}
-	if (!channels->silent)
-		channels->config.closed(channels->config.ctx, id, 0, "");
+	tell_closed(channels, id, 0, "");
 }
 
 /* False: no request awaits this. */
@@ -607,12 +615,14 @@ take_ok(struct amqp_channels *channels, struct channel *channel, const struct am
 static bool
 take_cancel(struct amqp_channels *channels, struct channel *channel)
 {
+	const struct broker_events *events = &channels->broker->events;
+
 	if (channel->consumer == CONSUMER_ASKED)
 		return false;
 	if (channel->consumer == CONSUMER_ON) {
 		channel->consumer = CONSUMER_ENDED;
-		if (!channels->silent)
-			channels->config.cancelled(channels->config.ctx, channel->id);
+		if (events->cancelled != NULL)
+			events->cancelled(events->ctx, channel->id);
 	}
 	return true;
 }
@@ -728,7 +738,7 @@ amqp_channels_learn_limit(struct amqp_channels *channels)
 	 * Probes and administration need two channels. If that ends the auxiliary connection, no
 	 * hold is lost.
 	 */
-	unsigned least = channels->config.which == BROKER_AUXILIARY ? 2 : 1, open = 0, opening = 0;
+	unsigned least = channels->which == BROKER_AUXILIARY ? 2 : 1, open = 0, opening = 0;
 
 	TAILQ_FOREACH (channel, &channels->all, in_all) {
 		open += channel->state == CHANNEL_OPEN || channel->state == CHANNEL_CLOSING;
@@ -745,11 +755,13 @@ amqp_channels_learn_limit(struct amqp_channels *channels)
 /* ---- life ---- */
 
 struct amqp_channels *
-amqp_channels_new(const struct amqp_channels_config *config)
+amqp_channels_new(const struct broker *broker, enum broker_link which, struct amqp_counts *counts)
 {
 	struct amqp_channels *channels = mem_alloc(sizeof(*channels));
 
-	channels->config = *config;
+	channels->broker = broker;
+	channels->which = which;
+	channels->counts = counts;
 	TAILQ_INIT(&channels->all);
 	TAILQ_INIT(&channels->idle);
 	TAILQ_INIT(&channels->in_order);
@@ -759,19 +771,12 @@ amqp_channels_new(const struct amqp_channels_config *config)
 }
 
 void
-amqp_channels_silence(struct amqp_channels *channels)
-{
-	channels->silent = true;
-}
-
-void
 amqp_channels_free(struct amqp_channels *channels)
 {
 	if (channels == NULL)
 		return;
-	amqp_channels_silence(channels);
 	amqp_channels_fail(channels);
-	timers_cancel(channels->config.timers, &channels->orphan_timer);
+	timers_cancel(channels->broker->timers, &channels->orphan_timer);
 	orphans_fire(channels, 0);
 	free(channels);
 }

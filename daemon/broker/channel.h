@@ -28,21 +28,13 @@ struct amqp_channels;
 struct state_reader;
 struct state_writer;
 
-struct amqp_channels_config {
-	struct timers *timers; /* borrowed */
-	enum broker_link which;
-	struct amqp_counts *counts; /* borrowed */
-	/* See channel_closed in broker.h. */
-	void (*closed)(void *ctx, uint64_t channel, int code, const char *text);
-	/* See cancelled in broker.h. */
-	void (*cancelled)(void *ctx, uint64_t channel);
-	void *ctx; /* borrowed */
-};
-
-struct amqp_channels *amqp_channels_new(const struct amqp_channels_config *config);
+/*
+ * broker: borrowed; its listener gets channel_closed and cancelled. counts: borrowed. No callback is
+ * called after broker_stop().
+ */
+struct amqp_channels *amqp_channels_new(
+    const struct broker *broker, enum broker_link which, struct amqp_counts *counts);
 void amqp_channels_free(struct amqp_channels *channels); /* NULL is fine */
-/* No callback is called after this. */
-void amqp_channels_silence(struct amqp_channels *channels);
 
 /* The link is up: sends the waiting requests. The link is borrowed until amqp_channels_fail(). */
 void amqp_channels_attach(struct amqp_channels *channels, struct amqp_link *link);

@@ -9,6 +9,7 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/broker/channel.h"
+#include "daemon/broker/internal.h"
 
 enum channel_state {
 	CHANNEL_WAITING, /* no number yet: the link is not up, or has none left */
@@ -65,11 +66,13 @@ struct numbers {
 };
 
 struct amqp_channels {
-	struct amqp_channels_config config;
-	struct amqp_link *link;   /* borrowed; NULL = not up */
-	struct channel *by_id;    /* taken channels */
-	struct channel_list all;  /* owned */
-	struct channel_list idle; /* most recently used first */
+	const struct broker *broker; /* borrowed */
+	enum broker_link which;
+	struct amqp_counts *counts; /* borrowed */
+	struct amqp_link *link;     /* borrowed; NULL = not up */
+	struct channel *by_id;      /* taken channels */
+	struct channel_list all;    /* owned */
+	struct channel_list idle;   /* most recently used first */
 	unsigned idle_count;
 	struct requests in_order; /* all unanswered requests, in order of sending */
 	struct requests orphans;  /* requests on channels that are gone: the timer answers them */
@@ -78,7 +81,6 @@ struct amqp_channels {
 	uint64_t dead_serial;   /* ids up to this one belong to dead links */
 	struct numbers numbers; /* of the link */
 	unsigned limit;         /* learned from a 530; 0 = none */
-	bool silent;
 	struct histogram round_trips;
 };
 

@@ -6,6 +6,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/internal.h"
 
 /* The maximum of unacknowledged deliveries. If there are more, the oldest is acknowledged early. */
 #define UNACKED_MAX 1024
@@ -23,12 +24,6 @@ struct ack {
 	uint64_t delivery;
 	int64_t due;
 };
-
-static int64_t
-now(const struct amqp_consumers *channel)
-{
-	return clock_now(timers_clock(channel->set->timers));
-}
 
 /* ---- consumers ---- */
 
@@ -89,7 +84,7 @@ has_ended(struct amqp_consumers *channel, const char *queue)
 	struct amqp_consumers_end *first;
 
 	while ((first = TAILQ_FIRST(&channel->newest_last)) != NULL &&
-	       first->at + END_REST <= now(channel))
+	       first->at + END_REST <= broker_now(channel->set->broker))
 		end_forget(channel, first);
 	return queue != NULL && end_find(channel, queue) != NULL;
 }
@@ -109,7 +104,7 @@ send_cancel(struct amqp_consumers *channel, uint64_t consumer, const char *queue
 		end_forget(channel, end_find(channel, queue));
 	end = mem_alloc(sizeof(*end));
 	end->queue = mem_strdup(queue);
-	end->at = now(channel);
+	end->at = broker_now(channel->set->broker);
 	HASH_ADD_KEYPTR(by_queue, channel->ends, end->queue, strlen(end->queue), end);
 	TAILQ_INSERT_TAIL(&channel->newest_last, end, entry);
 }
@@ -151,10 +146,11 @@ on_ack(void *ctx, uint64_t id)
 	const struct ack *ack;
 
 	(void)id;
-	while ((ack = TAILQ_FIRST(&channel->acks)) != NULL && ack->due <= now(channel))
+	while ((ack = TAILQ_FIRST(&channel->acks)) != NULL &&
+	       ack->due <= broker_now(channel->set->broker))
 		ack_first(channel);
 	if (ack != NULL)
-		timers_set(channel->set->timers, &channel->ack, ack->due);
+		timers_set(channel->set->broker->timers, &channel->ack, ack->due);
 }
 
 static void
@@ -163,12 +159,12 @@ ack_later(struct amqp_consumers *channel, uint64_t delivery)
 	struct ack *ack = mem_alloc(sizeof(*ack));
 
 	ack->delivery = delivery;
-	ack->due = now(channel) + channel->set->ack_after;
+	ack->due = broker_now(channel->set->broker) + channel->set->ack_after;
 	TAILQ_INSERT_TAIL(&channel->acks, ack, entry);
 	if (++channel->ack_count > UNACKED_MAX)
 		ack_first(channel);
 	if (!timer_is_set(&channel->ack))
-		timers_set(channel->set->timers, &channel->ack, ack->due);
+		timers_set(channel->set->broker->timers, &channel->ack, ack->due);
 }
 
 /* ---- frames ---- */
@@ -255,7 +251,7 @@ channel_new(struct amqp_consumers_set *set)
 	struct amqp_consumers *channel = mem_alloc(sizeof(*channel));
 
 	channel->set = set;
-	amqp_raw_channel_init(&channel->raw, set->channels, &raw_events, channel);
+	amqp_raw_channel_init(&channel->raw, set->broker->channels, &raw_events, channel);
 	TAILQ_INIT(&channel->acks);
 	TAILQ_INIT(&channel->newest_last);
 	timer_init(&channel->ack, on_ack, channel, 0);
@@ -297,7 +293,7 @@ amqp_consumers_free(struct amqp_consumers *channel)
 		end_forget(channel, TAILQ_FIRST(&channel->newest_last));
 	free(channel->unwanted_queue);
 	TAILQ_REMOVE(&channel->set->all, channel, entry);
-	timers_cancel(channel->set->timers, &channel->ack);
+	timers_cancel(channel->set->broker->timers, &channel->ack);
 	amqp_raw_channel_forget(&channel->raw);
 	free(channel);
 }

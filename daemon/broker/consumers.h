@@ -56,10 +56,9 @@ struct amqp_consumers_events {
 
 /* The channels of one user: the watches, or the wait queues. */
 struct amqp_consumers_set {
-	struct timers *timers;          /* borrowed */
-	struct amqp_channels *channels; /* borrowed */
-	char letter;                    /* first letter of its tags */
-	int64_t ack_after;              /* ns; used if the event `message` is NULL */
+	const struct broker *broker; /* borrowed */
+	char letter;                 /* first letter of its tags */
+	int64_t ack_after;           /* ns; used if the event `message` is NULL */
 	struct amqp_consumers_events events;
 	TAILQ_HEAD(, amqp_consumers) all; /* owned */
 	uint64_t consumer;                /* number of the newest one */

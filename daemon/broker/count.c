@@ -7,6 +7,8 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/internal.h"
 #include "daemon/broker/raw_channel.h"
 
 /* The wait after no channel number was left. */
@@ -39,15 +41,13 @@ struct batch {
 };
 
 struct amqp_counters {
-	struct timers *timers;          /* borrowed */
-	struct amqp_channels *channels; /* borrowed */
-	struct count_list waiting;      /* owned; in order of the calls */
+	struct broker *broker;     /* borrowed */
+	struct count_list waiting; /* owned; in order of the calls */
 	/* The first one is shared. Each other one has one check, which was overdue. */
 	struct batch batches[1 + OVERDUE_MOST];
 	unsigned window;
 	struct timer retry;   /* set: no channel number was left */
 	struct timer overdue; /* set while the shared channel has requests */
-	bool silent;
 };
 
 /* count: in no list any more. */
@@ -60,19 +60,13 @@ answer(const struct amqp_counters *counters, struct count *count, enum broker_an
 
 	free(count->queue);
 	free(count);
-	if (counters->silent)
+	if (counters->broker->stopped)
 		return;
 	if (counted.fn == NULL)
 		checked.fn(checked.ctx, checked.id, what, consumers);
 	else
 		counted.fn(counted.ctx, counted.id,
 		    what == BROKER_OK || what == BROKER_ABSENT ? consumers : -1);
-}
-
-static int64_t
-now(const struct amqp_counters *counters)
-{
-	return clock_now(timers_clock(counters->timers));
 }
 
 static void
@@ -90,7 +84,7 @@ send(struct batch *batch, struct count *count)
 
 	if (batch->channel.number == 0 && !amqp_raw_channel_open(&batch->channel, 0))
 		return false;
-	count->sent_at = now(batch->counters);
+	count->sent_at = broker_now(batch->counters->broker);
 	TAILQ_REMOVE(&batch->counters->waiting, count, entry);
 	TAILQ_INSERT_TAIL(&batch->sent, count, entry);
 	batch->unanswered++;
@@ -116,18 +110,19 @@ send_waiting(struct amqp_counters *counters)
 	const struct count *first;
 	struct count *count;
 
-	if (amqp_channels_link(counters->channels) == NULL || counters->silent)
+	if (amqp_channels_link(counters->broker->channels) == NULL || counters->broker->stopped)
 		return;
 	while ((count = TAILQ_FIRST(&counters->waiting)) != NULL &&
 	       shared->unanswered < counters->window) {
 		if (!send(shared, count)) {
-			timers_set(counters->timers, &counters->retry, now(counters) + NO_CHANNEL);
+			timers_set(counters->broker->timers, &counters->retry,
+			    broker_now(counters->broker) + NO_CHANNEL);
 			return;
 		}
 	}
 	first = TAILQ_FIRST(&shared->sent);
 	if (first != NULL && !timer_is_set(&counters->overdue))
-		timers_set(counters->timers, &counters->overdue, first->sent_at + OVERDUE);
+		timers_set(counters->broker->timers, &counters->overdue, first->sent_at + OVERDUE);
 }
 
 static void
@@ -188,14 +183,15 @@ on_overdue(void *ctx, uint64_t id)
 	struct count *first = TAILQ_FIRST(&shared->sent);
 
 	(void)id;
-	if (first == NULL || now(counters) - first->sent_at < OVERDUE) {
+	if (first == NULL || broker_now(counters->broker) - first->sent_at < OVERDUE) {
 		send_waiting(counters);
 	} else if (first->counted.fn != NULL) {
 		amqp_raw_channel_close(&shared->channel);
 		take_back(shared);
 		give_up(counters, first);
 	} else if (alone == NULL) {
-		timers_set(counters->timers, &counters->overdue, now(counters) + OVERDUE);
+		timers_set(counters->broker->timers, &counters->overdue,
+		    broker_now(counters->broker) + OVERDUE);
 	} else {
 		amqp_raw_channel_close(&shared->channel);
 		take_back(shared);
@@ -263,9 +259,12 @@ ask(struct amqp_counters *counters, const char *queue, struct broker_count_done 
 }
 
 void
-amqp_counters_ask(struct amqp_counters *counters, const char *queue, struct broker_count_done done)
+broker_wait_queue_count(struct broker *broker, const char *queue, struct broker_count_done done)
 {
-	ask(counters, queue, done, (struct amqp_check_done){0});
+	if (broker->stopped)
+		return;
+	ask(broker->counters, queue, done, (struct amqp_check_done){0});
+	amqp_auxiliary_need(broker);
 }
 
 void
@@ -342,8 +341,8 @@ amqp_counters_fail(struct amqp_counters *counters)
 		amqp_raw_channel_forget(&counters->batches[i].channel);
 		take_back(&counters->batches[i]);
 	}
-	timers_cancel(counters->timers, &counters->retry);
-	timers_cancel(counters->timers, &counters->overdue);
+	timers_cancel(counters->broker->timers, &counters->retry);
+	timers_cancel(counters->broker->timers, &counters->overdue);
 	counters->window = WINDOW_MOST;
 	TAILQ_CONCAT(&lost, &counters->waiting, entry);
 	answer_unknown(counters, &lost);
@@ -352,20 +351,19 @@ amqp_counters_fail(struct amqp_counters *counters)
 /* ---- life ---- */
 
 struct amqp_counters *
-amqp_counters_new(struct timers *timers, struct amqp_channels *channels)
+amqp_counters_new(struct broker *broker)
 {
 	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .closed = on_closed};
 	struct amqp_counters *counters = mem_alloc(sizeof(*counters));
 
-	counters->timers = timers;
-	counters->channels = channels;
+	counters->broker = broker;
 	counters->window = WINDOW_MOST;
 	for (int i = 0; i <= OVERDUE_MOST; i++) {
 		struct batch *batch = &counters->batches[i];
 
 		batch->counters = counters;
-		amqp_raw_channel_init(&batch->channel, channels, &events, batch);
+		amqp_raw_channel_init(&batch->channel, broker->channels, &events, batch);
 		TAILQ_INIT(&batch->sent);
 	}
 	TAILQ_INIT(&counters->waiting);
@@ -375,17 +373,8 @@ amqp_counters_new(struct timers *timers, struct amqp_channels *channels)
 }
 
 void
-amqp_counters_silence(struct amqp_counters *counters)
-{
-	counters->silent = true;
-}
-
-void
 amqp_counters_free(struct amqp_counters *counters)
 {
-	if (counters == NULL)
-		return;
-	amqp_counters_silence(counters);
 	amqp_counters_fail(counters);
 	free(counters);
 }

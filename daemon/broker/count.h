@@ -14,25 +14,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/broker/channel.h"
+#include "daemon/broker/broker.h"
 
 struct amqp_counters;
 
-/* channels: of the auxiliary connection, borrowed. */
-struct amqp_counters *amqp_counters_new(struct timers *timers, struct amqp_channels *channels);
-void amqp_counters_free(struct amqp_counters *counters); /* before its channels; NULL is fine */
-/* No callback is called after this. */
-void amqp_counters_silence(struct amqp_counters *counters);
+struct amqp_counters *amqp_counters_new(struct broker *broker); /* broker: borrowed */
+void amqp_counters_free(struct amqp_counters *counters);        /* before its channels */
 
-/* Sent at once if there is a link, else when there is one. As broker_wait_queue_count(). */
-void amqp_counters_ask(
-    struct amqp_counters *counters, const char *queue, struct broker_count_done done);
 /* answer: as of broker_check(), or UNKNOWN. consumers: 0 unless OK. */
 struct amqp_check_done {
 	void (*fn)(void *ctx, uint64_t id, enum broker_answer answer, int consumers);
 	void *ctx;
 	uint64_t id;
 };
+/* Sent at once if there is a link, else when there is one. */
 void amqp_counters_check(
     struct amqp_counters *counters, const char *queue, struct amqp_check_done done);
 /*

@@ -7,6 +7,8 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/internal.h"
 #include "daemon/broker/name_list.h"
 #include "daemon/broker/raw_channel.h"
 #include "daemon/broker/request.h"
@@ -49,18 +51,10 @@ struct job {
 TAILQ_HEAD(job_list, job);
 
 struct amqp_directory {
-	struct timers *timers;          /* borrowed */
-	struct amqp_channels *channels; /* borrowed */
-	struct job_list all;            /* owned */
-	struct timer over;              /* set while a job is OVER */
-	bool silent;
+	struct broker *broker; /* borrowed */
+	struct job_list all;   /* owned */
+	struct timer over;     /* set while a job is OVER */
 };
-
-static int64_t
-now(const struct amqp_directory *directory)
-{
-	return clock_now(timers_clock(directory->timers));
-}
 
 static void
 job_set_state(struct job *job, enum job_state state)
@@ -121,7 +115,7 @@ job_answer(struct job *job)
 		job->found = (struct name_list){0};
 	}
 	job_free(job);
-	if (!directory->silent)
+	if (!directory->broker->stopped)
 		done.fn(done.ctx, done.id, &reply, (const char *const *)found.all, found.count);
 	name_list_done(&found);
 	free(text);
@@ -136,7 +130,7 @@ job_give_up(struct job *job, const char *text)
 	job->answer = BROKER_UNKNOWN;
 	job->text = mem_strdup(text);
 	job_set_state(job, JOB_OVER);
-	timers_set(directory->timers, &directory->over, now(directory));
+	timers_set(directory->broker->timers, &directory->over, broker_now(directory->broker));
 }
 
 /* Every method of the job is answered. */
@@ -172,7 +166,8 @@ on_over(void *ctx, uint64_t id)
 	TAILQ_REMOVE(&directory->all, job, in_all);
 	/* One job for each run: its callback may cause the answers of the others. */
 	if (first_over(directory) != NULL)
-		timers_set(directory->timers, &directory->over, now(directory));
+		timers_set(
+		    directory->broker->timers, &directory->over, broker_now(directory->broker));
 	job_answer(job);
 }
 
@@ -214,7 +209,7 @@ job_send(struct job *job)
 	struct amqp_directory *directory = job->directory;
 	amqp_confirm_select_t select = {0};
 
-	job->sent_at = now(directory);
+	job->sent_at = broker_now(directory->broker);
 	if (!amqp_raw_channel_open(&job->channel, BROKER_NAME_MAX)) {
 		job_give_up(job, "the auxiliary connection has no channel left");
 		return;
@@ -255,7 +250,7 @@ put_back(struct job *job)
 	}
 	amqp_raw_channel_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
 	job_set_state(job, JOB_PUTTING_BACK);
-	amqp_channels_close_raw(job->directory->channels, job->channel.number);
+	amqp_channels_close_raw(job->directory->broker->channels, job->channel.number);
 }
 
 /* ---- receiving ---- */
@@ -428,44 +423,49 @@ job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue,
 	job->queue = mem_strdup(queue);
 	job->name = mem_strdup(name);
 	job->done = done;
-	amqp_raw_channel_init(&job->channel, directory->channels, &events, job);
-	job->sent_at = now(directory);
+	amqp_raw_channel_init(&job->channel, directory->broker->channels, &events, job);
+	job->sent_at = broker_now(directory->broker);
 	TAILQ_INSERT_TAIL(&directory->all, job, in_all);
 	return job;
 }
 
+/* Sends a job at once if there is a link. Else it waits for one. */
 static void
 job_begin(struct job *job)
 {
-	if (amqp_channels_link(job->directory->channels) != NULL)
+	struct broker *broker = job->directory->broker;
+
+	if (amqp_channels_link(broker->channels) != NULL)
 		job_send(job);
+	amqp_auxiliary_need(broker);
 }
 
 void
-amqp_directory_read(
-    struct amqp_directory *directory, const char *queue, struct broker_names_done done)
+broker_directory_read(struct broker *broker, const char *queue, struct broker_names_done done)
 {
-	job_begin(job_new(directory, JOB_READ, queue, NULL, done));
+	job_begin(job_new(broker->directory, JOB_READ, queue, NULL, done));
 }
 
 void
-amqp_directory_leave(struct amqp_directory *directory, const char *queue, const char *name,
-    struct broker_names_done done)
+broker_directory_leave(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
-	job_begin(job_new(directory, JOB_LEAVE, queue, name, done));
+	job_begin(job_new(broker->directory, JOB_LEAVE, queue, name, done));
 }
 
 void
-amqp_directory_enter(struct amqp_directory *directory, const char *queue, const char *name,
-    bool hopeless, struct broker_names_done done)
+broker_directory_enter(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
-	struct job *job = job_new(directory, JOB_ENTER, queue, name, done);
+	struct job *job = job_new(broker->directory, JOB_ENTER, queue, name, done);
 
 	assert(broker_is_name(name, strlen(name)));
-	if (hopeless)
-		job_give_up(job, BROKER_ALARM_WORDS);
-	else
+	if (!broker->blocked) {
 		job_begin(job);
+		return;
+	}
+	job_give_up(job, BROKER_ALARM_WORDS);
+	amqp_auxiliary_need(broker);
 }
 
 bool
@@ -503,30 +503,20 @@ amqp_directory_fail(struct amqp_directory *directory)
 }
 
 struct amqp_directory *
-amqp_directory_new(struct timers *timers, struct amqp_channels *channels)
+amqp_directory_new(struct broker *broker)
 {
 	struct amqp_directory *directory = mem_alloc(sizeof(*directory));
 
-	directory->timers = timers;
-	directory->channels = channels;
+	directory->broker = broker;
 	TAILQ_INIT(&directory->all);
 	timer_init(&directory->over, on_over, directory, 0);
 	return directory;
 }
 
 void
-amqp_directory_silence(struct amqp_directory *directory)
-{
-	directory->silent = true;
-}
-
-void
 amqp_directory_free(struct amqp_directory *directory)
 {
-	if (directory == NULL)
-		return;
-	amqp_directory_silence(directory);
 	amqp_directory_fail(directory);
-	timers_cancel(directory->timers, &directory->over);
+	timers_cancel(directory->broker->timers, &directory->over);
 	free(directory);
 }

@@ -24,24 +24,11 @@
 
 #include <stdbool.h>
 
-#include "daemon/broker/channel.h"
-
 struct amqp_directory;
+struct broker;
 
-/* channels: of the auxiliary connection, borrowed. */
-struct amqp_directory *amqp_directory_new(struct timers *timers, struct amqp_channels *channels);
-void amqp_directory_free(struct amqp_directory *directory); /* before its channels; NULL is fine */
-/* No callback is called after this. */
-void amqp_directory_silence(struct amqp_directory *directory);
-
-/* As in broker.h. Sent at once if there is a link, else when there is one. */
-void amqp_directory_read(
-    struct amqp_directory *directory, const char *queue, struct broker_names_done done);
-void amqp_directory_leave(struct amqp_directory *directory, const char *queue, const char *name,
-    struct broker_names_done done);
-/* hopeless: there is an alarm, so the broker does not read a publish. */
-void amqp_directory_enter(struct amqp_directory *directory, const char *queue, const char *name,
-    bool hopeless, struct broker_names_done done);
+struct amqp_directory *amqp_directory_new(struct broker *broker);   /* broker: borrowed */
+void amqp_directory_free(struct amqp_directory *directory);         /* before its channels */
 bool amqp_directory_in_use(const struct amqp_directory *directory); /* a request is unanswered */
 
 /* After amqp_channels_attach(): sends the waiting requests. */

@@ -9,6 +9,8 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/internal.h"
 #include "daemon/broker/raw_channel.h"
 
 /* BROKER_HINT_TTL, in ms */
@@ -29,22 +31,14 @@ struct owed_hint {
 };
 
 struct amqp_hints {
-	struct amqp_hints_config config;
+	struct broker *broker;           /* borrowed */
 	struct owed_hint *owed;          /* owned; by key */
 	TAILQ_HEAD(, owed_hint) in_turn; /* the same */
 	struct amqp_raw_channel channel;
 	char returned_from[UINT8_MAX + 1]; /* wait queue of the returned hint */
 	int64_t mute_until;                /* clock time; no hint is sent before */
-	bool blocked;
-	bool complained; /* of being refused, on this link */
-	bool silent;
+	bool complained;                   /* of being refused, on this link */
 };
-
-static int64_t
-now(const struct amqp_hints *hints)
-{
-	return clock_now(timers_clock(hints->config.timers));
-}
 
 /* ---- owed hints ---- */
 
@@ -107,9 +101,10 @@ publish(struct amqp_hints *hints, const char *queue, int slot)
 static bool
 can_send(const struct amqp_hints *hints)
 {
-	const struct amqp_link *link = amqp_channels_link(hints->config.channels);
+	const struct broker *broker = hints->broker;
+	const struct amqp_link *link = amqp_channels_link(broker->channels);
 
-	return !hints->silent && !hints->blocked && link != NULL && link->state == AMQP_LINK_UP;
+	return !broker->stopped && !broker->blocked && link != NULL && link->state == AMQP_LINK_UP;
 }
 
 static void
@@ -117,7 +112,7 @@ pay(struct amqp_hints *hints)
 {
 	struct owed_hint *hint;
 
-	if (now(hints) < hints->mute_until)
+	if (broker_now(hints->broker) < hints->mute_until)
 		forget_all(hints);
 	while ((hint = TAILQ_FIRST(&hints->in_turn)) != NULL && can_send(hints) &&
 	       (hints->channel.number != 0 || amqp_raw_channel_open(&hints->channel, 0))) {
@@ -142,6 +137,7 @@ static bool
 on_message(void *ctx)
 {
 	const struct amqp_hints *hints = ctx;
+	const struct broker_events *events = &hints->broker->events;
 	char *queue = mem_strdup(hints->returned_from);
 	const struct broker_wait_queue_event event = {
 	    .queue = queue,
@@ -149,8 +145,8 @@ on_message(void *ctx)
 	    .slot = broker_hint_slot(hints->channel.content.correlation_id),
 	};
 
-	if (!hints->silent)
-		hints->config.news(hints->config.ctx, &event);
+	if (events->wait_queue != NULL)
+		events->wait_queue(events->ctx, &event);
 	free(queue);
 	return true;
 }
@@ -168,7 +164,7 @@ on_closed(void *ctx, int code, const char *text)
 
 	if (!hints->channel.blames)
 		return; /* the next hint opens another channel */
-	hints->mute_until = now(hints) + MUTE;
+	hints->mute_until = broker_now(hints->broker) + MUTE;
 	if (!hints->complained)
 		log_warning("the broker refused a hint to other daemons: %s (%d)", text, code);
 	hints->complained = true;
@@ -177,23 +173,19 @@ on_closed(void *ctx, int code, const char *text)
 /* ---- outside ---- */
 
 void
-amqp_hints_send(struct amqp_hints *hints, const char *queue, int slot)
+broker_wait_queue_wake(struct broker *broker, const char *queue, int slot)
 {
-	hint_add(hints, queue, slot);
-	pay(hints);
+	if (broker->stopped)
+		return;
+	hint_add(broker->hints, queue, slot);
+	pay(broker->hints);
+	amqp_auxiliary_need(broker);
 }
 
 bool
 amqp_hints_any(const struct amqp_hints *hints)
 {
 	return hints->owed != NULL;
-}
-
-void
-amqp_hints_block(struct amqp_hints *hints, bool blocked)
-{
-	hints->blocked = blocked;
-	pay(hints);
 }
 
 void
@@ -206,7 +198,6 @@ void
 amqp_hints_fail(struct amqp_hints *hints)
 {
 	amqp_raw_channel_forget(&hints->channel);
-	hints->blocked = false;
 	hints->complained = false;
 	hints->mute_until = 0;
 }
@@ -214,30 +205,21 @@ amqp_hints_fail(struct amqp_hints *hints)
 /* ---- life ---- */
 
 struct amqp_hints *
-amqp_hints_new(const struct amqp_hints_config *config)
+amqp_hints_new(struct broker *broker)
 {
 	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_hints *hints = mem_alloc(sizeof(*hints));
 
-	hints->config = *config;
+	hints->broker = broker;
 	TAILQ_INIT(&hints->in_turn);
-	amqp_raw_channel_init(&hints->channel, config->channels, &events, hints);
+	amqp_raw_channel_init(&hints->channel, broker->channels, &events, hints);
 	return hints;
-}
-
-void
-amqp_hints_silence(struct amqp_hints *hints)
-{
-	hints->silent = true;
 }
 
 void
 amqp_hints_free(struct amqp_hints *hints)
 {
-	if (hints == NULL)
-		return;
-	amqp_hints_silence(hints);
 	amqp_hints_fail(hints);
 	forget_all(hints);
 	free(hints);

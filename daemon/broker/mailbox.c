@@ -10,6 +10,8 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/internal.h"
 #include "daemon/broker/raw_channel.h"
 
 #define EXCHANGE "lockbroker=ask"
@@ -55,7 +57,7 @@ struct sender {
 };
 
 struct amqp_mailbox {
-	struct amqp_mailbox_config config;
+	struct broker *broker; /* borrowed */
 	enum inbox_state state;
 	bool wanted;                     /* by broker_inbox_open() */
 	struct timer asking;             /* wanted for a query, until this fires */
@@ -68,16 +70,8 @@ struct amqp_mailbox {
 	TAILQ_HEAD(, question) questions; /* owned; in order */
 	uint64_t last_question, last_sender;
 	struct sender senders[MAILBOX_SENDERS_MAX]; /* by id */
-	bool blocked;
-	bool complained; /* of being refused, on this link */
-	bool silent;
+	bool complained;                            /* of being refused, on this link */
 };
-
-static int64_t
-now(const struct amqp_mailbox *mailbox)
-{
-	return clock_now(timers_clock(mailbox->config.timers));
-}
 
 /* ---- publishing ---- */
 
@@ -122,8 +116,8 @@ send_waiting(struct amqp_mailbox *mailbox)
 	char room[BROKER_NUMBER_TEXT];
 
 	while ((question = TAILQ_FIRST(&mailbox->questions)) != NULL) {
-		if (question->until > now(mailbox)) {
-			if (mailbox->state != INBOX_OPEN || mailbox->blocked)
+		if (question->until > broker_now(mailbox->broker)) {
+			if (mailbox->state != INBOX_OPEN || mailbox->broker->blocked)
 				return;
 			publish(mailbox, EXCHANGE, "", broker_number_text(room, question->number),
 			    mailbox->name,
@@ -208,23 +202,25 @@ static void
 open_later(struct amqp_mailbox *mailbox, int64_t again)
 {
 	inbox_set_state(mailbox, INBOX_WAITING);
-	timers_set(mailbox->config.timers, &mailbox->again,
-	    now(mailbox) + again / 2 + jitter_below(mailbox->config.jitter, again));
+	timers_set(mailbox->broker->timers, &mailbox->again,
+	    broker_now(mailbox->broker) + again / 2 +
+		jitter_below(&mailbox->broker->jitter, again));
 }
 
 static void
 open_now(struct amqp_mailbox *mailbox)
 {
-	timers_cancel(mailbox->config.timers, &mailbox->again);
-	if (mailbox->silent || amqp_channels_link(mailbox->config.channels) == NULL)
+	struct broker *broker = mailbox->broker;
+
+	timers_cancel(broker->timers, &mailbox->again);
+	if (broker->stopped || amqp_channels_link(broker->channels) == NULL)
 		return;
 	if (!amqp_raw_channel_open(&mailbox->channel, BROKER_MESSAGE_MAX)) {
 		open_later(mailbox, NO_CHANNEL);
 		return;
 	}
 	inbox_set_state(mailbox, INBOX_OPENING);
-	amqp_mailbox_name(
-	    mailbox->name, MAILBOX_INBOX, mailbox->config.jitter, mailbox->config.replays);
+	amqp_mailbox_name(mailbox->name, MAILBOX_INBOX, &broker->jitter, broker->settings.replays);
 	send_declares(mailbox);
 	send_consume(mailbox);
 }
@@ -246,7 +242,7 @@ settle(struct amqp_mailbox *mailbox)
 		inbox_set_state(mailbox, INBOX_WAITING);
 		open_now(mailbox);
 	} else if (!wanted && mailbox->state != INBOX_CLOSED) {
-		timers_cancel(mailbox->config.timers, &mailbox->again);
+		timers_cancel(mailbox->broker->timers, &mailbox->again);
 		inbox_set_state(mailbox, INBOX_CLOSED);
 		amqp_raw_channel_close(&mailbox->channel);
 	}
@@ -285,7 +281,7 @@ sender_add(struct amqp_mailbox *mailbox, const char *inbox, const char *number)
 	*sender = (struct sender){.id = mailbox->last_sender,
 	    .inbox = mem_strdup(inbox),
 	    .number = mem_strdup(number),
-	    .until = now(mailbox) + BROKER_MESSAGE_TTL};
+	    .until = broker_now(mailbox->broker) + BROKER_MESSAGE_TTL};
 	return sender->id;
 }
 
@@ -294,16 +290,18 @@ static void
 tell(struct amqp_mailbox *mailbox, struct broker_message *message)
 {
 	const struct amqp_content *content = &mailbox->channel.content;
+	const struct broker_events *events = &mailbox->broker->events;
 
 	if (mailbox->is_question) {
 		message->from = sender_add(mailbox, content->reply_to, content->correlation_id);
-		if (message->from != 0)
-			mailbox->config.asked(mailbox->config.ctx, message);
+		if (message->from != 0 && events->asked != NULL)
+			events->asked(events->ctx, message);
 	} else {
 		message->asked = broker_number(content->correlation_id);
 		FAULT(REPLY_TO_LAST, message->asked++);
-		if (message->asked > 0 && message->asked <= mailbox->last_question)
-			mailbox->config.replied(mailbox->config.ctx, message);
+		if (message->asked > 0 && message->asked <= mailbox->last_question &&
+		    events->replied != NULL)
+			events->replied(events->ctx, message);
 	}
 }
 
@@ -317,7 +315,7 @@ on_message(void *ctx)
 
 	amqp_raw_channel_ack(&mailbox->channel, mailbox->channel.delivery);
 	/* The daemon's own query arrives here, too. */
-	if (mailbox->silent || content->size > BROKER_MESSAGE_MAX ||
+	if (mailbox->broker->stopped || content->size > BROKER_MESSAGE_MAX ||
 	    (mailbox->is_question && strcmp(content->reply_to, mailbox->name) == 0))
 		return true;
 	text = mem_alloc(message.len + 1);
@@ -387,17 +385,23 @@ on_closed(void *ctx, int code, const char *text)
 /* ---- outside ---- */
 
 void
-amqp_mailbox_open(struct amqp_mailbox *mailbox)
+broker_inbox_open(struct broker *broker)
 {
-	mailbox->wanted = true;
-	settle(mailbox);
+	if (broker->stopped)
+		return;
+	broker->mailbox->wanted = true;
+	settle(broker->mailbox);
+	amqp_auxiliary_need(broker);
 }
 
 void
-amqp_mailbox_close(struct amqp_mailbox *mailbox)
+broker_inbox_close(struct broker *broker)
 {
-	mailbox->wanted = false;
-	settle(mailbox);
+	if (broker->stopped)
+		return;
+	amqp_auxiliary_use(broker);
+	broker->mailbox->wanted = false;
+	settle(broker->mailbox);
 }
 
 bool
@@ -406,44 +410,57 @@ amqp_mailbox_any(const struct amqp_mailbox *mailbox)
 	return mailbox->state != INBOX_CLOSED;
 }
 
-uint64_t
-amqp_mailbox_ask(struct amqp_mailbox *mailbox, const char *text, size_t len)
+static void
+question_add(struct amqp_mailbox *mailbox, const char *text, size_t len)
 {
-	struct question *question;
+	struct question *question = mem_alloc(sizeof(*question));
 
-	assert(len <= BROKER_MESSAGE_MAX);
-	if (mailbox->blocked)
-		return 0;
-	question = mem_alloc(sizeof(*question));
 	question->number = ++mailbox->last_question;
 	question->text = mem_alloc(len + 1);
 	memcpy(question->text, text, len);
 	question->len = len;
-	question->until = now(mailbox) + BROKER_MESSAGE_TTL;
+	question->until = broker_now(mailbox->broker) + BROKER_MESSAGE_TTL;
 	TAILQ_INSERT_TAIL(&mailbox->questions, question, entry);
-	timers_set(mailbox->config.timers, &mailbox->asking, now(mailbox) + mailbox->config.idle);
-	settle(mailbox);
-	send_waiting(mailbox);
-	return mailbox->last_question;
+}
+
+uint64_t
+broker_ask(struct broker *broker, const char *text, size_t len)
+{
+	struct amqp_mailbox *mailbox = broker->mailbox;
+
+	if (broker->stopped)
+		return 0;
+	assert(len <= BROKER_MESSAGE_MAX);
+	if (!broker->blocked) {
+		question_add(mailbox, text, len);
+		timers_set(broker->timers, &mailbox->asking,
+		    broker_now(mailbox->broker) + broker->settings.auxiliary_idle);
+		settle(mailbox);
+		send_waiting(mailbox);
+	}
+	amqp_auxiliary_need(broker);
+	return broker->blocked ? 0 : mailbox->last_question;
 }
 
 void
-amqp_mailbox_reply(struct amqp_mailbox *mailbox, uint64_t from, const char *text, size_t len)
+broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len)
 {
+	const struct amqp_mailbox *mailbox = broker->mailbox;
 	const struct sender *sender = &mailbox->senders[from % MAILBOX_SENDERS_MAX];
 
+	if (broker->stopped)
+		return;
 	assert(len <= BROKER_MESSAGE_MAX);
-	if (mailbox->state != INBOX_OPEN || mailbox->blocked || from == 0 || sender->id != from ||
-	    sender->until <= now(mailbox))
+	if (mailbox->state != INBOX_OPEN || broker->blocked || from == 0 || sender->id != from ||
+	    sender->until <= broker_now(mailbox->broker))
 		return;
 	publish(mailbox, "", sender->inbox, sender->number, NULL,
 	    (amqp_bytes_t){.len = len, .bytes = (void *)text});
 }
 
 void
-amqp_mailbox_block(struct amqp_mailbox *mailbox, bool blocked)
+amqp_mailbox_go_on(struct amqp_mailbox *mailbox)
 {
-	mailbox->blocked = blocked;
 	send_waiting(mailbox);
 }
 
@@ -458,10 +475,9 @@ amqp_mailbox_go(struct amqp_mailbox *mailbox, const char *user)
 void
 amqp_mailbox_fail(struct amqp_mailbox *mailbox)
 {
-	mailbox->blocked = false;
 	mailbox->complained = false;
 	amqp_raw_channel_forget(&mailbox->channel);
-	timers_cancel(mailbox->config.timers, &mailbox->again);
+	timers_cancel(mailbox->broker->timers, &mailbox->again);
 	if (mailbox->state != INBOX_CLOSED)
 		inbox_set_state(mailbox, INBOX_WAITING);
 }
@@ -469,28 +485,18 @@ amqp_mailbox_fail(struct amqp_mailbox *mailbox)
 /* ---- life ---- */
 
 struct amqp_mailbox *
-amqp_mailbox_new(const struct amqp_mailbox_config *config)
+amqp_mailbox_new(struct broker *broker)
 {
 	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_mailbox *mailbox = mem_alloc(sizeof(*mailbox));
 
-	mailbox->config = *config;
+	mailbox->broker = broker;
 	TAILQ_INIT(&mailbox->questions);
 	timer_init(&mailbox->asking, on_asked_enough, mailbox, 0);
 	timer_init(&mailbox->again, on_again, mailbox, 0);
-	amqp_raw_channel_init(&mailbox->channel, config->channels, &events, mailbox);
+	amqp_raw_channel_init(&mailbox->channel, broker->channels, &events, mailbox);
 	return mailbox;
-}
-
-void
-amqp_mailbox_silence(struct amqp_mailbox *mailbox)
-{
-	mailbox->silent = true;
-	mailbox->wanted = false;
-	timers_cancel(mailbox->config.timers, &mailbox->asking);
-	timers_cancel(mailbox->config.timers, &mailbox->again);
-	inbox_set_state(mailbox, INBOX_CLOSED);
 }
 
 void
@@ -498,9 +504,7 @@ amqp_mailbox_free(struct amqp_mailbox *mailbox)
 {
 	struct question *question;
 
-	if (mailbox == NULL)
-		return;
-	amqp_mailbox_silence(mailbox);
+	timers_cancel(mailbox->broker->timers, &mailbox->asking);
 	amqp_mailbox_fail(mailbox);
 	while ((question = TAILQ_FIRST(&mailbox->questions)) != NULL)
 		question_free(mailbox, question);

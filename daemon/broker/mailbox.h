@@ -24,7 +24,6 @@
 #include <stdint.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/broker/channel.h"
 
 /* So many of the newest queries can be answered. */
 #define MAILBOX_SENDERS_MAX 256
@@ -33,37 +32,19 @@
 #define MAILBOX_NAME_MAX 64
 
 struct amqp_mailbox;
+struct broker;
 
-struct amqp_mailbox_config {
-	struct timers *timers;          /* borrowed, as all pointers here */
-	struct amqp_channels *channels; /* of the auxiliary connection */
-	struct jitter *jitter;
-	int64_t idle; /* ns; the inbox stays open so long after a query */
-	bool replays; /* the seed decides the inbox's name, too */
-	/* As in broker.h. The operations below may be called from inside. */
-	void (*asked)(void *ctx, const struct broker_message *message);
-	void (*replied)(void *ctx, const struct broker_message *message);
-	void *ctx;
-};
-
-struct amqp_mailbox *amqp_mailbox_new(const struct amqp_mailbox_config *config);
-void amqp_mailbox_free(struct amqp_mailbox *mailbox); /* before its channels; NULL is fine */
-/* Nothing is sent, and no callback is called, after this. */
-void amqp_mailbox_silence(struct amqp_mailbox *mailbox);
+struct amqp_mailbox *amqp_mailbox_new(struct broker *broker); /* broker: borrowed */
+void amqp_mailbox_free(struct amqp_mailbox *mailbox);         /* before its channels */
 
 /* Makes a name: the prefix, and 32 random hexadecimal digits. replays: the seed decides them. */
 void amqp_mailbox_name(
     char ret[MAILBOX_NAME_MAX], const char *prefix, struct jitter *jitter, bool replays);
 
-/* As in broker.h. */
-void amqp_mailbox_open(struct amqp_mailbox *mailbox);
-void amqp_mailbox_close(struct amqp_mailbox *mailbox);
-uint64_t amqp_mailbox_ask(struct amqp_mailbox *mailbox, const char *text, size_t len);
-void amqp_mailbox_reply(struct amqp_mailbox *mailbox, uint64_t from, const char *text, size_t len);
 /* Whether the inbox is open, or to be opened. */
 bool amqp_mailbox_any(const struct amqp_mailbox *mailbox);
-/* connection.blocked: queries wait, and replies are dropped, until the alarm ends. */
-void amqp_mailbox_block(struct amqp_mailbox *mailbox, bool blocked);
+/* An alarm begins: queries wait, and replies are dropped. Or it ends, and waiting queries are sent. */
+void amqp_mailbox_go_on(struct amqp_mailbox *mailbox);
 
 /* After amqp_channels_attach(). user: the login of the link (borrowed); NULL: not known. */
 void amqp_mailbox_go(struct amqp_mailbox *mailbox, const char *user);

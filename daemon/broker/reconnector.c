@@ -7,13 +7,15 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/internal.h"
 #include "daemon/state/state.h"
 
 /* After a link was up for so long, the backoff starts again. */
 #define STEADY (10 * NSEC_PER_SEC)
 
 struct amqp_reconnector {
-	struct amqp_reconnector_config config;
+	struct broker *broker; /* borrowed */
+	enum broker_link which;
 	struct amqp_reconnector_events events;
 	struct amqp_channels *channels; /* owned */
 	struct amqp_link *link;         /* owned; NULL = none */
@@ -35,24 +37,17 @@ struct amqp_reconnector {
 	struct timer retry; /* at not_before, while a try is wanted */
 };
 
-static int64_t
-now(const struct amqp_reconnector *reconnector)
-{
-	return clock_now(timers_clock(reconnector->config.timers));
-}
-
 /* Static. */
 static const char *
 reconnector_name(const struct amqp_reconnector *reconnector)
 {
-	return reconnector->config.which == BROKER_LOCKS ? "lock connection"
-							 : "auxiliary connection";
+	return reconnector->which == BROKER_LOCKS ? "lock connection" : "auxiliary connection";
 }
 
 static const struct amqp_host *
 current_host(const struct amqp_reconnector *reconnector)
 {
-	return &reconnector->config.settings->hosts[reconnector->host];
+	return &reconnector->broker->settings.hosts[reconnector->host];
 }
 
 const char *
@@ -87,7 +82,7 @@ reconnector_set_state(struct amqp_reconnector *reconnector, enum broker_state st
 static void
 log_state(struct amqp_reconnector *reconnector, bool news)
 {
-	if (reconnector->config.settings->in_process)
+	if (reconnector->broker->settings.in_process)
 		return;
 	switch (reconnector->state) {
 	case BROKER_UP:
@@ -97,7 +92,7 @@ log_state(struct amqp_reconnector *reconnector, bool news)
 		    reconnector->link->server.cluster, reconnector->link->heartbeat);
 		break;
 	case BROKER_DOWN:
-		if (news && reconnector->config.which == BROKER_LOCKS)
+		if (news && reconnector->which == BROKER_LOCKS)
 			log_warning("lock connection down: %s", reconnector->why);
 		else if (news)
 			log_info("auxiliary connection down: %s", reconnector->why);
@@ -120,7 +115,7 @@ static void
 tell(struct amqp_reconnector *reconnector, bool news)
 {
 	if (news)
-		reconnector->events.changed(reconnector->events.ctx, reconnector->config.which,
+		reconnector->events.changed(reconnector->events.ctx, reconnector->which,
 		    reconnector->state, reconnector->why);
 }
 
@@ -141,11 +136,11 @@ tell_up(struct amqp_reconnector *reconnector)
 	bool news = reconnector_set_state(reconnector, BROKER_UP, mem_strdup(""));
 
 	reconnector->first = false;
-	reconnector->up_since = now(reconnector);
+	reconnector->up_since = broker_now(reconnector->broker);
 	reconnector->reconnects += reconnector->died;
 	reconnector->died = false;
 	log_state(reconnector, news);
-	reconnector->events.up(reconnector->events.ctx, reconnector->config.which);
+	reconnector->events.up(reconnector->events.ctx, reconnector->which);
 	tell(reconnector, news);
 }
 
@@ -171,8 +166,7 @@ on_blocked(void *ctx, bool blocked, const char *why)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
-	reconnector->events.blocked(
-	    reconnector->events.ctx, reconnector->config.which, blocked, why);
+	reconnector->events.blocked(reconnector->events.ctx, reconnector->which, blocked, why);
 }
 
 /*
@@ -184,18 +178,18 @@ plan_next(struct amqp_reconnector *reconnector, bool was_up)
 {
 	int64_t pause = 0;
 
-	if (was_up && now(reconnector) - reconnector->up_since >= STEADY)
+	if (was_up && broker_now(reconnector->broker) - reconnector->up_since >= STEADY)
 		backoff_reset(&reconnector->backoff);
 	if (!was_up && reconnector->keep)
 		reconnector->host =
-		    (reconnector->host + 1) % reconnector->config.settings->host_count;
+		    (reconnector->host + 1) % reconnector->broker->settings.host_count;
 	reconnector->first = reconnector->first && reconnector->host > 0;
 	if (!reconnector->first)
-		pause = backoff_next(&reconnector->backoff, reconnector->config.jitter);
-	reconnector->not_before = now(reconnector) + pause;
+		pause = backoff_next(&reconnector->backoff, &reconnector->broker->jitter);
+	reconnector->not_before = broker_now(reconnector->broker) + pause;
 	if (reconnector->keep)
 		timers_set(
-		    reconnector->config.timers, &reconnector->retry, reconnector->not_before);
+		    reconnector->broker->timers, &reconnector->retry, reconnector->not_before);
 }
 
 static void
@@ -222,7 +216,7 @@ on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *w
 	log_state(reconnector, news);
 	plan_next(reconnector, was_up);
 	amqp_channels_fail(reconnector->channels);
-	reconnector->events.down(reconnector->events.ctx, reconnector->config.which);
+	reconnector->events.down(reconnector->events.ctx, reconnector->which);
 	amqp_link_free(link);
 	tell(reconnector, news);
 }
@@ -231,12 +225,12 @@ on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *w
 static int64_t
 try_until(const struct amqp_reconnector *reconnector)
 {
-	const struct amqp_settings *settings = reconnector->config.settings;
+	const struct amqp_settings *settings = &reconnector->broker->settings;
 
 	if (!reconnector->first || reconnector->host + 1 == settings->host_count ||
 	    settings->first_timeout == 0)
 		return 0;
-	return now(reconnector) + settings->first_timeout;
+	return broker_now(reconnector->broker) + settings->first_timeout;
 }
 
 /* saved: of an earlier program; NULL: a new link. */
@@ -244,12 +238,12 @@ static void
 reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_link_saved *saved)
 {
 	const struct amqp_link_config config = {
-	    .timers = reconnector->config.timers,
-	    .settings = reconnector->config.settings,
+	    .timers = reconnector->broker->timers,
+	    .settings = &reconnector->broker->settings,
 	    .host = current_host(reconnector),
 	    .until = try_until(reconnector),
 	    .name = reconnector_name(reconnector),
-	    .queues_alone = reconnector->config.which == BROKER_LOCKS,
+	    .queues_alone = reconnector->which == BROKER_LOCKS,
 	    .counts = &reconnector->counts,
 	};
 	const struct amqp_link_events events = {
@@ -260,10 +254,10 @@ reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_li
 	    .dead = on_dead,
 	    .ctx = reconnector,
 	};
-	const struct amqp_dialer *dialer = reconnector->config.dialer;
+	const struct amqp_dialer *dialer = &reconnector->broker->dialer;
 
 	assert(reconnector->link == NULL);
-	timers_cancel(reconnector->config.timers, &reconnector->retry);
+	timers_cancel(reconnector->broker->timers, &reconnector->retry);
 	reconnector->link = saved == NULL ? dialer->connect(dialer->ctx, &config, &events)
 					  : dialer->resume(dialer->ctx, &config, &events, saved);
 }
@@ -301,11 +295,11 @@ amqp_reconnector_need(struct amqp_reconnector *reconnector, size_t host)
 	if (reconnector->link != NULL)
 		return;
 	reconnector->host = host;
-	if (now(reconnector) >= reconnector->not_before)
+	if (broker_now(reconnector->broker) >= reconnector->not_before)
 		reconnector_connect(reconnector);
 	else if (!timer_is_set(&reconnector->retry))
 		timers_set(
-		    reconnector->config.timers, &reconnector->retry, reconnector->not_before);
+		    reconnector->broker->timers, &reconnector->retry, reconnector->not_before);
 }
 
 void
@@ -325,14 +319,14 @@ amqp_reconnector_rest(struct amqp_reconnector *reconnector, const char *why)
 	news = reconnector_set_state(reconnector, BROKER_DOWN, mem_strdup(why));
 	log_state(reconnector, news);
 	amqp_channels_fail(reconnector->channels);
-	reconnector->events.down(reconnector->events.ctx, reconnector->config.which);
+	reconnector->events.down(reconnector->events.ctx, reconnector->which);
 	tell(reconnector, news);
 }
 
 bool
 amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why)
 {
-	timers_cancel(reconnector->config.timers, &reconnector->retry);
+	timers_cancel(reconnector->broker->timers, &reconnector->retry);
 	if (reconnector->link == NULL)
 		return false;
 	amqp_link_drop(reconnector->link, why);
@@ -429,7 +423,7 @@ same(const char *a, const char *b)
 static bool
 find_host(struct amqp_reconnector *reconnector, const struct link_record *record)
 {
-	const struct amqp_settings *settings = reconnector->config.settings;
+	const struct amqp_settings *settings = &reconnector->broker->settings;
 
 	for (size_t i = 0; i < settings->host_count; i++) {
 		const struct amqp_host *host = &settings->hosts[i];
@@ -531,26 +525,19 @@ amqp_reconnector_count(const struct amqp_reconnector *reconnector)
 
 struct amqp_reconnector *
 amqp_reconnector_new(
-    const struct amqp_reconnector_config *config, const struct amqp_reconnector_events *events)
+    struct broker *broker, enum broker_link which, const struct amqp_reconnector_events *events)
 {
 	struct amqp_reconnector *reconnector = mem_alloc(sizeof(*reconnector));
-	const struct amqp_channels_config channels = {
-	    .timers = config->timers,
-	    .which = config->which,
-	    .counts = &reconnector->counts,
-	    .closed = events->channel_closed,
-	    .cancelled = events->cancelled,
-	    .ctx = events->ctx,
-	};
 
-	reconnector->config = *config;
+	reconnector->broker = broker;
+	reconnector->which = which;
 	reconnector->events = *events;
-	reconnector->channels = amqp_channels_new(&channels);
+	reconnector->channels = amqp_channels_new(broker, which, &reconnector->counts);
 	reconnector->state = BROKER_DOWN;
 	reconnector->why = mem_strdup("not connected yet");
 	reconnector->not_before = INT64_MIN;
 	backoff_init(
-	    &reconnector->backoff, config->settings->backoff_first, config->settings->backoff_most);
+	    &reconnector->backoff, broker->settings.backoff_first, broker->settings.backoff_most);
 	timer_init(&reconnector->retry, on_retry, reconnector, 0);
 	return reconnector;
 }
@@ -558,8 +545,7 @@ amqp_reconnector_new(
 void
 amqp_reconnector_quit(struct amqp_reconnector *reconnector)
 {
-	amqp_channels_silence(reconnector->channels);
-	timers_cancel(reconnector->config.timers, &reconnector->retry);
+	timers_cancel(reconnector->broker->timers, &reconnector->retry);
 	if (reconnector->link != NULL)
 		amqp_link_quit(reconnector->link);
 	if (reconnector->leaving != NULL)

@@ -27,27 +27,15 @@ struct amqp_reconnector_events {
 	/* The state, or its reason, changed. */
 	void (*changed)(
 	    void *ctx, enum broker_link which, enum broker_state state, const char *why);
-	/* See channel_closed in broker.h. */
-	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
-	/* See broker.h. */
-	void (*cancelled)(void *ctx, uint64_t channel);
 	void *ctx;
-};
-
-struct amqp_reconnector_config {
-	struct timers *timers; /* borrowed, as all pointers here */
-	const struct amqp_settings *settings;
-	const struct amqp_dialer *dialer;
-	struct jitter *jitter;
-	enum broker_link which;
 };
 
 struct amqp_reconnector;
 struct state_reader;
 struct state_writer;
 
-struct amqp_reconnector *amqp_reconnector_new(
-    const struct amqp_reconnector_config *config, const struct amqp_reconnector_events *events);
+struct amqp_reconnector *amqp_reconnector_new(struct broker *broker, enum broker_link which,
+    const struct amqp_reconnector_events *events);                /* broker: borrowed */
 void amqp_reconnector_free(struct amqp_reconnector *reconnector); /* NULL is fine */
 /* Closes the link for good. No event comes after this. */
 void amqp_reconnector_quit(struct amqp_reconnector *reconnector);

@@ -10,7 +10,10 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/auxiliary.h"
 #include "daemon/broker/consumers.h"
+#include "daemon/broker/internal.h"
+#include "daemon/broker/setup.h"
 
 #define LENGTH_MAX 64
 /* First letter of the tags. */
@@ -79,7 +82,7 @@ struct wait_queue {
 };
 
 struct amqp_wait_queues {
-	struct amqp_wait_queues_config config;
+	struct broker *broker;          /* borrowed */
 	struct wait_queue *by_queue;    /* owned */
 	struct member *by_consumer;     /* owned by the wait queues, as all members */
 	TAILQ_HEAD(, wait_queue) turns; /* wait queues with READY members, the next one first */
@@ -89,14 +92,7 @@ struct amqp_wait_queues {
 	    lines_placed;   /* members; placed members; wait queues with placed members */
 	struct timer retry; /* set: no channel was left */
 	bool complained;    /* of being refused, on this link */
-	bool silent;
 };
-
-static int64_t
-now(const struct amqp_wait_queues *wait_queues)
-{
-	return clock_now(timers_clock(wait_queues->config.timers));
-}
 
 /* ---- members ---- */
 
@@ -154,11 +150,11 @@ member_set_state(struct member *member, enum member_state state)
 static void
 member_tell(const struct member *member, enum broker_wait_queue_news news, int slot)
 {
-	const struct amqp_wait_queues *wait_queues = member->wait_queue->wait_queues;
+	const struct broker_events *events = &member->wait_queue->wait_queues->broker->events;
 	char *queue = mem_strdup(member->wait_queue->queue);
 
-	if (!wait_queues->silent)
-		wait_queues->config.news(wait_queues->config.ctx,
+	if (events->wait_queue != NULL)
+		events->wait_queue(events->ctx,
 		    &(struct broker_wait_queue_event){
 			.queue = queue, .priority = member->priority, .news = news, .slot = slot});
 	free(queue);
@@ -198,8 +194,9 @@ member_out(struct member *member, int64_t again)
 
 	member_set_state(member, member->consumer != 0 ? MEMBER_LOST : MEMBER_RESTING);
 	forget_consumers(member);
-	timers_set(wait_queues->config.timers, &member->again,
-	    now(wait_queues) + again / 2 + jitter_below(wait_queues->config.jitter, again));
+	timers_set(wait_queues->broker->timers, &member->again,
+	    broker_now(wait_queues->broker) + again / 2 +
+		jitter_below(&wait_queues->broker->jitter, again));
 }
 
 static void
@@ -303,8 +300,9 @@ pump(struct amqp_wait_queues *wait_queues)
 	struct member *member;
 	struct wait_queue *wait_queue;
 	unsigned placing;
+	const struct broker *broker = wait_queues->broker;
 
-	if (wait_queues->silent || amqp_channels_link(wait_queues->config.channels) == NULL)
+	if (broker->stopped || amqp_channels_link(broker->channels) == NULL)
 		return;
 	raise_what_can_be(wait_queues);
 	while ((wait_queue = TAILQ_FIRST(&wait_queues->turns)) != NULL &&
@@ -315,7 +313,7 @@ pump(struct amqp_wait_queues *wait_queues)
 			continue;
 		}
 		channel = amqp_consumers_find(&wait_queues->channels, wait_queue->queue,
-		    member->suspect, is_room(wait_queues->config.channels), &placing);
+		    member->suspect, is_room(broker->channels), &placing);
 		if (channel != NULL) {
 			TAILQ_REMOVE(&wait_queues->turns, wait_queue, in_turns);
 			TAILQ_INSERT_TAIL(&wait_queues->turns, wait_queue, in_turns);
@@ -325,8 +323,8 @@ pump(struct amqp_wait_queues *wait_queues)
 		} else if (member->suspect) {
 			member_out(member, NO_CHANNEL);
 		} else {
-			timers_set(wait_queues->config.timers, &wait_queues->retry,
-			    now(wait_queues) + NO_CHANNEL);
+			timers_set(wait_queues->broker->timers, &wait_queues->retry,
+			    broker_now(wait_queues->broker) + NO_CHANNEL);
 		}
 	}
 	amqp_consumers_close_idle(&wait_queues->channels);
@@ -539,7 +537,7 @@ member_free(struct member *member)
 	if (member->placing != 0)
 		member_cancel(member, member->placing);
 	forget_consumers(member);
-	timers_cancel(wait_queues->config.timers, &member->again);
+	timers_cancel(wait_queues->broker->timers, &member->again);
 	member_unlist(member);
 	HASH_DELETE(by_priority, wait_queue->members, member);
 	free(member);
@@ -552,24 +550,29 @@ member_free(struct member *member)
 }
 
 void
-amqp_wait_queues_join(
-    struct amqp_wait_queues *wait_queues, const char *queue, int priority, unsigned credit)
+broker_wait_queue_join(struct broker *broker, const char *queue, int priority, unsigned credit)
 {
+	struct amqp_wait_queues *wait_queues = broker->wait_queues;
 	struct member *member = find_member(find_wait_queue(wait_queues, queue), priority);
 
+	if (broker->stopped)
+		return;
 	assert(credit > 0 && credit <= UINT16_MAX && strlen(queue) <= UINT8_MAX);
 	if (member == NULL)
 		member = member_new(wait_queues, queue, priority);
 	member->credit = credit;
 	want_credit(member);
 	pump(wait_queues);
+	amqp_auxiliary_need(broker);
 }
 
 void
-amqp_wait_queues_leave(struct amqp_wait_queues *wait_queues, const char *queue, int priority)
+broker_wait_queue_leave(struct broker *broker, const char *queue, int priority)
 {
+	struct amqp_wait_queues *wait_queues = broker->wait_queues;
 	struct member *member = find_member(find_wait_queue(wait_queues, queue), priority);
 
+	amqp_auxiliary_use(broker);
 	if (member == NULL)
 		return;
 	member_free(member);
@@ -577,9 +580,9 @@ amqp_wait_queues_leave(struct amqp_wait_queues *wait_queues, const char *queue, 
 }
 
 size_t
-amqp_wait_queues_count(const struct amqp_wait_queues *wait_queues)
+broker_joined(const struct broker *broker)
 {
-	return wait_queues->count;
+	return broker->wait_queues->count;
 }
 
 bool
@@ -601,14 +604,14 @@ amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues)
 	struct member *member;
 
 	wait_queues->complained = false;
-	timers_cancel(wait_queues->config.timers, &wait_queues->retry);
+	timers_cancel(wait_queues->broker->timers, &wait_queues->retry);
 	while ((channel = TAILQ_FIRST(&wait_queues->channels.all)) != NULL)
 		channel_bury(wait_queues, channel, AT_ONCE);
 	/* These members join at once when the link is back. */
 	TAILQ_FOREACH (member, &wait_queues->by_state[MEMBER_LOST], in_state)
-		timers_cancel(wait_queues->config.timers, &member->again);
+		timers_cancel(wait_queues->broker->timers, &member->again);
 	while ((member = TAILQ_FIRST(&wait_queues->by_state[MEMBER_RESTING])) != NULL) {
-		timers_cancel(wait_queues->config.timers, &member->again);
+		timers_cancel(wait_queues->broker->timers, &member->again);
 		member_set_state(member, MEMBER_READY);
 	}
 	tell_lost(wait_queues);
@@ -617,15 +620,14 @@ amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues)
 /* ---- life ---- */
 
 struct amqp_wait_queues *
-amqp_wait_queues_new(const struct amqp_wait_queues_config *config)
+amqp_wait_queues_new(struct broker *broker)
 {
 	struct amqp_wait_queues *wait_queues = mem_alloc(sizeof(*wait_queues));
 
-	wait_queues->config = *config;
+	wait_queues->broker = broker;
 	TAILQ_INIT(&wait_queues->turns);
 	wait_queues->channels = (struct amqp_consumers_set){
-	    .timers = config->timers,
-	    .channels = config->channels,
+	    .broker = broker,
 	    .letter = TAG,
 	    .events = {.placed = placed,
 		.cancelled = cancelled,
@@ -641,20 +643,11 @@ amqp_wait_queues_new(const struct amqp_wait_queues_config *config)
 }
 
 void
-amqp_wait_queues_silence(struct amqp_wait_queues *wait_queues)
-{
-	wait_queues->silent = true;
-}
-
-void
 amqp_wait_queues_free(struct amqp_wait_queues *wait_queues)
 {
 	struct wait_queue *wait_queue, *next_line;
 	struct member *member, *next;
 
-	if (wait_queues == NULL)
-		return;
-	amqp_wait_queues_silence(wait_queues);
 	amqp_wait_queues_fail(wait_queues);
 	HASH_ITER (by_queue, wait_queues->by_queue, wait_queue, next_line)
 		HASH_ITER (by_priority, wait_queue->members, member, next)

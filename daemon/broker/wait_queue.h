@@ -30,34 +30,13 @@
 #define BROKER_WAIT_QUEUE_H
 
 #include <stdbool.h>
-#include <stddef.h>
-
-#include "daemon/base/backoff.h"
-#include "daemon/broker/channel.h"
 
 struct amqp_wait_queues;
+struct broker;
 
-struct amqp_wait_queues_config {
-	struct timers *timers;          /* borrowed, as all pointers here */
-	struct amqp_channels *channels; /* of the auxiliary connection */
-	struct jitter *jitter;
-	/* See wait_queue in broker.h. The operations below may be called from inside. */
-	void (*news)(void *ctx, const struct broker_wait_queue_event *event);
-	void *ctx;
-};
-
-struct amqp_wait_queues *amqp_wait_queues_new(const struct amqp_wait_queues_config *config);
-void amqp_wait_queues_free(
-    struct amqp_wait_queues *wait_queues); /* before its channels; NULL is fine */
-/* Nothing is sent, and no callback is called, after this. */
-void amqp_wait_queues_silence(struct amqp_wait_queues *wait_queues);
-
-/* As in broker.h. */
-void amqp_wait_queues_join(
-    struct amqp_wait_queues *wait_queues, const char *queue, int priority, unsigned credit);
-void amqp_wait_queues_leave(struct amqp_wait_queues *wait_queues, const char *queue, int priority);
+struct amqp_wait_queues *amqp_wait_queues_new(struct broker *broker); /* broker: borrowed */
+void amqp_wait_queues_free(struct amqp_wait_queues *wait_queues);     /* before its channels */
 bool amqp_wait_queues_any(const struct amqp_wait_queues *wait_queues);
-size_t amqp_wait_queues_count(const struct amqp_wait_queues *wait_queues);
 
 /* After amqp_channels_attach(): members join. */
 void amqp_wait_queues_go(struct amqp_wait_queues *wait_queues);

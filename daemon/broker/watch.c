@@ -10,7 +10,10 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/auxiliary.h"
 #include "daemon/broker/consumers.h"
+#include "daemon/broker/internal.h"
+#include "daemon/broker/setup.h"
 
 /*
  * A delivery is a probe of some daemon, and is acknowledged late. With an early ack each probe
@@ -57,7 +60,7 @@ struct watch {
 TAILQ_HEAD(watch_list, watch);
 
 struct amqp_watches {
-	struct amqp_watches_config config;
+	struct broker *broker;  /* borrowed */
 	struct watch *by_queue; /* owned */
 	struct watch_list waiting, aside, placed, lost;
 	struct amqp_consumers_set channels;
@@ -65,14 +68,7 @@ struct amqp_watches {
 	struct backoff pause;
 	struct timer retry; /* the end of a pause, or of the first `until` */
 	bool complained;    /* of being refused, on this link */
-	bool silent;
 };
-
-static int64_t
-now(const struct amqp_watches *watches)
-{
-	return clock_now(timers_clock(watches->config.timers));
-}
 
 /* ---- watches ---- */
 
@@ -118,8 +114,10 @@ watch_free(struct watch *watch)
 static void
 tell(const struct amqp_watches *watches, const char *queue, enum broker_news news)
 {
-	if (!watches->silent)
-		watches->config.news(watches->config.ctx, queue, news);
+	const struct broker_events *events = &watches->broker->events;
+
+	if (events->watch != NULL)
+		events->watch(events->ctx, queue, news);
 }
 
 static void
@@ -182,7 +180,7 @@ channel_to_place_on(struct amqp_watches *watches)
 	    amqp_consumers_find(&watches->channels, NULL, false, true, &placing);
 
 	if (channel == NULL && placing < AMQP_CONSUMERS_PLACING)
-		watches->pause_until = now(watches) + PAUSE_NO_CHANNEL;
+		watches->pause_until = broker_now(watches->broker) + PAUSE_NO_CHANNEL;
 	return channel;
 }
 
@@ -198,24 +196,25 @@ place(struct watch *watch, struct amqp_consumers *channel)
 static void
 pump(struct amqp_watches *watches)
 {
-	struct timers *timers = watches->config.timers;
+	struct timers *timers = watches->broker->timers;
 	int64_t due = INT64_MAX;
 	struct amqp_consumers *channel;
 	struct watch *watch;
 
 	timers_cancel(timers, &watches->retry);
-	if (watches->silent || amqp_channels_link(watches->config.channels) == NULL)
+	if (watches->broker->stopped || amqp_channels_link(watches->broker->channels) == NULL)
 		return;
-	while ((watch = TAILQ_FIRST(&watches->aside)) != NULL && watch->until <= now(watches))
+	while ((watch = TAILQ_FIRST(&watches->aside)) != NULL &&
+	       watch->until <= broker_now(watches->broker))
 		watch_set_state(watch, WATCH_WAITING);
-	while (watches->pause_until <= now(watches) &&
+	while (watches->pause_until <= broker_now(watches->broker) &&
 	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
 	       (channel = channel_to_place_on(watches)) != NULL)
 		place(watch, channel);
 	amqp_consumers_close_idle(&watches->channels);
 	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
 		due = watch->until;
-	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > now(watches) &&
+	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > broker_now(watches->broker) &&
 	    watches->pause_until < due)
 		due = watches->pause_until;
 	if (due != INT64_MAX)
@@ -278,10 +277,11 @@ static void
 refused(struct amqp_watches *watches, struct watch *watch, int code, const char *text)
 {
 	if (watch != NULL) {
-		watch->until = now(watches) + ASIDE;
+		watch->until = broker_now(watches->broker) + ASIDE;
 		watch_set_state(watch, WATCH_ASIDE);
 	}
-	watches->pause_until = now(watches) + backoff_next(&watches->pause, watches->config.jitter);
+	watches->pause_until =
+	    broker_now(watches->broker) + backoff_next(&watches->pause, &watches->broker->jitter);
 	if (!watches->complained)
 		log_warning("%s: %s (%d)",
 		    watch != NULL ? "the broker refused to watch a slot queue"
@@ -308,16 +308,11 @@ closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
 
 /* ---- outside ---- */
 
-void
-amqp_watches_add(struct amqp_watches *watches, const char *queue)
+static void
+watch_add(struct amqp_watches *watches, const char *queue)
 {
-	struct watch *watch;
+	struct watch *watch = mem_alloc(sizeof(*watch));
 
-	assert(strlen(queue) <= UINT8_MAX);
-	HASH_FIND_STR(watches->by_queue, queue, watch);
-	if (watch != NULL)
-		return;
-	watch = mem_alloc(sizeof(*watch));
 	watch->watches = watches;
 	watch->queue = mem_strdup(queue);
 	watch->state = WATCH_WAITING;
@@ -327,10 +322,26 @@ amqp_watches_add(struct amqp_watches *watches, const char *queue)
 }
 
 void
-amqp_watches_remove(struct amqp_watches *watches, const char *queue)
+broker_watch(struct broker *broker, const char *queue)
 {
+	const struct watch *watch;
+
+	if (broker->stopped)
+		return;
+	assert(strlen(queue) <= UINT8_MAX);
+	HASH_FIND_STR(broker->watches->by_queue, queue, watch);
+	if (watch == NULL)
+		watch_add(broker->watches, queue);
+	amqp_auxiliary_need(broker);
+}
+
+void
+broker_unwatch(struct broker *broker, const char *queue)
+{
+	struct amqp_watches *watches = broker->watches;
 	struct watch *watch;
 
+	amqp_auxiliary_use(broker);
 	HASH_FIND_STR(watches->by_queue, queue, watch);
 	if (watch == NULL)
 		return;
@@ -341,9 +352,9 @@ amqp_watches_remove(struct amqp_watches *watches, const char *queue)
 }
 
 size_t
-amqp_watches_count(const struct amqp_watches *watches)
+broker_watched(const struct broker *broker)
 {
-	return HASH_COUNT(watches->by_queue);
+	return HASH_COUNT(broker->watches->by_queue);
 }
 
 bool
@@ -364,7 +375,7 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 	struct amqp_consumers *channel;
 	bool placing = false;
 
-	timers_cancel(watches->config.timers, &watches->retry);
+	timers_cancel(watches->broker->timers, &watches->retry);
 	watches->complained = false;
 	while ((channel = TAILQ_FIRST(&watches->channels.all)) != NULL) {
 		placing |= channel->unanswered != 0;
@@ -375,7 +386,7 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 		    "the auxiliary connection ended, perhaps by a watch of a slot: no watch is "
 		    "placed for %d s",
 		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
-		watches->pause_until = now(watches) + PAUSE_BLOCKED;
+		watches->pause_until = broker_now(watches->broker) + PAUSE_BLOCKED;
 	}
 	FAULT(WATCHES_THOUGHT_PLACED, return );
 	tell_lost(watches);
@@ -384,16 +395,16 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 /* ---- life ---- */
 
 struct amqp_watches *
-amqp_watches_new(const struct amqp_watches_config *config)
+amqp_watches_new(struct broker *broker)
 {
 	struct amqp_watches *watches = mem_alloc(sizeof(*watches));
+	int64_t ack_after = broker->settings.ack_after;
 
-	watches->config = *config;
+	watches->broker = broker;
 	watches->channels = (struct amqp_consumers_set){
-	    .timers = config->timers,
-	    .channels = config->channels,
+	    .broker = broker,
 	    .letter = TAG,
-	    .ack_after = config->ack_after != 0 ? config->ack_after : ACK_AFTER,
+	    .ack_after = ack_after != 0 ? ack_after : ACK_AFTER,
 	    .events = {.placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches},
 	};
 	TAILQ_INIT(&watches->waiting);
@@ -407,20 +418,10 @@ amqp_watches_new(const struct amqp_watches_config *config)
 }
 
 void
-amqp_watches_silence(struct amqp_watches *watches)
-{
-	watches->silent = true;
-	timers_cancel(watches->config.timers, &watches->retry);
-}
-
-void
 amqp_watches_free(struct amqp_watches *watches)
 {
 	struct watch *watch, *next;
 
-	if (watches == NULL)
-		return;
-	amqp_watches_silence(watches);
 	amqp_watches_fail(watches, 0);
 	HASH_ITER (hh, watches->by_queue, watch, next) {
 		watch_free(watch);

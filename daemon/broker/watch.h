@@ -15,34 +15,13 @@
 #define BROKER_WATCH_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "daemon/base/backoff.h"
-#include "daemon/broker/channel.h"
 
 struct amqp_watches;
+struct broker;
 
-struct amqp_watches_config {
-	struct timers *timers;          /* borrowed, as all pointers here */
-	struct amqp_channels *channels; /* of the auxiliary connection */
-	struct jitter *jitter;
-	int64_t ack_after; /* ns until a delivery is acknowledged; 0: 20 s */
-	/* See watch in broker.h. The operations below may be called from inside. */
-	void (*news)(void *ctx, const char *queue, enum broker_news news);
-	void *ctx;
-};
-
-struct amqp_watches *amqp_watches_new(const struct amqp_watches_config *config);
-void amqp_watches_free(struct amqp_watches *watches); /* before its channels; NULL is fine */
-/* Nothing is sent, and no callback is called, after this. */
-void amqp_watches_silence(struct amqp_watches *watches);
-
-/* As in broker.h. */
-void amqp_watches_add(struct amqp_watches *watches, const char *queue);
-void amqp_watches_remove(struct amqp_watches *watches, const char *queue);
+struct amqp_watches *amqp_watches_new(struct broker *broker); /* broker: borrowed */
+void amqp_watches_free(struct amqp_watches *watches);         /* before its channels */
 bool amqp_watches_any(const struct amqp_watches *watches);
-size_t amqp_watches_count(const struct amqp_watches *watches);
 
 /* After amqp_channels_attach(): places the waiting watches. */
 void amqp_watches_go(struct amqp_watches *watches);

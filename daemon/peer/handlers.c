@@ -30,13 +30,10 @@ handlers_refuse(const struct call *call, const struct message_error *error, stru
 struct result_facts
 handlers_facts(const struct dispatch *dispatch)
 {
-	struct broker_info info;
-
-	broker_get_info(dispatch->broker, &info);
 	return (struct result_facts){
 	    .run = dispatch->past.run,
 	    .now = clock_now(dispatch->clock),
-	    .heartbeat = info.heartbeat,
+	    .heartbeat = broker_heartbeat(dispatch->broker),
 	    .margin = lock_margin(dispatch->engine),
 	};
 }

@@ -3,6 +3,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/broker.h"
 #include "daemon/view/internal.h"
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
@@ -189,7 +190,7 @@ over(void *ctx, uint64_t id)
 
 	switch (work->step) {
 	case GRANT_DENY_FINDING:
-		if (!queries_can_ask(view->queries))
+		if (!broker_takes_messages(view->broker))
 			refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 		else if (queries_knows(view->queries, work->run))
 			refuse(view, work, REASON_TIMEOUT,

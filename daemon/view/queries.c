@@ -139,15 +139,6 @@ queries_knows(const struct queries *queries, uint32_t run)
 
 /* ---- queries ---- */
 
-bool
-queries_can_ask(const struct queries *queries)
-{
-	struct broker_info info;
-
-	broker_get_info(queries->broker, &info);
-	return info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
-}
-
 static struct query *
 query_find(const struct queries *queries, uint64_t id)
 {

@@ -42,8 +42,6 @@ struct queries *queries_new(struct broker *broker, struct timers *timers,
 void queries_free(struct queries *queries);
 void queries_set_timeout(struct queries *queries, int64_t timeout);
 
-/* Whether the broker can take messages now, as far as the daemon knows. */
-bool queries_can_ask(const struct queries *queries);
 /* Whether this daemon answers others. If it stays, its inbox is open and it sends hello. */
 void queries_stay(struct queries *queries, bool stays);
 bool queries_stays(const struct queries *queries);

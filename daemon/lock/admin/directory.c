@@ -91,12 +91,9 @@ refuse(
 static void
 end_with_link(struct lock_engine *engine, const struct directory *directory)
 {
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
 	if ((directory->state == DIRECTORY_READING || directory->state == DIRECTORY_ENTERING ||
 		directory->state == DIRECTORY_LEAVING) &&
-	    info.auxiliary == BROKER_UP)
+	    broker_auxiliary_is_up(engine->broker))
 		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "the broker did not answer about the directory");
 }
@@ -167,11 +164,8 @@ finish_read(
 static bool
 may_try_again(const struct lock_engine *engine, const struct directory *directory)
 {
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
 	return directory->done != NULL && directory->tries < TRIES_MOST &&
-	       info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
+	       broker_takes_messages(engine->broker);
 }
 
 static void begin(struct lock_engine *engine, struct directory *directory);

@@ -269,13 +269,10 @@ send_more(struct lock_engine *engine, struct work *work)
 static void
 answered(struct lock_engine *engine, struct work *work, const struct broker_reply *reply)
 {
-	struct broker_info info;
-
 	assert(work->unanswered > 0);
 	work->unanswered--;
 	work->channel_gone |= !reply->channel_open;
-	broker_get_info(engine->broker, &info);
-	if (reply->answer == BROKER_UNKNOWN && info.auxiliary != BROKER_UP)
+	if (reply->answer == BROKER_UNKNOWN && !broker_auxiliary_is_up(engine->broker))
 		return; /* the mutex died with the connection: MUTEX_LOST comes */
 	/* A failure closed the channel: the requests behind it are answered as skipped. */
 	if (work->verdict == WORK_DONE) {

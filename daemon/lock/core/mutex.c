@@ -137,11 +137,9 @@ static void
 too_late(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
-	struct broker_info info;
 
 	set_late(engine, mutex_find(engine, id));
-	broker_get_info(engine->broker, &info);
-	if (info.auxiliary == BROKER_UP && !info.auxiliary_blocked)
+	if (broker_takes_messages(engine->broker))
 		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "no answer to a request for an administration mutex, or under one");
 }
@@ -267,11 +265,8 @@ claim_failed(struct lock_engine *engine, struct mutex *mutex, enum reason reason
 static bool
 channel_alone_died(const struct lock_engine *engine, enum broker_answer answer)
 {
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
 	return answer == BROKER_SKIPPED ||
-	       (answer == BROKER_UNKNOWN && info.auxiliary == BROKER_UP);
+	       (answer == BROKER_UNKNOWN && broker_auxiliary_is_up(engine->broker));
 }
 
 static void
@@ -434,12 +429,9 @@ bool
 mutex_is_held(const struct lock_engine *engine, uint64_t id)
 {
 	const struct mutex_taker *taker = taker_find(engine, id);
-	struct broker_info info;
 
-	if (taker == NULL || taker->mutex->owner != taker || taker->mutex->state != MUTEX_OWNED)
-		return false;
-	broker_get_info(engine->broker, &info);
-	return info.auxiliary == BROKER_UP;
+	return taker != NULL && taker->mutex->owner == taker &&
+	       taker->mutex->state == MUTEX_OWNED && broker_auxiliary_is_up(engine->broker);
 }
 
 uint64_t

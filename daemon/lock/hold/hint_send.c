@@ -43,10 +43,7 @@ struct hint_question {
 bool
 hint_can_be_heard(const struct lock_engine *engine)
 {
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
-	return info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
+	return broker_takes_messages(engine->broker);
 }
 
 static struct hint_question *

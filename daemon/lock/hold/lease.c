@@ -8,10 +8,7 @@
 int64_t
 lease_heartbeat(const struct lock_engine *engine)
 {
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
-	return info.heartbeat * NSEC_PER_SEC;
+	return broker_heartbeat(engine->broker) * NSEC_PER_SEC;
 }
 
 /* Maximum ns until the broker notices that a connection is dead. */
