@@ -34,6 +34,7 @@
 
 #include "client/exit_status.h"
 #include "client/private_daemon.h"
+#include "client/process.h"
 #include "client/run_guard.h"
 #include "client/run_lease.h"
 #include "client/run_tree.h"
@@ -139,8 +140,11 @@ await_guard(struct run *run, int guard, struct guard_word *ret_end)
 				return true;
 			if (ret_end->kind != GUARD_STOPPED) {
 				say_holding(run->task.name, ret_end->kind == GUARD_SILENT);
-			} else if (!continued) {
-				/* Else the shell has stopped and continued all since. */
+			} else if (!continued && process_is_stopped(ret_end->command)) {
+				/*
+				 * Else the shell has stopped and continued all since. The guard may be
+				 * so slow that its word comes long after that.
+				 */
 				run->passed_stop = true;
 				signals_stop();
 			}

@@ -3,12 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-/* More than the lines of /proc/PID/status up to Uid. */
+/* More than the lines of /proc/PID/status up to Uid, and than /proc/PID/stat. */
 #define STATUS_SIZE 1024
 
 ssize_t
@@ -36,6 +37,19 @@ process_ended(int pidfd)
 	struct pollfd ended = {.fd = pidfd, .events = POLLIN};
 
 	return poll(&ended, 1, 0) != 0;
+}
+
+/* By the state behind the name (proc(5)). A name may have parentheses. */
+bool
+process_is_stopped(pid_t pid)
+{
+	char stat[STATUS_SIZE];
+	const char *name_end;
+
+	if (process_read(pid, "stat", stat, sizeof(stat)) < 0 ||
+	    (name_end = strrchr(stat, ')')) == NULL || strlen(name_end) < 3)
+		return kill(pid, 0) == 0 || errno != ESRCH;
+	return name_end[2] == 'T' || name_end[2] == 't';
 }
 
 /* By the four numbers of "Uid:" (proc(5)): the owner of the folder differs for a process without dumps. */

@@ -19,6 +19,8 @@
 int process_open(pid_t pid);
 /* Whether it has ended. A zombie has. */
 bool process_ended(int pidfd);
+/* Whether it is stopped by a signal or a debugger. Also true of a process that /proc does not show. */
+bool process_is_stopped(pid_t pid);
 /*
  * Reads /proc/PID/WHAT into buf, with a NUL behind it. Returns the number of bytes, or -1. To know that it was
  * that process, check afterwards that its pidfd has not ended.

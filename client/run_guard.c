@@ -73,7 +73,7 @@ tell_run(const struct guard *guard, const struct guard_word *word, int flags)
 static void
 tell_stopped(const struct guard *guard, int signo)
 {
-	const struct guard_word word = {.kind = GUARD_STOPPED};
+	const struct guard_word word = {.kind = GUARD_STOPPED, .command = guard->command};
 
 	if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU)
 		tell_run(guard, &word, MSG_DONTWAIT);

@@ -34,8 +34,9 @@ struct guard_word {
 		GUARD_STOPPED, /* COMMAND was stopped, as a key of the terminal stops it */
 		GUARD_END
 	} kind;
-	int status; /* END: the exit status */
-	int signo;  /* END: COMMAND died of this signal, and that is the status; 0: it did not */
+	pid_t command; /* STOPPED: its process */
+	int status;    /* END: the exit status */
+	int signo;     /* END: COMMAND died of this signal, and that is the status; 0: it did not */
 	bool disturbed; /* END: COMMAND could not tidy up the terminal */
 };
 

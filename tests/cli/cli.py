@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -38,6 +39,12 @@ def proc(pid, field):
 def state(pid):
     """R, S, T, Z, ...; None when it is gone."""
     return proc(pid, 3)
+
+
+def waits(pid):
+    """How many times it began to wait."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", file.read(), re.MULTILINE)[1])
 
 
 def group(pid):

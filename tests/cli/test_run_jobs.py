@@ -11,7 +11,7 @@ import time
 import unittest
 
 import tap
-from cli import Job, Terminal, children, gone, state
+from cli import Job, Terminal, children, gone, guard_of, state, waits
 from daemon import Daemon, program
 from wait import wait_until
 from wire import Wire
@@ -333,6 +333,27 @@ class Stop(JobCase):
             self.ended()
             shell.answers()
         self.each(body, "", self.run_it)
+
+    def test_of_the_command_alone_that_is_over_does_not_stop_run(self):
+        """The guard's word of it comes late. SIGCONT is ignored, so that no signal tells `run` that it is continued."""
+        shell = Shell(self, self.daemon, "bash")
+        shell.line("trap '' CONT")
+        shell.line(f"{self.run_it} {self.job}")
+        pid = self.begun()
+        run = children(shell.pid)[0]
+        guard = guard_of(run)
+        os.kill(run, signal.SIGSTOP)
+        self.wait_state(run, "T")
+        before = waits(guard)
+        os.kill(pid, signal.SIGTSTP)
+        self.wait_state(pid, "T")
+        wait_until(lambda: waits(guard) > before and state(guard) == "S", what="the guard has told run")
+        os.kill(pid, signal.SIGCONT)
+        os.kill(run, signal.SIGCONT)
+        self.go()
+        self.ended()
+        wait_until(lambda: gone(run), what="run ends with the command")
+        shell.answers()
 
     def test_of_a_session_leader_does_nothing(self):
         """As ssh -t starts it: there is no shell that could continue it."""

@@ -89,7 +89,12 @@ class TheLineThatWaits(unittest.TestCase):
         self.waits(1, 1)
         screen.wait_row(r"waiting \d+s, position 1, 1 holder$")
         self.waits(1, None)
-        screen.wait_row("position 1$")
+        # It asks after its first line. After 2 s it would ask again.
+        self.fake.wait_asked("show")
+        screen.wait_row(r"waiting ([3-9]|\d\d)s, position 1$")
+        self.grant()
+        screen.wait(0)
+        wait_until(lambda: self.fake.ended(self.fake.connections[-1]), what="all requests are read")
         self.assertEqual(len(self.fake.asked("show")), 1)
 
     def test_fits_a_narrow_terminal_and_follows_it(self):

@@ -103,6 +103,36 @@ START_TEST(a_hint_of_a_converted_slot_is_of_use)
 }
 END_TEST
 
+/*
+ * A hint led to a claim of slot 2, which has to be repeated the other way. Before a scan has seen slot 2, a hint
+ * of slot 1 comes. Both are free then, and two daemons wait for them.
+ */
+START_TEST(a_hint_whose_claim_is_to_be_repeated_is_not_forgotten)
+{
+	world_make(world, "db", 1);
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	wait_for(0, 1, 1);
+	wait_for(1, 2, 1);
+	world_pass(world, 200 * MS);
+	consumer_make(2, 2);
+	world->delay = 10 * MS;
+	memory_world_publish(world->memory, "db-W", "2");
+	world_pass(world, 15 * MS);
+	ck_assert_uint_eq(engine(0)->holds.count[HOLD_CLAIMING], 1);
+	/* The request that follows takes long: a claim, or a scan that would see slot 2. */
+	world->delay = SECOND;
+	world_pass(world, 10 * MS);
+	world->delay = MS;
+	/* The turn of the other daemon, in vain. */
+	memory_world_publish(world->memory, "db-W", "1");
+	world_pass(world, 100 * MS);
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	memory_world_publish(world->memory, "db-W", "1");
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(now(0, 1, 1)->slot + now(1, 2, 1)->slot, 1 + 2);
+}
+END_TEST
+
 /* The scan before the claim has seen how the slot is held, whether the waiter gets hints or not. */
 START_TEST(a_race_after_a_scan_costs_one_claim)
 {
@@ -644,6 +674,7 @@ suite_lock_consumer(void)
 	tcase_add_test(tc, a_foreign_consumer_is_a_holder);
 	tcase_add_loop_test(tc, a_converted_slot_is_found, 0, 2);
 	tcase_add_test(tc, a_hint_of_a_converted_slot_is_of_use);
+	tcase_add_test(tc, a_hint_whose_claim_is_to_be_repeated_is_not_forgotten);
 	tcase_add_test(tc, a_race_after_a_scan_costs_one_claim);
 	tcase_add_test(tc, hints_of_a_slot_that_is_taken_are_borne);
 	tcase_add_test(tc, a_hold_by_queue_ends_that_another_has_by_consumer);

@@ -569,6 +569,16 @@ class Looks(Page):
         self.assertEqual(self.text("title"), self.name)
 
 
+    def test_a_new_address_is_not_overwritten(self):
+        """The page writes its address a moment after a change. A visitor's new address can come just before."""
+        self.hosts()
+        self.open(lock="")
+        self.js("const later = window.setTimeout; let write; window.setTimeout = (act) => { write = act; };"
+                "document.getElementById('find').oninput(); window.setTimeout = later;"
+                "location.hash = 'lock=' + arguments[0]; write()", self.name)
+        self.wait_text("title", self.name)
+
+
 class Links(Page):
     def test_a_viewer_sees_why_buttons_are_disabled(self):
         self.hosts()

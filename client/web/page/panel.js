@@ -134,13 +134,15 @@ function teach() {
 
 /* ---- selection, filter, order, and the address ---- */
 
-let written = 0;
+let written = 0, address = ''; /* as it was read or written last */
 
 function remember() {
   clearTimeout(written);
   written = setTimeout(() => {
+    if (location.hash !== address) return; /* a new one, and its event comes next */
     const words = new URLSearchParams(Object.entries(view).filter(([, value]) => value));
     history.replaceState(null, '', `#${words}`);
+    address = location.hash;
   }, 200);
 }
 
@@ -168,6 +170,7 @@ function selectRow(id, keys = false) {
 }
 
 function readAddress() {
+  address = location.hash;
   const words = new URLSearchParams(location.hash.slice(1));
   for (const key of Object.keys(view)) if (key !== 'lock') view[key] = words.get(key) ?? '';
   const { row } = view;
