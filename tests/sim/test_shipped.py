@@ -14,10 +14,10 @@ DAEMON = "lockbrokerd"
 
 # One function of each part of the broker's rooms, which has to be there.
 PARTS = (
-    "broker_new", "amqp_content_take", "amqp_counters_ask", "amqp_decoder_take",
-    "amqp_directory_enter", "amqp_hints_send", "amqp_reconnector_start", "amqp_channels_frame",
-    "amqp_mailbox_ask", "amqp_wait_queues_join", "amqp_link_take", "amqp_probes_ask",
-    "amqp_request_send", "amqp_raw_channel_open", "amqp_consumers_consume", "amqp_watches_add",
+    "broker_new", "amqp_content_take", "broker_wait_queue_count", "amqp_decoder_take",
+    "broker_directory_enter", "broker_wait_queue_wake", "amqp_reconnector_start", "amqp_channels_frame",
+    "broker_ask", "broker_wait_queue_join", "amqp_link_take", "amqp_probes_ask",
+    "amqp_request_send", "amqp_raw_channel_open", "amqp_consumers_consume", "broker_watch",
 )
 SOCKETS = re.compile(r"lib(event|ssl|crypto|resolv)")
 
