@@ -114,7 +114,7 @@ patch_add(struct streams *streams, char *bytes, size_t len)
 	TAILQ_INSERT_TAIL(&streams->patches, patch, link);
 	streams->patches_count++;
 	while (streams->patches_count > PATCHES_MOST ||
-	       (streams->unread > UNREAD_MOST && streams->patches_count > 1))
+	       (streams->unread > UNREAD_MOST && streams->patches_count > 0))
 		drop_patch(streams);
 }
 
