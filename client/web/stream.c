@@ -154,7 +154,6 @@ read_stream(void *ctx, uint64_t position, char *buffer, size_t size)
 	if (stream->text == NULL || stream->at == stream->text->len)
 		begin(stream, next_patch(stream));
 	if (stream->text == NULL) {
-		*stream->deadline = WATCH_NEVER;
 		stream->suspended = true;
 		MHD_suspend_connection(stream->connection);
 		return 0;

@@ -20,8 +20,8 @@ void streams_end(struct streams *streams);
 /* No stream may be left. */
 void streams_free(struct streams *streams);
 /*
- * A body that never ends by itself. *deadline: the time until which the page must read something; WATCH_NEVER: there
- * is nothing to read. It lives as long as the connection. NULL: there are too many pages.
+ * A body that never ends by itself. *deadline: the time until which the page must read something; it lives as
+ * long as the connection. NULL: there are too many pages.
  */
 struct MHD_Response *stream_open(
     struct streams *streams, struct MHD_Connection *connection, int64_t *deadline);

@@ -186,6 +186,7 @@ teardown(void)
 	fclose(hearing);
 	free(heard);
 	free(unsent);
+	unsent = NULL;
 	close(daemon_fd);
 	close(daemon_listener);
 	unlink(daemon_path);

@@ -11,7 +11,7 @@ export class Stream {
   #timer = 0;
   #failures = 0;
 
-  /* tell(patch, changed): for each patch, after the model has it. */
+  /* tell(patch, went): for each patch, after the model has it. went: rows that went by themselves. */
   constructor(tell) {
     this.tell = tell;
   }
