@@ -26,7 +26,7 @@
 #define ASKS_MOST 32
 #define KEY_SIZE 201 /* bytes of a name or an id, with the NUL */
 
-/* What the pages know by a key: an object of a list, or a member of the state. */
+/* A row or a lock, by its id or name; or a member of the state. The pages know it. */
 struct entry {
 	UT_hash_handle hh;
 	char *json;         /* owned; without the age of an object */
@@ -45,7 +45,7 @@ struct table {
 	bool known;            /* the daemon has named all; they can be outdated */
 };
 
-/* What the feed asks again and again. At most one of each kind is unanswered. */
+/* The repeated questions. At most one of each kind is unanswered. */
 enum question_kind { QUESTION_WATCH, QUESTION_LIST, QUESTION_PING, QUESTION_KINDS };
 
 struct question {

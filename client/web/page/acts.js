@@ -1,6 +1,6 @@
 /*
- * The acts of an administrator: each as a request and as a command of lockbroker, the one dialog that asks before some
- * of them, and the line that says what came of it.
+ * The acts of an administrator: each as a request and as a command of lockbroker. It owns the dialog that asks before
+ * some of them, and the line that says their results.
  */
 import { say } from './pane.js';
 
