@@ -2,8 +2,8 @@
 import { Model } from './model.js';
 
 const FIRST_RETRY_MS = 500, LAST_RETRY_MS = 30000;
-/* The server sends a patch at least every 15 s. */
-const SILENCE_MS = 45000;
+/* The server sends a patch at least every 5 s. */
+const SILENCE_MS = 20000;
 
 export class Stream {
   model = new Model();
