@@ -225,7 +225,6 @@ async function asked(question) {
 /* slots: a number or 'unlimited'; or a step. */
 async function resize(lock, params) {
   const { name } = lock, target = params.slots ?? (params.remove ? lock.slots - 1 : lock.slots + 1);
-  if (!allowed()) return;
   if (target === 'unlimited' && !await asked({ title: `Make ${name} unlimited (∞)?`,
     text: 'Nobody waits any more: each client holds without a slot.', yes: 'Make it unlimited' })) return;
   if (target === 0 && lock.slots !== 0 && lock.waiting !== 0 && !await asked({ title: `Close ${name}?`,
@@ -244,7 +243,7 @@ function step(lock, more) {
 
 function type(lock) {
   const field = locks.nodes.get(view.lock)?.querySelector('input');
-  if (!field || field.disabled || !allowed()) return;
+  if (!field || field.disabled) return;
   field.focus();
   field.select();
   if (lock.slots === 'unlimited') tell(`${lock.name} is unlimited: type its number of slots`);
@@ -261,7 +260,7 @@ function typed(field, lock) {
 function gate(lock) {
   if (lock.kind === 'mutex') tell('A mutex has no slots.', true);
   else if (lock.slots !== 0) resize(lock, { slots: 0 });
-  else if (sizes.has(view.lock)) resize(lock, { slots: sizes.get(view.lock) });
+  else if (sizes.has(lock.name)) resize(lock, { slots: sizes.get(lock.name) });
   else type(lock);
 }
 
@@ -279,9 +278,7 @@ async function onWaiters(method, name, params, list) {
   if (!await act(method, name, params)) list.forEach((row) => denied.delete(row.waiter));
 }
 
-async function denyAll(name) {
-  const count = model.locks.get(name)?.waiting;
-  if (!allowed()) return;
+async function denyAll({ name, waiting: count }) {
   if (count === 0) tell(`${name} has no waiters.`, true);
   else if (await asked({ title: `Cancel ${views.plural(count, 'waiter')} of ${name}?`,
     text: 'Each fails; its lockbroker run exits with 80. Holders go on. This cannot be undone.',
@@ -291,8 +288,7 @@ async function denyAll(name) {
 
 /* seeds/004, "Cancel": 0 slots, then cancel all. */
 async function emergency(lock) {
-  const { name } = lock, count = model.locks.get(name)?.waiting, size = sizes.get(view.lock);
-  if (!allowed()) return;
+  const { name, waiting: count } = lock, size = sizes.get(name);
   const sure = await asked({ title: `Emergency: stop all new work on ${name}`, text: 'This does two things:',
     steps: [lock.slots === 0 ? 'It leaves the slots at 0: all wait.'
       : `It sets the slots from ${views.number(lock.slots)} to 0: all wait, and nobody new starts.`,
@@ -306,7 +302,6 @@ async function emergency(lock) {
 
 async function destroy(lock) {
   const { name } = lock;
-  if (!allowed()) return;
   if (await asked({ title: `Destroy ${name}?`, yes: 'Destroy it',
     text: `No client gets a slot of it any more. Waiters fail, ${views.number(lock.waiting)} now. ` +
       `${views.busyWords(lock)} busy: these holders are told, and go on until they release.` }))
@@ -321,14 +316,14 @@ function actOnRow(method, row) {
 /* An act on the selected lock. */
 function onLock(what, ...more) {
   const lock = model.locks.get(view.lock);
-  if (lock) what(lock, ...more);
-  else tell('No lock is selected.', true);
+  if (!lock) tell('No lock is selected.', true);
+  else if (allowed()) what(lock, ...more);
 }
 
 $('gate').onclick = () => onLock(gate);
 $('emergency').onclick = () => onLock(emergency);
 $('destroy').onclick = () => onLock(destroy);
-$('deny-all').onclick = () => denyAll(view.lock);
+$('deny-all').onclick = () => onLock(denyAll);
 $('keys').onclick = () => $('help').showModal();
 
 /* One listener for all rows of a pane. */
@@ -388,7 +383,7 @@ const KEYS = {
   Enter: enterKey, Escape: escape,
   '+': () => onLock(step, true), '-': () => onLock(step, false), '=': () => onLock(type), g: () => onLock(gate),
   G: () => actOnRow('grant', model.rows.get(view.row)), d: () => actOnRow('deny', model.rows.get(view.row)),
-  D: () => onLock((lock) => denyAll(lock.name)),
+  D: () => onLock(denyAll),
   '/': () => $(focus === rows ? 'rows-find' : 'find').focus(), '?': () => $('help').showModal(),
 };
 
