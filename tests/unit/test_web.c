@@ -363,7 +363,7 @@ web_suite(void)
 	Suite *suite = suite_create("web");
 	TCase *tcase = tcase_create("limits");
 
-	tcase_set_timeout(tcase, 30);
+	tcase_set_timeout(tcase, 120);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_request_that_waits_ends_after_a_minute);
 	tcase_add_test(tcase, a_silent_daemon_gets_a_new_connection);
