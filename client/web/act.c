@@ -3,17 +3,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/queue.h>
 
 #include "client/tool/json_text.h"
+#include "client/tool/watch.h"
 #include "client/web/note.h"
-#include "config.h"
 #include "protocol/json.h"
+
+#define FRESH_MS 500
+/* Acts that are kept, with those that nobody uses. */
+#define ACTS_MOST 32
+
+typedef struct reply reply_fn(int code, const char *json, const char *text);
+
+struct act {
+	TAILQ_ENTRY(act) link;
+	struct acts *acts;
+	char *words;                     /* owned: method and parameters */
+	char visitor[VISITOR_NAME_SIZE]; /* of a change; "": it is a question */
+	reply_fn *make_reply;
+	bool shared;   /* an equal question can join it */
+	int64_t until; /* the answer is fresh; 0: there is none yet */
+	int users;
+	struct reply reply;
+};
+
+struct acts {
+	struct feed *feed; /* borrowed */
+	void (*answered)(void *ctx);
+	void *ctx;                     /* borrowed */
+	TAILQ_HEAD(act_list, act) all; /* by age */
+};
 
 /* The methods of POST. None of them holds anything or waits for a lock. */
 static const struct method {
 	const char *name;
-	bool act; /* it changes something: for administrators, and logged */
+	bool changes; /* it is for administrators, and logged */
 } methods[] = {
     {"explain", false},
     {"size", false},
@@ -27,112 +52,172 @@ static const struct method {
     {"fsck", true},
 };
 
-static const struct method *
-find_method(const char *name)
+struct acts *
+acts_new(struct feed *feed, void (*answered)(void *ctx), void *ctx)
 {
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		if (strcmp(methods[i].name, name) == 0)
-			return &methods[i];
-	return NULL;
+	struct acts *acts = web_alloc(sizeof(*acts));
+
+	*acts = (struct acts){.feed = feed, .answered = answered, .ctx = ctx};
+	TAILQ_INIT(&acts->all);
+	return acts;
 }
 
 static void
-note_act(const struct act *act, const char *result)
+act_free(struct act *act)
 {
-	if (act->params != NULL)
-		note("%s: %s %.1024s: %s",
-		    *act->visitor.name != '\0' ? act->visitor.name : "visitor", act->method,
-		    act->params, result);
+	TAILQ_REMOVE(&act->acts->all, act, link);
+	if (act->reply.response != NULL)
+		MHD_destroy_response(act->reply.response);
+	free(act->words);
+	free(act);
 }
 
-static void
-answer_fail(struct act *act, int code, const char *text)
+void
+acts_free(struct acts *acts)
 {
-	act->reply = reply_error(reply_status(code), code, "%s", text);
-	note_act(act, text);
+	while (!TAILQ_EMPTY(&acts->all))
+		act_free(TAILQ_FIRST(&acts->all));
+	free(acts);
 }
 
-/* Of the feed, with the daemon's words. */
+const struct reply *
+act_reply(const struct act *act)
+{
+	return &act->reply;
+}
+
+void
+act_leave(struct act *act)
+{
+	act->users--;
+}
+
+/* Of the feed. A change makes the answers so far outdated. */
 static void
 take_answer(void *ctx, int code, const char *json, const char *text)
 {
-	struct act *act = ctx;
+	struct act *act = ctx, *other;
 
-	if (act->params != NULL)
-		share_forget(act->share);
-	if (json == NULL) {
-		answer_fail(act, code, text);
-	} else {
-		act->reply = reply_json(reply_status(code), json);
-		note_act(act, code == LB_OK ? "done" : text);
+	act->reply = act->make_reply(code, json, text);
+	act->until = watch_now() + FRESH_MS;
+	if (*act->visitor != '\0') {
+		note("%s: %.1100s: %s", act->visitor, act->words, code == LB_OK ? "done" : text);
+		TAILQ_FOREACH (other, &act->acts->all, link)
+			other->shared = false;
 	}
-	act->done(act->ctx);
+	act->acts->answered(act->acts->ctx);
 }
 
+/* Frees the acts that nobody uses or can join any more. */
 static void
-start(struct act *act, const char *params, feed_answer_fn *answer)
+sweep(struct acts *acts, int64_t now)
 {
-	struct feed_failure failure;
-	bool started = act->params != NULL
-			   ? feed_ask_start(act->feed, act->method, params, answer, act, &failure)
-			   : share_ask(act->share, act->method, params, answer, act, &failure);
+	struct act *act = TAILQ_LAST(&acts->all, act_list), *next;
+	size_t count = 0;
 
-	if (!started)
-		answer_fail(act, failure.code, failure.text);
+	for (; act != NULL; act = next) {
+		next = TAILQ_PREV(act, act_list, link);
+		if (act->users == 0 && act->until != 0 &&
+		    (!act->shared || now >= act->until || count >= ACTS_MOST))
+			act_free(act);
+		else
+			count++;
+	}
 }
 
-void
-act_post(struct act *act, const char *name, const char *body, size_t len)
+/*
+ * Joins an equal question, or asks the daemon. visitor: of a change; "": it is a question. refused: why the
+ * change is not possible; NULL: it is.
+ */
+static struct act *
+begin(struct acts *acts, const char *method, const char *params, const char *visitor,
+    const char *refused, reply_fn *make_reply)
 {
-	const struct method *method = find_method(name);
-	struct json_error error;
+	int64_t now = watch_now();
+	struct act *act;
+	char *words;
+
+	sweep(acts, now);
+	if (asprintf(&words, "%s %s", method, params) < 0)
+		web_have(NULL);
+	TAILQ_FOREACH (act, &acts->all, link) {
+		if (*visitor != '\0' || !act->shared || act->make_reply != make_reply ||
+		    (act->until != 0 && now >= act->until) || strcmp(act->words, words) != 0)
+			continue;
+		free(words);
+		act->users++;
+		return act;
+	}
+	act = web_alloc(sizeof(*act));
+	*act = (struct act){.acts = acts, .words = words, .make_reply = make_reply, .users = 1};
+	act->shared = *visitor == '\0';
+	strcpy(act->visitor, visitor);
+	TAILQ_INSERT_TAIL(&acts->all, act, link);
+	if (refused != NULL)
+		take_answer(act, LB_PERMISSION_DENIED, NULL, refused);
+	else
+		feed_ask(acts->feed, method, params, take_answer, act);
+	return act;
+}
+
+/* With the daemon's words. */
+static struct reply
+reply_daemon(int code, const char *json, const char *text)
+{
+	return json != NULL ? reply_json(reply_status(code), json)
+			    : reply_error(reply_status(code), code, "%s", text);
+}
+
+struct act *
+act_post(struct acts *acts, const struct visitor_settings *settings, const struct visitor *visitor,
+    const char *name, const char *body, size_t len, struct reply *ret)
+{
+	const struct method *method = methods, *end = method + sizeof(methods) / sizeof(methods[0]);
+	const char *who = *visitor->name != '\0' ? visitor->name : "visitor";
+	struct json_error error = {.what = "it is none"};
 	struct cJSON *params;
-	const char *why = visitor_why_not(act->settings, &act->visitor);
+	struct act *act;
 	char *printed;
 
-	if (method == NULL) {
-		act->reply = reply_error(MHD_HTTP_NOT_FOUND, LB_METHOD_NOT_FOUND,
+	while (method < end && strcmp(method->name, name) != 0)
+		method++;
+	if (method == end) {
+		*ret = reply_error(MHD_HTTP_NOT_FOUND, LB_METHOD_NOT_FOUND,
 		    "%.64s is not a method here. A hold or a wait ends with the connection of its "
-		    "client "
-		    "to lockbrokerd: use lockbroker run, or a library",
+		    "client to lockbrokerd: use lockbroker run, or a library",
 		    name);
-		return;
+		return NULL;
 	}
 	params = json_parse(body, len, &error);
 	if (!json_is_object(params)) {
-		act->reply = reply_error(MHD_HTTP_BAD_REQUEST, LB_INVALID_PARAMS,
-		    "the body must be a JSON object: the parameters of %s%s%s", method->name,
-		    params == NULL ? "; " : "", params == NULL ? error.what : "");
+		*ret = reply_error(MHD_HTTP_BAD_REQUEST, LB_INVALID_PARAMS,
+		    "the body must be a JSON object, the parameters of %s: %s", method->name,
+		    error.what);
 		json_free(params);
-		return;
+		return NULL;
 	}
-	act->method = method->name;
 	printed = web_have(json_print(params));
 	json_free(params);
-	if (method->act)
-		act->params = printed;
-	if (method->act && why != NULL)
-		answer_fail(act, LB_PERMISSION_DENIED, why);
-	else
-		start(act, printed, take_answer);
-	if (!method->act)
-		free(printed);
+	act = begin(acts, method->name, printed, method->changes ? who : "",
+	    method->changes ? visitor_why_not(settings, visitor) : NULL, reply_daemon);
+	free(printed);
+	return act;
 }
 
-void
-act_get_locks(struct act *act, const char *name)
+struct act *
+act_get_locks(struct acts *acts, const char *name, struct reply *ret)
 {
 	const char *wrong = name != NULL ? lb_name_error(name) : NULL;
 	char params[JSON_PARAMS_SIZE];
 
+	if (name == NULL)
+		return begin(acts, "list", "{}", "", NULL, reply_daemon);
 	if (wrong != NULL) {
-		answer_fail(act, LB_INVALID_PARAMS, wrong);
-		return;
+		*ret = reply_error(MHD_HTTP_BAD_REQUEST, LB_INVALID_PARAMS, "%s", wrong);
+		return NULL;
 	}
-	if (name != NULL)
-		json_params(params, "name", name, "");
-	act->method = name != NULL ? "show" : "list";
-	start(act, name != NULL ? params : "{}", take_answer);
+	json_params(params, "name", name, "");
+	return begin(acts, "show", params, "", NULL, reply_daemon);
 }
 
 static int
@@ -145,69 +230,42 @@ find_text(const char *path, const char *value, void *arg)
 	return 0;
 }
 
-static void
-take_metrics(void *ctx, int code, const char *json, const char *text)
+static struct reply
+reply_metrics(int code, const char *json, const char *text)
 {
-	struct act *act = ctx;
+	struct reply reply = {.response = NULL};
 
 	if (code == LB_OK)
-		(void)lb_json_each(json, find_text, &act->reply);
-	if (act->reply.response == NULL) {
-		take_answer(act, code, json, text);
-		return;
-	}
-	act->done(act->ctx);
+		(void)lb_json_each(json, find_text, &reply);
+	return reply.response != NULL ? reply : reply_daemon(code, json, text);
 }
 
-void
-act_get_metrics(struct act *act)
+struct act *
+act_get_metrics(struct acts *acts)
 {
-	act->method = "metrics";
-	start(act, "{}", take_metrics);
+	return begin(acts, "metrics", "{}", "", NULL, reply_metrics);
 }
 
-/* A broker that is silent is as bad as one that is away: locks are about to be lost. */
-static void
-take_health(void *ctx, int code, const char *json, const char *text)
+/*
+ * A broker that is silent is as bad as one that is away: locks are about to be lost. Strangers need no
+ * details.
+ */
+static struct reply
+reply_health(int code, const char *json, const char *text)
 {
-	struct act *act = ctx;
-
 	(void)text;
-	if (code == LB_OK && json_value_is(json, "broker.state", "up") &&
+	if (code != LB_OK)
+		return reply_error(
+		    MHD_HTTP_SERVICE_UNAVAILABLE, code, "lockbrokerd does not answer");
+	if (json_value_is(json, "broker.state", "up") &&
 	    !json_value_is(json, "broker.suspect", "true"))
-		act->reply = reply_json(MHD_HTTP_OK, json);
-	else if (code == LB_OK)
-		answer_fail(act, LB_BROKER_UNAVAILABLE, "the broker is away or silent");
-	else
-		/* Strangers need no details. */
-		act->reply =
-		    reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, code, "lockbrokerd does not answer");
-	act->done(act->ctx);
+		return reply_json(MHD_HTTP_OK, json);
+	return reply_error(
+	    MHD_HTTP_SERVICE_UNAVAILABLE, LB_BROKER_UNAVAILABLE, "the broker is away or silent");
 }
 
-void
-act_get_health(struct act *act)
+struct act *
+act_get_health(struct acts *acts)
 {
-	struct feed_failure failure;
-
-	if (!share_ask(act->share, "ping", "{\"broker\":true}", take_health, act, &failure))
-		take_health(act, failure.code, NULL, NULL);
-}
-
-void
-act_get_session(struct act *act)
-{
-	struct cJSON *session = json_new_object();
-	char host[256] = "", *json;
-
-	gethostname(host, sizeof(host) - 1);
-	json_add_string(session, "visitor", *act->visitor.name != '\0' ? act->visitor.name : NULL);
-	json_add_bool(session, "administrator", act->visitor.admin);
-	json_add_string(session, "why", visitor_why_not(act->settings, &act->visitor));
-	json_add_string(session, "host", host);
-	json_add_string(session, "version", PACKAGE_VERSION);
-	json = web_have(json_print(session));
-	act->reply = reply_json(MHD_HTTP_OK, json);
-	free(json);
-	json_free(session);
+	return begin(acts, "ping", "{\"broker\":true}", "", NULL, reply_health);
 }

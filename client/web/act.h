@@ -1,40 +1,38 @@
 /*
  * The requests of visitors to the daemon: the methods of POST /v1/METHOD, and the questions of GET. Checks the
- * role, logs the acts, and turns the daemon's answers into answers over HTTP. It owns no connection and knows
- * no stream.
+ * role, logs the changes, and turns the daemon's answers into answers over HTTP. A question that equals one of
+ * the last half second gets the same answer. So any number of pages costs the daemon no more than one. Owns
+ * the acts and their answers. It knows no connection and no stream.
  */
 #ifndef CLIENT_WEB_ACT_H
 #define CLIENT_WEB_ACT_H
 
 #include "client/web/feed.h"
 #include "client/web/reply.h"
-#include "client/web/share.h"
 #include "client/web/visitor.h"
 
-struct act {
-	struct feed *feed;                       /* borrowed */
-	struct share *share;                     /* borrowed */
-	const struct visitor_settings *settings; /* borrowed */
-	struct visitor visitor;
-	/*
-	 * Set when there is an answer: then `done` is called, if it came from the daemon. Until then the act
-	 * must stay.
-	 */
-	struct reply reply;
-	void (*done)(void *ctx);
-	void *ctx; /* borrowed */
+struct act;
+struct acts;
 
-	const char *method;
-	char *params; /* owned; of a change; NULL: it is a question */
-};
+/* answered: called when acts have got their answers, also before act_post() and the others return. */
+struct acts *acts_new(struct feed *feed, void (*answered)(void *ctx), void *ctx);
+/* No act may wait for the daemon, and no user may be left. */
+void acts_free(struct acts *acts);
 
-/* POST /v1/METHOD, with its body. */
-void act_post(struct act *act, const char *method, const char *body, size_t len);
+/*
+ * POST /v1/METHOD, with its body. The caller is a user of the act until act_leave(). NULL: no request is
+ * needed, and *ret has the answer.
+ */
+struct act *act_post(struct acts *acts, const struct visitor_settings *settings,
+    const struct visitor *visitor, const char *method, const char *body, size_t len,
+    struct reply *ret);
 /* GET /v1/locks: name NULL. GET /v1/locks/NAME. */
-void act_get_locks(struct act *act, const char *name);
-void act_get_metrics(struct act *act);
-void act_get_health(struct act *act);
-/* GET /v1/session. */
-void act_get_session(struct act *act);
+struct act *act_get_locks(struct acts *acts, const char *name, struct reply *ret);
+struct act *act_get_metrics(struct acts *acts);
+struct act *act_get_health(struct acts *acts);
+/* Without a response while the daemon has not answered. Borrowed. */
+const struct reply *act_reply(const struct act *act);
+/* The act goes on without this user. */
+void act_leave(struct act *act);
 
 #endif

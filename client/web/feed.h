@@ -1,7 +1,7 @@
 /*
  * The one connection to the daemon: a watch of all rows, the list of locks each second, and requests of
- * visitors. It exists only while a page looks or a request waits. Owns the library's handle, the tables of
- * rows and locks, and the requests. It never blocks. It knows no HTTP: pages get its texts from stream.c.
+ * visitors. It exists only while a page looks or a request waits. Owns the library's handle, and the tables of
+ * rows and locks. It never blocks. It knows no HTTP: pages get its texts from stream.c.
  */
 #ifndef CLIENT_WEB_FEED_H
 #define CLIENT_WEB_FEED_H
@@ -13,12 +13,6 @@
 #include "client/lockbroker.h"
 
 struct feed;
-
-/* A failure of lockbroker-web or of the library, not of the daemon. */
-struct feed_failure {
-	int code; /* enum lb_code */
-	char text[256];
-};
 
 /* path: as in lb_connect(). */
 struct feed *feed_new(const char *path);
@@ -33,8 +27,6 @@ struct lb *feed_handle(const struct feed *feed);
  */
 int64_t feed_turn(struct feed *feed, int64_t now);
 
-/* ---- pages ---- */
-
 /* One more page looks, or one less. */
 void feed_look(struct feed *feed, int pages);
 /* Whether the next feed_patch() has a text. */
@@ -45,16 +37,14 @@ bool feed_changed(const struct feed *feed);
  */
 char *feed_patch(struct feed *feed, bool whole, int64_t now, size_t *ret_len);
 
-/* ---- requests ---- */
-
 /* json: the result, or the error of the daemon; NULL: the failure is not the daemon's. */
 typedef void feed_answer_fn(void *ctx, int code, const char *json, const char *text);
 
 /*
- * Sends a request; params: a JSON object. Returns false and sets *ret_failure if that is not possible now.
- * Otherwise `answer` is called once, later. After a minute a request that waits is cancelled.
+ * Sends a request; params: a JSON object. `answer` is called once, also before this returns. After a minute a
+ * request that waits is cancelled.
  */
-bool feed_ask_start(struct feed *feed, const char *method, const char *params,
-    feed_answer_fn *answer, void *ctx, struct feed_failure *ret_failure);
+void feed_ask(
+    struct feed *feed, const char *method, const char *params, feed_answer_fn *answer, void *ctx);
 
 #endif

@@ -21,7 +21,6 @@
 #include "client/web/act.h"
 #include "client/web/note.h"
 #include "client/web/reply.h"
-#include "client/web/share.h"
 
 #define CONNECTIONS_MOST 256
 /* Bytes of a head and of what microhttpd needs for the connection. */
@@ -34,39 +33,38 @@
 #define ANSWER_MS 30000
 
 /* A connection has one request. So nothing that follows a request is ever read as another one. */
-struct door {
-	TAILQ_ENTRY(door) link;
-	int fd;
-	int64_t deadline; /* WATCH_NEVER: the request waits for the daemon, or is a stream */
-};
-
-struct request {
-	struct act act;
+struct visit {
+	TAILQ_ENTRY(visit) link;
+	struct http *http;
 	struct MHD_Connection *connection; /* borrowed */
-	struct door *door;                 /* borrowed; it lives as long as the connection */
-	bool routed, suspended;
+	int fd;
+	int64_t
+	    deadline; /* WATCH_NEVER: the request waits for the daemon, or the page has read all */
+	bool headed, routed, suspended;
 	char *body; /* owned */
 	size_t body_len;
 	bool body_too_long;
+	struct visitor visitor;
+	struct act *act;    /* the answer is that of the daemon; NULL: it is `reply` */
+	struct reply reply; /* owned */
 };
 
 struct http {
 	const struct http_settings *settings; /* borrowed */
-	struct feed *feed;                    /* borrowed */
 	struct streams *streams;              /* borrowed */
-	struct share *share;                  /* owned */
+	struct acts *acts;                    /* owned */
 	struct MHD_Daemon *daemon;            /* owned */
-	TAILQ_HEAD(, door) doors;
-	size_t doors_count;
+	TAILQ_HEAD(, visit) visits;
+	size_t visits_count;
 	bool routed; /* since the last turn: the feed or a stream may have something to do */
 };
 
 /* ---- the rules for each request ---- */
 
 static const char *
-header(struct MHD_Connection *connection, const char *name)
+header(const struct visit *visit, const char *name)
 {
-	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+	return MHD_lookup_connection_value(visit->connection, MHD_HEADER_KIND, name);
 }
 
 struct names {
@@ -82,12 +80,10 @@ see_name(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value
 
 	(void)kind;
 	(void)value;
-	if (name[strcspn(name, " \t\"(),/:;<=>?@[\\]{}")] != '\0' ||
-	    names->count == sizeof(names->seen) / sizeof(names->seen[0]))
-		names->wrong = true;
+	names->wrong = name[strcspn(name, " \t\"(),/:;<=>?@[\\]{}")] != '\0' ||
+		       names->count == sizeof(names->seen) / sizeof(names->seen[0]);
 	for (size_t i = 0; i < names->count; i++)
-		if (strcasecmp(names->seen[i], name) == 0)
-			names->wrong = true;
+		names->wrong = names->wrong || strcasecmp(names->seen[i], name) == 0;
 	if (names->wrong)
 		return MHD_NO;
 	names->seen[names->count++] = name;
@@ -96,16 +92,15 @@ see_name(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value
 
 /* Two readers of one request could take different ones of two headers, or find different ends of a body. */
 static bool
-is_ambiguous(struct MHD_Connection *connection)
+is_ambiguous(const struct visit *visit)
 {
 	struct names names = {.count = 0};
-	const char *coding = header(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+	const char *coding = header(visit, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 
-	MHD_get_connection_values(connection, MHD_HEADER_KIND, see_name, &names);
-	if (coding != NULL && strcasecmp(coding, "chunked") != 0)
-		return true;
+	MHD_get_connection_values(visit->connection, MHD_HEADER_KIND, see_name, &names);
 	return names.wrong ||
-	       (coding != NULL && header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH) != NULL);
+	       (coding != NULL && (strcasecmp(coding, "chunked") != 0 ||
+				      header(visit, MHD_HTTP_HEADER_CONTENT_LENGTH) != NULL));
 }
 
 /*
@@ -127,16 +122,16 @@ is_our_host(const struct http_settings *settings, const char *host)
 
 /* Browsers send Origin with each POST. Host has been checked. */
 static bool
-is_our_origin(struct MHD_Connection *connection)
+is_our_origin(const struct visit *visit)
 {
-	const char *origin = header(connection, MHD_HTTP_HEADER_ORIGIN), *name;
+	const char *origin = header(visit, MHD_HTTP_HEADER_ORIGIN), *name;
 
 	if (origin == NULL)
 		return true;
 	name = strstr(origin, "://");
 	return name != NULL &&
 	       (strncmp(origin, "http:", 5) == 0 || strncmp(origin, "https:", 6) == 0) &&
-	       strcasecmp(name + 3, header(connection, MHD_HTTP_HEADER_HOST)) == 0;
+	       strcasecmp(name + 3, header(visit, MHD_HTTP_HEADER_HOST)) == 0;
 }
 
 static bool
@@ -148,79 +143,76 @@ is_json(const char *type)
 	       strchr("; ", type[sizeof(json) - 1]) != NULL;
 }
 
-/* The rules of a POST: a form of another site cannot send such a request. */
-static void
-check_post(struct request *request)
+static struct reply
+reply_too_long(void)
 {
-	struct reply *reply = &request->act.reply;
-	const char *len = header(request->connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-	const char *marked = header(request->connection, "X-Lockbroker");
-
-	if (!is_json(header(request->connection, MHD_HTTP_HEADER_CONTENT_TYPE)))
-		*reply = reply_error(MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, LB_INVALID_REQUEST,
-		    "the body must have Content-Type: application/json");
-	else if (!is_our_origin(request->connection))
-		*reply = reply_error(MHD_HTTP_FORBIDDEN, LB_PERMISSION_DENIED,
-		    "the request comes from the page of another site");
-	else if (marked == NULL || strcmp(marked, "1") != 0)
-		*reply = reply_error(MHD_HTTP_FORBIDDEN, LB_PERMISSION_DENIED,
-		    "the header X-Lockbroker: 1 is missing");
-	else if (len != NULL && strtoull(len, NULL, 10) > BODY_MOST)
-		*reply = reply_error(MHD_HTTP_CONTENT_TOO_LARGE, LB_INVALID_REQUEST,
-		    "the body has more than %zu bytes", BODY_MOST);
+	return reply_error(MHD_HTTP_CONTENT_TOO_LARGE, LB_INVALID_REQUEST,
+	    "the body has more than %zu bytes", BODY_MOST);
 }
 
-static bool
-is_health(const char *path)
+/* The rules of a POST: a form of another site cannot send such a request. */
+static void
+check_post(struct visit *visit)
 {
-	return strcmp(path, "/healthz") == 0;
+	const char *len = header(visit, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	const char *marked = header(visit, "X-Lockbroker");
+
+	if (!is_json(header(visit, MHD_HTTP_HEADER_CONTENT_TYPE)))
+		visit->reply = reply_error(MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, LB_INVALID_REQUEST,
+		    "the body must have Content-Type: application/json");
+	else if (!is_our_origin(visit))
+		visit->reply = reply_error(MHD_HTTP_FORBIDDEN, LB_PERMISSION_DENIED,
+		    "the request comes from the page of another site");
+	else if (marked == NULL || strcmp(marked, "1") != 0)
+		visit->reply = reply_error(MHD_HTTP_FORBIDDEN, LB_PERMISSION_DENIED,
+		    "the header X-Lockbroker: 1 is missing");
+	else if (len != NULL && strtoull(len, NULL, 10) > BODY_MOST)
+		visit->reply = reply_too_long();
 }
 
 /* GET /?token=T: the token becomes a cookie, and leaves the address. */
 static bool
-exchange_token(struct request *request, const struct visitor_settings *settings, const char *path)
+exchange_token(struct visit *visit, const char *path)
 {
-	struct reply *reply = &request->act.reply;
+	const struct visitor_settings *settings = &visit->http->settings->visitors;
 	char cookie[160];
 
 	if (settings->user_header != NULL || strcmp(path, "/") != 0 ||
 	    !visitor_token_is(settings,
-		MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "token")))
+		MHD_lookup_connection_value(visit->connection, MHD_GET_ARGUMENT_KIND, "token")))
 		return false;
-	*reply = reply_text(MHD_HTTP_SEE_OTHER, "text/plain; charset=utf-8", "");
+	visit->reply = reply_text(MHD_HTTP_SEE_OTHER, "text/plain; charset=utf-8", "");
 	snprintf(cookie, sizeof(cookie), "%s=%s; Path=/; HttpOnly; SameSite=Strict",
 	    settings->cookie, settings->token);
-	reply_header(reply, MHD_HTTP_HEADER_SET_COOKIE, cookie);
-	reply_header(reply, MHD_HTTP_HEADER_LOCATION, "/");
+	reply_header(&visit->reply, MHD_HTTP_HEADER_SET_COOKIE, cookie);
+	reply_header(&visit->reply, MHD_HTTP_HEADER_LOCATION, "/");
 	return true;
 }
 
 /* Checks the head, before a byte of the body is read. A request that breaks a rule gets its answer here. */
 static void
-check_head(struct http *http, struct request *request, const char *path, const char *method)
+check_head(struct visit *visit, const char *path, const char *method)
 {
-	const struct visitor_settings *visitors = &http->settings->visitors;
-	struct reply *reply = &request->act.reply;
+	const struct http_settings *settings = visit->http->settings;
 	bool post = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
 	const char *why;
 
-	if (is_ambiguous(request->connection)) {
-		*reply = reply_error(MHD_HTTP_BAD_REQUEST, LB_INVALID_REQUEST,
+	if (is_ambiguous(visit)) {
+		visit->reply = reply_error(MHD_HTTP_BAD_REQUEST, LB_INVALID_REQUEST,
 		    "the request has a header twice, too many headers, or two lengths");
-	} else if (!is_our_host(
-		       http->settings, header(request->connection, MHD_HTTP_HEADER_HOST))) {
-		*reply = reply_error(MHD_HTTP_MISDIRECTED_REQUEST, LB_PERMISSION_DENIED,
+	} else if (!is_our_host(settings, header(visit, MHD_HTTP_HEADER_HOST))) {
+		visit->reply = reply_error(MHD_HTTP_MISDIRECTED_REQUEST, LB_PERMISSION_DENIED,
 		    "the header Host names another server; see --host of lockbroker-web");
 	} else if (!post && strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
-		*reply = reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, LB_INVALID_REQUEST,
+		visit->reply = reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, LB_INVALID_REQUEST,
 		    "only GET and POST are possible here");
-		reply_header(reply, MHD_HTTP_HEADER_ALLOW, "GET, POST");
-	} else if (!post && (is_health(path) || exchange_token(request, visitors, path))) {
+		reply_header(&visit->reply, MHD_HTTP_HEADER_ALLOW, "GET, POST");
+	} else if (!post && (strcmp(path, "/healthz") == 0 || exchange_token(visit, path))) {
 		return;
-	} else if (!visitor_of(visitors, request->connection, &request->act.visitor, &why)) {
-		*reply = reply_error(MHD_HTTP_UNAUTHORIZED, LB_PERMISSION_DENIED, "%s", why);
+	} else if (!visitor_of(&settings->visitors, visit->connection, &visit->visitor, &why)) {
+		visit->reply = reply_error(MHD_HTTP_UNAUTHORIZED, LB_PERMISSION_DENIED, "%s", why);
 	} else if (post) {
-		check_post(request);
+		check_post(visit);
 	}
 }
 
@@ -236,109 +228,100 @@ behind(const char *path, const char *prefix)
 }
 
 static void
-route_get(struct http *http, struct request *request, const char *path)
+open_stream(struct visit *visit)
 {
-	struct act *act = &request->act;
+	struct MHD_Response *stream =
+	    stream_open(visit->http->streams, visit->connection, &visit->deadline);
+
+	if (stream == NULL) {
+		visit->reply = reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, LB_TOO_MANY_REQUESTS,
+		    "too many pages are open; try again later");
+		return;
+	}
+	visit->reply = reply_response(MHD_HTTP_OK, "text/event-stream", stream);
+	/* Nginx would collect the patches otherwise. */
+	reply_header(&visit->reply, "X-Accel-Buffering", "no");
+}
+
+static void
+route_get(struct visit *visit, const char *path)
+{
+	struct acts *acts = visit->http->acts;
 	const struct page_file *file = page_files;
 
-	if (is_health(path)) {
-		act_get_health(act);
+	if (strcmp(path, "/healthz") == 0) {
+		visit->act = act_get_health(acts);
 	} else if (strcmp(path, "/metrics") == 0) {
-		act_get_metrics(act);
+		visit->act = act_get_metrics(acts);
 	} else if (strcmp(path, "/v1/session") == 0) {
-		act_get_session(act);
+		visit->reply = visitor_session(&visit->http->settings->visitors, &visit->visitor);
 	} else if (strcmp(path, "/v1/locks") == 0) {
-		act_get_locks(act, NULL);
+		visit->act = act_get_locks(acts, NULL, &visit->reply);
 	} else if (behind(path, "/v1/locks/") != NULL) {
-		act_get_locks(act, behind(path, "/v1/locks/"));
+		visit->act = act_get_locks(acts, behind(path, "/v1/locks/"), &visit->reply);
 	} else if (strcmp(path, "/v1/events") == 0) {
-		struct MHD_Response *stream = stream_open(http->streams, request->connection);
-
-		if (stream == NULL) {
-			act->reply = reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, LB_TOO_MANY_REQUESTS,
-			    "too many pages are open; try again later");
-			return;
-		}
-		act->reply = reply_response(MHD_HTTP_OK, "text/event-stream", stream);
-		/* Nginx would collect the patches otherwise. */
-		reply_header(&act->reply, "X-Accel-Buffering", "no");
-		request->door->deadline = WATCH_NEVER;
+		open_stream(visit);
 	} else {
 		while (file->name != NULL &&
 		       strcmp(file->name, strcmp(path, "/") == 0 ? "/index.html" : path) != 0)
 			file++;
-		act->reply = file->name != NULL ? reply_text(MHD_HTTP_OK, file->type, file->text)
-						: reply_error(MHD_HTTP_NOT_FOUND,
-						      LB_METHOD_NOT_FOUND, "there is no such path");
+		visit->reply = file->name != NULL
+				   ? reply_text(MHD_HTTP_OK, file->type, file->text)
+				   : reply_error(MHD_HTTP_NOT_FOUND, LB_METHOD_NOT_FOUND,
+					 "there is no such path");
 	}
 }
 
 static void
-route_post(struct request *request, const char *path)
+route_post(struct visit *visit, const char *path)
 {
 	const char *method = behind(path, "/v1/");
 
-	if (request->body_too_long)
-		request->act.reply = reply_error(MHD_HTTP_CONTENT_TOO_LARGE, LB_INVALID_REQUEST,
-		    "the body has more than %zu bytes", BODY_MOST);
+	if (visit->body_too_long)
+		visit->reply = reply_too_long();
 	else if (method == NULL)
-		request->act.reply = reply_error(
+		visit->reply = reply_error(
 		    MHD_HTTP_NOT_FOUND, LB_METHOD_NOT_FOUND, "a POST goes to /v1/METHOD");
 	else
-		act_post(&request->act, method, request->body != NULL ? request->body : "",
-		    request->body_len);
+		visit->act = act_post(visit->http->acts, &visit->http->settings->visitors,
+		    &visit->visitor, method, visit->body != NULL ? visit->body : "",
+		    visit->body_len, &visit->reply);
 }
 
-static void
-request_free(struct request *request)
+/* Without a response while the daemon has not answered. */
+static const struct reply *
+reply_of(const struct visit *visit)
 {
-	if (request->act.reply.response != NULL)
-		MHD_destroy_response(request->act.reply.response);
-	free(request->act.params);
-	free(request->body);
-	free(request);
+	return visit->act != NULL ? act_reply(visit->act) : &visit->reply;
 }
 
 /* Of act.c: the daemon has answered. */
 static void
-resume_request(void *ctx)
+resume_visits(void *ctx)
 {
-	struct request *request = ctx;
+	struct http *http = ctx;
+	struct visit *visit;
 
-	if (!request->suspended)
-		return;
-	request->door->deadline = watch_now() + ANSWER_MS;
-	request->suspended = false;
-	MHD_resume_connection(request->connection);
+	TAILQ_FOREACH (visit, &http->visits, link) {
+		if (!visit->suspended || reply_of(visit)->response == NULL)
+			continue;
+		visit->deadline = watch_now() + ANSWER_MS;
+		visit->suspended = false;
+		MHD_resume_connection(visit->connection);
+	}
 }
 
 static void
-take_body(struct request *request, const char *bytes, size_t len)
+take_body(struct visit *visit, const char *bytes, size_t len)
 {
-	if (request->body_too_long || len > BODY_MOST - request->body_len) {
+	if (visit->body_too_long || len > BODY_MOST - visit->body_len) {
 		/* The rest is read and forgotten, until the time of the request is over. */
-		request->body_too_long = true;
+		visit->body_too_long = true;
 		return;
 	}
-	request->body = web_have(realloc(request->body, request->body_len + len));
-	memcpy(request->body + request->body_len, bytes, len);
-	request->body_len += len;
-}
-
-static void
-route(struct http *http, struct request *request, const char *path, const char *method)
-{
-	request->routed = http->routed = true;
-	request->door->deadline = watch_now() + ANSWER_MS;
-	if (strcmp(method, MHD_HTTP_METHOD_POST) == 0)
-		route_post(request, path);
-	else
-		route_get(http, request, path);
-	if (request->act.reply.response != NULL)
-		return;
-	request->door->deadline = WATCH_NEVER;
-	request->suspended = true;
-	MHD_suspend_connection(request->connection);
+	visit->body = web_have(realloc(visit->body, visit->body_len + len));
+	memcpy(visit->body + visit->body_len, bytes, len);
+	visit->body_len += len;
 }
 
 /*
@@ -348,52 +331,39 @@ static enum MHD_Result
 handle(void *ctx, struct MHD_Connection *connection, const char *path, const char *method,
     const char *version, const char *bytes, size_t *len, void **slot)
 {
-	struct http *http = ctx;
-	struct request *request = *slot;
+	struct visit *visit =
+	    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
+	(void)ctx;
 	(void)version;
-	if (request == NULL) {
-		*slot = request = web_alloc(sizeof(*request));
-		request->act = (struct act){.feed = http->feed,
-		    .share = http->share,
-		    .settings = &http->settings->visitors,
-		    .done = resume_request,
-		    .ctx = request};
-		request->connection = connection;
-		request->door =
-		    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
-			->socket_context;
-		check_head(http, request, path, method);
-		if (request->act.reply.response == NULL)
+	*slot = visit;
+	if (!visit->headed) {
+		visit->headed = true;
+		check_head(visit, path, method);
+		if (visit->reply.response == NULL)
 			return MHD_YES;
-		request->routed = true;
-		request->door->deadline = watch_now() + ANSWER_MS;
 	} else if (*len > 0) {
-		take_body(request, bytes, *len);
+		take_body(visit, bytes, *len);
 		*len = 0;
 		return MHD_YES;
 	}
-	if (!request->routed)
-		route(http, request, path, method);
-	if (request->suspended)
-		return MHD_YES;
-	return MHD_queue_response(
-	    connection, request->act.reply.status, request->act.reply.response);
-}
-
-/* Of microhttpd: the request has its answer, or its connection has ended. */
-static void
-complete(
-    void *ctx, struct MHD_Connection *connection, void **slot, enum MHD_RequestTerminationCode how)
-{
-	struct request *request = *slot;
-
-	(void)ctx;
-	(void)connection;
-	(void)how;
-	if (request != NULL)
-		request_free(request);
-	*slot = NULL;
+	if (!visit->routed) {
+		visit->routed = visit->http->routed = true;
+		visit->deadline = watch_now() + ANSWER_MS;
+		if (visit->reply.response != NULL)
+			; /* a rule is broken */
+		else if (strcmp(method, MHD_HTTP_METHOD_POST) == 0)
+			route_post(visit, path);
+		else
+			route_get(visit, path);
+	}
+	if (reply_of(visit)->response != NULL)
+		return MHD_queue_response(
+		    connection, reply_of(visit)->status, reply_of(visit)->response);
+	visit->deadline = WATCH_NEVER;
+	visit->suspended = true;
+	MHD_suspend_connection(connection);
+	return MHD_YES;
 }
 
 /* ---- connections ---- */
@@ -403,21 +373,27 @@ notify_connection(void *ctx, struct MHD_Connection *connection, void **slot,
     enum MHD_ConnectionNotificationCode what)
 {
 	struct http *http = ctx;
-	struct door *door = *slot;
+	struct visit *visit = *slot;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		door = web_alloc(sizeof(*door));
-		door->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-			       ->connect_fd;
-		door->deadline = watch_now() + REQUEST_MS;
-		TAILQ_INSERT_TAIL(&http->doors, door, link);
-		http->doors_count++;
-		*slot = door;
-	} else if (door != NULL) {
-		TAILQ_REMOVE(&http->doors, door, link);
-		http->doors_count--;
-		free(door);
+		*slot = visit = web_alloc(sizeof(*visit));
+		visit->http = http;
+		visit->connection = connection;
+		visit->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+				->connect_fd;
+		visit->deadline = watch_now() + REQUEST_MS;
+		TAILQ_INSERT_TAIL(&http->visits, visit, link);
+		http->visits_count++;
+		return;
 	}
+	TAILQ_REMOVE(&http->visits, visit, link);
+	http->visits_count--;
+	if (visit->act != NULL)
+		act_leave(visit->act);
+	if (visit->reply.response != NULL)
+		MHD_destroy_response(visit->reply.response);
+	free(visit->body);
+	free(visit);
 }
 
 /* Returns the next deadline. Microhttpd hears of the shutdown as of a client that hangs up. */
@@ -425,15 +401,15 @@ static int64_t
 close_late(struct http *http, int64_t now)
 {
 	int64_t next = WATCH_NEVER;
-	struct door *door;
+	struct visit *visit;
 
-	TAILQ_FOREACH (door, &http->doors, link) {
-		if (now >= door->deadline) {
-			shutdown(door->fd, SHUT_RDWR);
-			door->deadline = WATCH_NEVER;
+	TAILQ_FOREACH (visit, &http->visits, link) {
+		if (now >= visit->deadline) {
+			shutdown(visit->fd, SHUT_RDWR);
+			visit->deadline = WATCH_NEVER;
 		}
-		if (door->deadline < next)
-			next = door->deadline;
+		if (visit->deadline < next)
+			next = visit->deadline;
 	}
 	return next;
 }
@@ -444,17 +420,17 @@ http_new(
 {
 	struct http *http = web_alloc(sizeof(*http));
 
-	*http = (struct http){.settings = settings, .feed = feed, .streams = streams};
-	http->share = share_new(feed);
-	TAILQ_INIT(&http->doors);
+	*http = (struct http){.settings = settings, .streams = streams};
+	http->acts = acts_new(feed, resume_visits, http);
+	TAILQ_INIT(&http->visits);
 	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
 	    handle, http, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
 	    (unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
-	    MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED, complete, http,
-	    MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http, MHD_OPTION_END);
+	    MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, notify_connection, http,
+	    MHD_OPTION_END);
 	if (http->daemon != NULL)
 		return http;
-	share_free(http->share);
+	acts_free(http->acts);
 	free(http);
 	return NULL;
 }
@@ -469,13 +445,13 @@ int64_t
 http_turn(struct http *http, int64_t now)
 {
 	int64_t next = close_late(http, now);
-	bool full = http->doors_count == CONNECTIONS_MOST;
+	bool full = http->visits_count == CONNECTIONS_MOST;
 	MHD_UNSIGNED_LONG_LONG left;
 
 	http->routed = false;
 	MHD_run(http->daemon);
 	/* Microhttpd accepts again at its next turn. */
-	if (http->routed || (full && http->doors_count < CONNECTIONS_MOST))
+	if (http->routed || (full && http->visits_count < CONNECTIONS_MOST))
 		return now;
 	if (MHD_get_timeout(http->daemon, &left) == MHD_YES && now + (int64_t)left < next)
 		next = now + (int64_t)left;
@@ -487,6 +463,6 @@ http_free(struct http *http)
 {
 	MHD_run(http->daemon);
 	MHD_stop_daemon(http->daemon);
-	share_free(http->share);
+	acts_free(http->acts);
 	free(http);
 }

@@ -15,7 +15,7 @@
 
 #include "client/web/note.h"
 
-#define DEFAULT_PORT 8390
+#define DEFAULT_ADDRESS "127.0.0.1:8390"
 #define BACKLOG 1024
 
 /* 1: it is there. 0: the service manager passed none. -1: it passed something else. */
@@ -121,7 +121,7 @@ listener_open(struct listener *listener, const char *address)
 	if (passed != 0)
 		return passed > 0;
 	if (address == NULL)
-		return open_port(listener, "127.0.0.1", DEFAULT_PORT);
+		address = DEFAULT_ADDRESS;
 	if (strncmp(address, prefix, sizeof(prefix) - 1) == 0)
 		return open_unix(listener, address, address + sizeof(prefix) - 1);
 	if (strncmp(address, loopback, sizeof(loopback) - 1) == 0) {

@@ -47,54 +47,42 @@ enum { GOING_ON = -1 };
 static int
 parse_options(struct options *options, int argc, char *argv[])
 {
-	enum {
-		LISTEN_AT = 1,
-		SOCKET,
-		USER_HEADER,
-		HOST,
-		ADMIN,
-		ADMIN_USERS,
-		SAY_HELP,
-		SAY_VERSION
-	};
-	static const struct option table[] = {{"listen", required_argument, NULL, LISTEN_AT},
-	    {"socket", required_argument, NULL, SOCKET},
-	    {"user-header", required_argument, NULL, USER_HEADER},
-	    {"host", required_argument, NULL, HOST}, {"admin", no_argument, NULL, ADMIN},
-	    {"admin-users", required_argument, NULL, ADMIN_USERS},
-	    {"help", no_argument, NULL, SAY_HELP}, {"version", no_argument, NULL, SAY_VERSION},
-	    {0}};
+	static const struct option table[] = {{"listen", required_argument, NULL, 'l'},
+	    {"socket", required_argument, NULL, 's'}, {"user-header", required_argument, NULL, 'u'},
+	    {"host", required_argument, NULL, 'n'}, {"admin", no_argument, NULL, 'a'},
+	    {"admin-users", required_argument, NULL, 'A'}, {"help", no_argument, NULL, 'h'},
+	    {"version", no_argument, NULL, 'v'}, {0}};
 	struct visitor_settings *visitors = &options->http.visitors;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
 		switch (option) {
-		case LISTEN_AT:
+		case 'l':
 			options->listen = optarg;
 			break;
-		case SOCKET:
+		case 's':
 			options->socket = optarg;
 			break;
-		case USER_HEADER:
+		case 'u':
 			visitors->user_header = optarg;
 			break;
-		case HOST:
+		case 'n':
 			if (options->http.hosts_count == HTTP_HOSTS_MOST) {
 				note("--host: more than %d names", HTTP_HOSTS_MOST);
 				return EXIT_STATUS_USAGE;
 			}
 			options->http.hosts[options->http.hosts_count++] = optarg;
 			break;
-		case ADMIN:
+		case 'a':
 			visitors->admin = true;
 			break;
-		case ADMIN_USERS:
+		case 'A':
 			visitors->admin_users = optarg;
 			break;
-		case SAY_HELP:
+		case 'h':
 			fputs(help, stdout);
 			return EXIT_STATUS_OK;
-		case SAY_VERSION:
+		case 'v':
 			puts("lockbroker-web " PACKAGE_VERSION);
 			return EXIT_STATUS_OK;
 		default:

@@ -1,8 +1,14 @@
 #include "client/web/visitor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
+
+#include "client/web/note.h"
+#include "config.h"
+#include "protocol/json.h"
 
 bool
 visitor_token_make(struct visitor_settings *settings, unsigned port)
@@ -98,4 +104,24 @@ visitor_why_not(const struct visitor_settings *settings, const struct visitor *v
 	return settings->admin_users != NULL
 		   ? "you are not among the administrators that --admin-users lists"
 		   : "this page only shows: lockbroker-web was started without --admin";
+}
+
+struct reply
+visitor_session(const struct visitor_settings *settings, const struct visitor *visitor)
+{
+	struct cJSON *session = json_new_object();
+	char host[256] = "", *json;
+	struct reply reply;
+
+	gethostname(host, sizeof(host) - 1);
+	json_add_string(session, "visitor", *visitor->name != '\0' ? visitor->name : NULL);
+	json_add_bool(session, "administrator", visitor->admin);
+	json_add_string(session, "why", visitor_why_not(settings, visitor));
+	json_add_string(session, "host", host);
+	json_add_string(session, "version", PACKAGE_VERSION);
+	json = web_have(json_print(session));
+	reply = reply_json(MHD_HTTP_OK, json);
+	free(json);
+	json_free(session);
+	return reply;
 }

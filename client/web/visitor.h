@@ -10,6 +10,8 @@
 
 #include <microhttpd.h>
 
+#include "client/web/reply.h"
+
 #define VISITOR_NAME_SIZE 129
 /* Hexadecimal digits of a token, with the NUL. */
 #define VISITOR_TOKEN_SIZE 65
@@ -36,5 +38,9 @@ bool visitor_of(const struct visitor_settings *settings, struct MHD_Connection *
     struct visitor *ret, const char **ret_why);
 /* Why this visitor's acts are refused; NULL: they are not. Static. */
 const char *visitor_why_not(const struct visitor_settings *settings, const struct visitor *visitor);
+
+/* The answer to GET /v1/session. */
+struct reply visitor_session(
+    const struct visitor_settings *settings, const struct visitor *visitor);
 
 #endif

@@ -32,6 +32,14 @@ SUITES = ("bookworm", "trixie")
 BUILDERS = ("build-essential", "debhelper", "dh-python", "lintian")
 SYSTEMD = ("systemd-sysv", "dbus", "needrestart")
 APT = "apt-get -q -y --no-install-recommends"
+# The service manager starts the panel for this request, and the panel asks the daemon.
+PANEL_ASKED = r"""
+import socket
+panel = socket.socket(socket.AF_UNIX)
+panel.connect("/run/lockbroker-web/web.sock")
+panel.sendall(b"GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: alice\r\n\r\n")
+print(panel.makefile().readline().strip())
+"""
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 
 
@@ -146,13 +154,14 @@ def lifecycle(debs, folder, suite, log):
         host.run(users[0].replace("USER", "alice"))
         host.run(users[1].replace("USER", "olga"))
         host.run("runuser -u olga -- lockbroker create nightly; ! runuser -u alice -- lockbroker destroy nightly")
+        same(host, f"python3 -c '{PANEL_ASKED}'", ["HTTP/1.1 200 OK"])
         host.run("cd / && python3 -c 'import lockbroker'")
         # As both shells load it; the functions of bash need no package.
         host.run("cd /usr/share && bash -c '. bash-completion/completions/lockbroker && complete -p lockbroker' && "
                  "test -e zsh/vendor-completions/../../bash-completion/completions/lockbroker && "
                  "test -f zsh/vendor-completions/_lockbroker")
         host.run("systemd-run -q --unit=job -p User=alice lockbroker run nightly sleep infinity")
-        wait_until(lambda: "sleep infinity" in host.run("systemctl is-active job; lockbroker show nightly"), 30, "no holder")
+        wait_until(lambda: "\tsleep\t" in host.run("systemctl is-active job; lockbroker show nightly"), 30, "no holder")
         running = "systemctl show -P MainPID lockbrokerd job; lockbroker size nightly"
         before = host.run(running).split("\n")[:-1]
 
@@ -166,8 +175,8 @@ def lifecycle(debs, folder, suite, log):
         same(host, running, before)
 
         host.run(f"{APT} remove lockbroker")
-        same(host, f"systemctl is-active {units} job || true; ls /etc/lockbroker", ["inactive", "inactive", "failed", "broker-password",
-                                                                                 "lockbrokerd.conf"])
+        same(host, f"systemctl is-active {units} job || true; ls /etc/lockbroker",
+             ["inactive"] * 3 + ["failed", "broker-password", "lockbrokerd.conf"])
         host.run(upgrade)
         same(host, "lockbroker info >/dev/null; tail -n 1 /etc/lockbroker/lockbrokerd.conf", ["broker = memory:"])
         host.run(f"{APT} purge '*lockbroker*'; rm -r /debs /later")

@@ -66,7 +66,7 @@ class Format(unittest.TestCase):
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
     def test_no_trailing_space(self):
-        wrong = [f"{path}:{number}" for path in sources(".c", ".h", ".py", ".md", ".json", ".am")
+        wrong = [f"{path}:{number}" for path in sources(".c", ".h", ".py", ".md", ".json", ".am", ".js", ".css", ".html")
                  for number, line in enumerate(text(path).split("\n"), 1)
                  if line != line.rstrip()]
         self.assertFalse(wrong, "\n" + "\n".join(wrong))

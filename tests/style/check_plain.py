@@ -12,7 +12,7 @@ from tree import sources, text
 FILES = ("README.md", "NEWS.md", "Makefile.am", "configure.ac", "check", "quickstart", ".ci/run",
          "build-aux/packages.sh")
 ROOMS = ("client", "daemon", "docs", "man", "protocol", "systemd", "tests")
-ENDINGS = (".c", ".h", ".py", ".md", ".in", ".json", ".conf", ".am")
+ENDINGS = (".c", ".h", ".py", ".md", ".in", ".json", ".conf", ".am", ".js", ".css", ".html")
 TERMS = "tests/style/terms.txt"
 
 
@@ -86,6 +86,8 @@ class Sentences(unittest.TestCase):
                          (2, "It is %, %."), (9, "Why"), (4, "Two lines"))
         self.assert_read(plain.python_strings, "print(f'One {x}', y)\nraise E('two\\nthree')\nx.fail('four')\nz('no')",
                          (2, "two"), (2, "three"), (1, "One %"), (3, "four"))
+        self.assert_read(plain.c_comments, "x = `it's ${a}`; /* One. */ y = 'b';", (1, "One."))
+        self.assert_read(plain.html, '<p title="no">One\n<b>two</b></p>\n<!-- Three. -->', (1, "One"), (2, "two"), (3, "Three."))
         self.assert_read(plain.openrpc, '{"description": "One. Two"}', (1, "One."), (1, "Two"))
 
 

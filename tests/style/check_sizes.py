@@ -8,8 +8,9 @@ from tree import sources, text
 FILE_MAX = 900
 # Above the first one a function needs a reason. No function is above the second one.
 FUNCTION_LONG, FUNCTION_MAX = 60, 100
-# Of comments, which clang-format leaves as they are.
-LINE_MAX = 116
+# Of comments, which clang-format leaves as they are; and of the page.
+LINE_MAX, PAGE_LINE_MAX = 116, 125
+PAGE = (".js", ".css", ".html")
 
 
 def functions(path):
@@ -25,7 +26,7 @@ def functions(path):
 
 class Sizes(unittest.TestCase):
     def test_files(self):
-        wrong = [f"{path}: {lines} lines" for path in sources(".c", ".h")
+        wrong = [f"{path}: {lines} lines" for path in sources(".c", ".h", *PAGE)
                  if (lines := text(path).count("\n")) > FILE_MAX]
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
@@ -40,9 +41,9 @@ class Sizes(unittest.TestCase):
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
     def test_lines(self):
-        wrong = [f"{path}:{number}: {width} columns" for path in sources(".c", ".h")
+        wrong = [f"{path}:{number}: {width} columns" for path in sources(".c", ".h", *PAGE)
                  for number, line in enumerate(text(path).split("\n"), 1)
-                 if (width := len(line.expandtabs(8))) > LINE_MAX]
+                 if (width := len(line.expandtabs(8))) > (PAGE_LINE_MAX if path.endswith(PAGE) else LINE_MAX)]
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
     def test_main_is_small(self):

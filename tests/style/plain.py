@@ -114,7 +114,7 @@ def mdoc(source):
             yield number, re.sub(r"\\&|\\\(..|\\e", "", line)
 
 
-C_TOKEN = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|' r"'(?:\\.|[^'\\])+'|\bSTART_TEST\((\w+)\)", re.DOTALL)
+C_TOKEN = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|' r"'(?:\\.|[^'\\])+'|`(?:\\.|[^`\\])*`|\bSTART_TEST\((\w+)\)", re.DOTALL)
 
 
 def c_comments(source):
@@ -220,11 +220,18 @@ def openrpc(source):
             yield from [(number, text), (number, None)]
 
 
+def html(source):
+    """The texts between tags, and comments."""
+    for match in re.finditer(r"<!--(.*?)-->|<[^>]*>|([^<]+)", source, re.DOTALL):
+        yield from [(source.count("\n", 0, match.start()) + 1, match[1] or match[2]), (0, None)]
+
+
 def findings(path, source):
     """(line, rule, sentence). The strings of a test in C are no messages."""
     ending = os.path.splitext(path)[1]
     known = {".md": [markdown], ".in": [mdoc], ".json": [openrpc], ".py": [python, python_strings],
-             ".c": [c_comments, c_strings], ".h": [c_comments, c_strings]}
+             ".c": [c_comments, c_strings], ".h": [c_comments, c_strings],
+             ".js": [c_comments], ".css": [c_comments], ".html": [html]}
     readers = known.get(ending, [hash_comments, shell_strings])
     if path.startswith("tests/") and ending in (".c", ".h"):
         readers = [c_comments]

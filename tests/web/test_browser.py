@@ -8,11 +8,16 @@ import json
 import os
 import shutil
 import socket
+import sys
 import threading
 import unittest
 
 import tap
+
+sys.path.insert(0, os.path.join(os.environ["top_srcdir"], "tests", "cli"))
+
 from daemon import Daemon
+from fake import Fake, error, reply
 from rabbit import Rabbit
 from web import Web
 from wire import Wire, WireError, wait_until
@@ -317,8 +322,7 @@ class Acts(Page):
         self.wait_states(A="busy", B="waiting", C="waiting")
         self.click("#emergency")
         text = self.asked("Emergency")
-        for words in ("slots from 1 to 0", "all waiters on all hosts, 2 now", "B at south: report", "C at north",
-                      f"lockbroker resize {self.name} 0", f"lockbroker deny --all {self.name}"):
+        for words in "slots from 1 to 0", "all waiters on all hosts, 2 now", "B at south: report", "C at north":
             self.assertIn(words, text)
         self.picture("emergency")
         self.press(Keys.ESCAPE)
@@ -618,6 +622,15 @@ class Links(Page):
         self.wait_states(A="busy")
         wait_until(self.one("#gate").is_enabled, what="buttons are back")
 
+    def test_a_list_that_is_refused_is_told(self):
+        fake = Fake(self, list=lambda request, connection: connection.sendall(
+            reply(request, error=error(9, "permission-denied", "list is refused"))))
+        self.web = Web(self, fake)
+        self.enter()
+        self.wait_text("stale", "list is refused")
+        self.assertTrue(self.one("#stale").is_displayed())
+        self.assertNotIn("lost", self.one("body").get_attribute("class"))
+
     def test_a_silent_host_is_named_and_its_slot_has_an_unknown_holder(self):
         self.hosts("--heartbeat", "60", expect=("amqp|connection|broker|heartbeat|lease",))
         self.open()
@@ -655,20 +668,23 @@ class Links(Page):
         self.wait_lock("", "1", "0", "0")
         self.click(f"[aria-label='Add one slot to {self.name}']")
         self.wait_lock("", "2", "0", "0")
-        self.assertIn("alice", web.log)
+        web.wait_log("alice")
 
     def test_pages_of_a_browser_share_a_stream(self):
         self.hosts()
+        self.hold(self.north, "A")
+        self.admin.call("resize", name=self.name, slots=0)
         proxy, _ = self.proxied("alice")
         windows = [self.browser.current_window_handle]
-        self.browser.get(self.address)
+        self.browser.get(f"{self.address}#lock={self.name}")
         for _ in range(4):
             self.browser.switch_to.new_window("window")
             windows.append(self.browser.current_window_handle)
-            self.browser.get(self.address)
+            self.browser.get(f"{self.address}#lock={self.name}")
         for window in windows:
             self.browser.switch_to.window(window)
             self.wait_text("left", self.name)
+            self.wait_states(A="revoked")
         begun = proxy.begun
         for window in windows[1:]:
             self.browser.switch_to.window(window)

@@ -1,6 +1,6 @@
 /*
- * The acts of an administrator: each as a request and as a command of lockbroker, the one dialog that asks before some
- * of them, and the line that says what came of it.
+ * The acts of an administrator: each as a request and as a command of lockbroker. It owns the dialog that asks before
+ * some of them, and the line that says their results.
  */
 import { say } from './pane.js';
 
@@ -56,7 +56,7 @@ export function tell(text, error = false, done = '') {
 
 /* ---- the dialog ---- */
 
-/* question: {title, text, steps, warning, commands, yes}. True: the visitor confirms. */
+/* question: {title, text, steps, list, after, yes}. True: the visitor confirms. */
 export function ask(question) {
   const dialog = $('ask');
   const lines = (id, texts) => $(id).replaceChildren(...(texts ?? []).map((text) => {
@@ -70,7 +70,6 @@ export function ask(question) {
   lines('ask-steps', question.steps);
   lines('ask-list', question.list);
   say($('ask-after'), question.after ?? '');
-  $('ask-commands').replaceChildren(...question.commands.filter((text) => text).map(commandNode));
   dialog.returnValue = '';
   dialog.showModal();
   return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /* The panel: it joins the data, the two panes, the acts, the keys and the address of the page. */
 import { act, ask, command, commandNode, post, tell } from './acts.js';
-import { Model, rowOrder } from './model.js';
+import { Model } from './model.js';
 import { mark, Pane, say } from './pane.js';
 import { share } from './stream.js';
 import * as views from './views.js';
@@ -8,78 +8,82 @@ import * as views from './views.js';
 const SHORT_MS = 3000, EXPLAIN_MS = 2000, SLOTS_MOST = 10000;
 const $ = (id) => document.getElementById(id);
 const view = { lock: '', row: '', find: '', rows: '', sort: '', locks: '' };
-let model = new Model(), session = {}, explained = {}, focus, unexplainedSince = 0;
+let model = new Model(), session = {}, explained = {}, unexplainedSince = 0;
+const went = new Map(); /* rows that are gone, and stay for a moment */
 const denied = new Set(); /* waiters that this page has cancelled */
 const sizes = new Map(); /* by lock: its last number of slots above 0, to open its gate again */
-
-const locks = new Pane($('locks'), {
-  make: views.makeLock,
-  fill: views.fillLock,
-  passes: (lock) => lock.name.toLowerCase().includes(view.find.toLowerCase()),
-  compare: (a, b) => views.sorted(view.locks, views.lockKeys, views.byName)(a, b),
-});
-const rows = new Pane($('rows'), {
-  make: views.makeRow,
-  fill: (entry) => views.fillRow(entry, model.rows.get(entry.id) === entry.item ? model.position(entry.item) : null),
-  passes: (row) => (!view.lock || row.name === view.lock) && (!view.rows || views.matches(row, view.rows.toLowerCase())),
-  compare: (a, b) => views.sorted(view.sort, views.rowKeys, rowOrder)(a, b),
-});
-focus = locks;
+const locks = new Pane($('locks'), { id: (lock) => lock.name, make: views.makeLock, fill: views.fillLock });
+const rows = new Pane($('rows'), { id: (row) => row.waiter, make: views.makeRow, fill: views.fillRow });
+let focus = locks;
 
 /* ---- what comes ---- */
 
 /* A row that went stays for a moment. A daemon on another host does not say that it was cancelled. */
 function linger(row) {
   const state = row.state === 'cancelled' || denied.delete(row.waiter) ? 'cancelled' : 'ended', last = { ...row, state };
-  rows.put(row.waiter, last);
+  went.set(row.waiter, last);
   setTimeout(() => {
-    if (rows.entries.get(row.waiter)?.item === last) rows.drop(row.waiter);
+    if (went.get(row.waiter) === last) went.delete(row.waiter);
+    drawRows();
   }, SHORT_MS);
 }
 
-function receive(patch, changed) {
-  changed.rows.forEach((id) => model.rows.has(id) && rows.put(id, model.rows.get(id)));
-  changed.gone.last.forEach((row) => (changed.whole ? rows.drop(row.waiter) : linger(row)));
-  changed.locks.forEach((id) => {
-    const lock = model.locks.get(id);
-    if (lock?.slots > 0) sizes.set(id, lock.slots);
-    if (lock) locks.put(id, lock);
-  });
-  changed.gone.locks.forEach((id) => locks.drop(id));
-  if (changed.reset || (patch.link && !patch.link.up)) enter();
-  if (changed.reset || patch.locks || patch.rows) explain();
-  frame();
+function receive(patch, gone) {
+  gone.forEach(linger);
+  patch.rows?.forEach((row) => model.rows.has(row.waiter) && went.delete(row.waiter));
+  patch.locks?.forEach(({ name, slots }) => slots > 0 && sizes.set(name, slots));
+  if (patch.reset || (patch.link && !patch.link.up)) enter();
+  if (patch.reset || patch.locks || patch.rows) explain();
+  if (patch.reset || patch.locks?.length || patch.locks_gone) drawLocks();
+  drawRows();
 }
 
-/* The parts that show sums or times: of what the window shows alone. */
-function frame() {
+/* ---- what is shown ---- */
+
+function drawLocks() {
+  const word = view.find.toLowerCase(), all = [...model.locks.values()];
+  locks.show(views.sortLocks(all.filter((lock) => lock.name.toLowerCase().includes(word)), view.locks));
+  mark($('locks').closest('[role=grid]'), 'aria-rowcount', String(locks.items.length + 1));
+  drawTexts();
+}
+
+function drawRows() {
+  const word = view.rows.toLowerCase();
+  /* While the link is lost, the rows stay as they were. */
+  if (!model.head.link || model.head.link.up || rows.items.length === 0) {
+    rows.show(views.sortRows(model.arrange(went.values()).filter((row) => (!view.lock || row.name === view.lock) &&
+      (!word || views.matches(row, word))), view.sort));
+  }
+  mark($('grid'), 'aria-rowcount', String(rows.items.length + 1));
+  drawTexts();
+}
+
+function drawTexts() {
   const { link, broker, silent_hosts: silent, more } = model.head, lock = model.locks.get(view.lock);
-  const lost = link && !link.up, unexplained = model.unexplained(view.lock);
-  if (!lost) rows.inSight.forEach((entry) => rows.rules.fill(entry));
+  const lost = link && !link.up, mutex = lock?.kind === 'mutex';
+  const unexplained = lock && !mutex ? Math.max(0, (lock.busy ?? 0) - (model.named.get(view.lock) ?? 0)) : 0;
   say($('broker'), `broker ${broker?.state ?? '?'}${broker?.suspect ? ', silent' : ''}`);
   mark($('broker'), 'class', `pill ${broker?.state === 'up' && !broker.suspect ? 'good' : 'warn'}`);
-  $('broker').title = broker?.why ?? '';
+  mark($('broker'), 'title', broker?.why ?? '');
   $('silent').hidden = !silent?.length;
   say($('silent'), silent?.length ? `no answer from ${silent.join(', ')}: waiters there are missing` : '');
   document.body.classList.toggle('lost', Boolean(lost));
-  $('stale').hidden = !lost;
+  $('stale').hidden = !lost && !link?.why;
   say($('stale'), lost ? `The link is lost, and is tried again: ${link.why ?? '?'}. ` +
-    `The data are ${views.age(link.heard)} old.` + (session.version ? '' : ` ${session.why ?? ''}`) : '');
+    `The data are ${views.age(link.heard)} old.` + (session.version ? '' : ` ${session.why ?? ''}`) : link?.why ?? '');
   guard();
   say($('title'), view.lock || 'All locks');
   say($('numbers'), !view.lock ? views.plural(model.locks.size, 'lock') + (more > 0 ? `, and ${more} more` : '')
-    : !lock ? 'no such lock now' : `${lock.kind === 'mutex' ? 'mutex' : `${views.plural(lock.slots, 'slot')}`}, ` +
+    : !lock ? 'no such lock now' : `${mutex ? 'mutex' : views.plural(lock.slots, 'slot')}, ` +
       `${views.busyWords(lock)} busy, ${views.number(lock.waiting)} waiting`);
   $('about').hidden = !view.lock;
   say($('gate'), lock?.slots !== 0 ? 'Close (0 slots)'
     : sizes.has(view.lock) ? `Open (${sizes.get(view.lock)})` : 'Open…');
-  $('gate').hidden = $('emergency').hidden = $('destroy').hidden = lock?.kind === 'mutex';
-  $('no-locks').hidden = locks.shown.length > 0;
+  $('gate').hidden = $('emergency').hidden = $('destroy').hidden = mutex;
+  $('no-locks').hidden = locks.items.length > 0;
   say($('no-locks'), view.find ? 'No lock matches the filter.' : link ? 'There are no locks.'
     : 'Waiting for the first data…');
-  mark($('grid'), 'aria-rowcount', String(rows.shown.length + 1));
-  mark($('locks').closest('[role=grid]'), 'aria-rowcount', String(locks.shown.length + 1));
-  $('no-rows').hidden = rows.shown.length > 0;
+  $('no-rows').hidden = rows.items.length > 0;
   say($('no-rows'), view.rows ? 'No row matches the filter.' : 'No holders, no waiters.');
   unexplainedSince = unexplained ? unexplainedSince || Date.now() : 0;
   $('unexplained').hidden = !unexplained || Date.now() - unexplainedSince < SHORT_MS;
@@ -153,13 +157,13 @@ function selectLock(id, keys = false) {
   if (other) {
     unexplainedSince = 0;
     selectRow('');
-    rows.renew();
+    drawRows();
     $('grid').classList.toggle('all', !id);
     clearTimeout(explained.timer);
     explained.timer = 0;
     explain();
   }
-  frame();
+  drawTexts();
 }
 
 function selectRow(id, keys = false) {
@@ -189,10 +193,9 @@ function showOrder() {
       mark(button.parentNode, 'aria-sort', is ? (sort.startsWith('-') ? 'descending' : 'ascending') : 'none');
     }
   }
-  locks.renew();
-  rows.renew();
+  drawLocks();
+  drawRows();
   remember();
-  frame();
 }
 
 document.querySelectorAll('[data-sort]').forEach((button) => (button.onclick = () => {
@@ -200,12 +203,11 @@ document.querySelectorAll('[data-sort]').forEach((button) => (button.onclick = (
   view[key] = view[key] === by ? `-${by}` : view[key] === `-${by}` ? '' : by;
   showOrder();
 }));
-for (const [id, key, pane] of [['find', 'find', locks], ['rows-find', 'rows', rows]]) {
+for (const [id, key, draw] of [['find', 'find', drawLocks], ['rows-find', 'rows', drawRows]]) {
   $(id).oninput = () => {
     view[key] = $(id).value;
-    pane.renew();
+    draw();
     remember();
-    frame();
   };
 }
 
@@ -226,14 +228,11 @@ async function asked(question) {
 /* slots: a number or 'unlimited'; or a step. */
 async function resize(lock, params) {
   const { name } = lock, target = params.slots ?? (params.remove ? lock.slots - 1 : lock.slots + 1);
-  if (!allowed()) return;
   if (target === 'unlimited' && !await asked({ title: `Make ${name} unlimited (∞)?`,
-    text: 'Nobody waits any more: each client holds without a slot.',
-    commands: [command('resize', { name, slots: 'unlimited' })], yes: 'Make it unlimited' })) return;
+    text: 'Nobody waits any more: each client holds without a slot.', yes: 'Make it unlimited' })) return;
   if (target === 0 && lock.slots !== 0 && lock.waiting !== 0 && !await asked({ title: `Close ${name}?`,
     text: `With 0 slots all wait: ${views.plural(lock.waiting, 'waiter')} now, and each new client. ` +
-      `${views.busyWords(lock)} busy: these holders go on.`,
-    commands: [command('resize', { name, slots: 0 })], yes: 'Close it' })) return;
+      `${views.busyWords(lock)} busy: these holders go on.`, yes: 'Close it' })) return;
   act('resize', name, { name, ...params });
 }
 
@@ -246,8 +245,8 @@ function step(lock, more) {
 }
 
 function type(lock) {
-  const field = locks.entries.get(view.lock)?.node?.querySelector('input');
-  if (!field || field.disabled || !allowed()) return;
+  const field = locks.nodes.get(view.lock)?.querySelector('input');
+  if (!field || field.disabled) return;
   field.focus();
   field.select();
   if (lock.slots === 'unlimited') tell(`${lock.name} is unlimited: type its number of slots`);
@@ -264,12 +263,11 @@ function typed(field, lock) {
 function gate(lock) {
   if (lock.kind === 'mutex') tell('A mutex has no slots.', true);
   else if (lock.slots !== 0) resize(lock, { slots: 0 });
-  else if (sizes.has(view.lock)) resize(lock, { slots: sizes.get(view.lock) });
+  else if (sizes.has(lock.name)) resize(lock, { slots: sizes.get(lock.name) });
   else type(lock);
 }
 
-const waiters = (name) => [...model.rows.values()]
-  .filter((row) => row.name === name && row.state === 'waiting').sort(rowOrder);
+const waiters = (name) => model.arrange().filter((row) => row.name === name && row.state === 'waiting');
 
 function listed(name, count) {
   const list = waiters(name), words = (row) => `${views.whom(row)} at ${row.host}${row.why ? `: ${row.why}` : ''}`;
@@ -283,36 +281,31 @@ async function onWaiters(method, name, params, list) {
   if (!await act(method, name, params)) list.forEach((row) => denied.delete(row.waiter));
 }
 
-async function denyAll(name) {
-  const count = model.locks.get(name)?.waiting;
-  if (!allowed()) return;
+async function denyAll({ name, waiting: count }) {
   if (count === 0) tell(`${name} has no waiters.`, true);
   else if (await asked({ title: `Cancel ${views.plural(count, 'waiter')} of ${name}?`,
     text: 'Each fails; its lockbroker run exits with 80. Holders go on. This cannot be undone.',
-    list: listed(name, count), commands: [command('deny', { name })], yes: 'Cancel all' }))
+    list: listed(name, count), yes: 'Cancel all' }))
     onWaiters('deny', name, { name, all: true }, waiters(name));
 }
 
 /* seeds/004, "Cancel": 0 slots, then cancel all. */
 async function emergency(lock) {
-  const { name } = lock, count = model.locks.get(name)?.waiting, size = sizes.get(view.lock);
-  if (!allowed()) return;
+  const { name, waiting: count } = lock, size = sizes.get(name);
   const sure = await asked({ title: `Emergency: stop all new work on ${name}`, text: 'This does two things:',
     steps: [lock.slots === 0 ? 'It leaves the slots at 0: all wait.'
       : `It sets the slots from ${views.number(lock.slots)} to 0: all wait, and nobody new starts.`,
     `It cancels all waiters on all hosts, ${views.number(count)} now. Each fails; its lockbroker run exits with 80.`],
     list: listed(name, count),
     after: `${views.busyWords(lock)} busy: these holders go on.` +
-      (size ? ` Afterwards, “Open (${size})” opens it again.` : ''),
-    commands: [command('resize', { name, slots: 0 }), command('deny', { name })], yes: 'Close and cancel all' });
+      (size ? ` Afterwards, “Open (${size})” opens it again.` : ''), yes: 'Close and cancel all' });
   if (sure && (lock.slots === 0 || await act('resize', name, { name, slots: 0 })))
     onWaiters('deny', name, { name, all: true }, waiters(name));
 }
 
 async function destroy(lock) {
   const { name } = lock;
-  if (!allowed()) return;
-  if (await asked({ title: `Destroy ${name}?`, yes: 'Destroy it', commands: [command('destroy', { name })],
+  if (await asked({ title: `Destroy ${name}?`, yes: 'Destroy it',
     text: `No client gets a slot of it any more. Waiters fail, ${views.number(lock.waiting)} now. ` +
       `${views.busyWords(lock)} busy: these holders are told, and go on until they release.` }))
     act('destroy', name, { name });
@@ -326,34 +319,33 @@ function actOnRow(method, row) {
 /* An act on the selected lock. */
 function onLock(what, ...more) {
   const lock = model.locks.get(view.lock);
-  if (lock) what(lock, ...more);
-  else tell('No lock is selected.', true);
+  if (!lock) tell('No lock is selected.', true);
+  else if (allowed()) what(lock, ...more);
 }
 
 $('gate').onclick = () => onLock(gate);
 $('emergency').onclick = () => onLock(emergency);
 $('destroy').onclick = () => onLock(destroy);
-$('deny-all').onclick = () => denyAll(view.lock);
+$('deny-all').onclick = () => onLock(denyAll);
 $('keys').onclick = () => $('help').showModal();
 
 /* One listener for all rows of a pane. */
 $('locks').onclick = (event) => {
-  const { entry } = event.target.closest('.lock') ?? {}, { act: how } = event.target.dataset;
-  if (!entry) return;
+  const { item } = event.target.closest('.lock') ?? {}, { act: how } = event.target.dataset;
+  if (!item) return;
   focus = locks;
-  selectLock(entry.id, !event.target.matches('button, input'));
-  if (how) step(entry.item, how === 'more');
+  selectLock(item.name, !event.target.matches('button, input'));
+  if (how) step(item, how === 'more');
 };
 $('rows').onclick = (event) => {
-  const { entry } = event.target.closest('.row') ?? {}, { act: how } = event.target.dataset;
-  if (!entry) return;
+  const { item } = event.target.closest('.row') ?? {}, { act: how } = event.target.dataset;
+  if (!item) return;
   focus = rows;
-  selectRow(entry.id, !event.target.matches('button'));
-  if (how) actOnRow(how, entry.item);
+  selectRow(item.waiter, !event.target.matches('button'));
+  if (how) actOnRow(how, item);
 };
-$('locks').addEventListener('focusout', (event) => {
-  const { entry } = event.target.closest('.lock');
-  if (event.target.matches('input')) event.target.value = views.number(entry.item.slots);
+$('locks').addEventListener('focusout', ({ target }) => {
+  if (target.matches('input')) target.value = views.number(target.closest('.lock').item.slots);
 });
 
 /* ---- keys: those of `lockbroker top` ---- */
@@ -367,8 +359,8 @@ function move(by) {
 
 function enterPane(pane) {
   focus = pane;
-  if (pane.shown.length === 0) return;
-  if (!pane.entries.get(pane.selected)?.shown) move(1);
+  if (pane.items.length === 0) return;
+  if (!pane.nodes.has(pane.selected)) move(1);
   else pane.select(pane.selected, true);
 }
 
@@ -384,7 +376,7 @@ function escape() {
 
 function enterKey() {
   if (focus === locks) enterPane(rows);
-  else rows.entries.get(view.row)?.node?.querySelector('[data-act=grant]').focus();
+  else rows.nodes.get(view.row)?.querySelector('[data-act=grant]').focus();
 }
 
 const page = () => Math.max(1, Math.floor(focus.list.parentNode.clientHeight / 36) - 1);
@@ -394,7 +386,7 @@ const KEYS = {
   Enter: enterKey, Escape: escape,
   '+': () => onLock(step, true), '-': () => onLock(step, false), '=': () => onLock(type), g: () => onLock(gate),
   G: () => actOnRow('grant', model.rows.get(view.row)), d: () => actOnRow('deny', model.rows.get(view.row)),
-  D: () => onLock((lock) => denyAll(lock.name)),
+  D: () => onLock(denyAll),
   '/': () => $(focus === rows ? 'rows-find' : 'find').focus(), '?': () => $('help').showModal(),
 };
 
@@ -403,11 +395,11 @@ document.addEventListener('focusin', (event) => {
   else if ($('right').contains(event.target)) focus = rows;
 });
 document.addEventListener('keydown', (event) => {
-  const field = event.target.matches('input') ? event.target : null, entry = field?.closest('.lock')?.entry;
+  const field = event.target.matches('input') ? event.target : null, lock = field?.closest('.lock')?.item;
   if (event.ctrlKey || event.altKey || event.metaKey || document.querySelector('dialog[open]')) return;
-  if (field && event.key === 'Enter' && entry) typed(field, entry.item);
+  if (field && event.key === 'Enter' && lock) typed(field, lock);
   else if (field && event.key === 'Enter') enterPane(focus);
-  else if (field && event.key === 'Escape' && entry) enterPane(locks);
+  else if (field && event.key === 'Escape' && lock) enterPane(locks);
   else if (field && event.key !== 'Escape') return;
   else if (event.key === 'Enter' && event.target.matches('button, summary')) return;
   else if (KEYS[event.key]) KEYS[event.key]();
@@ -442,7 +434,7 @@ $('legend').replaceChildren(...Object.entries(views.STATES).map(([state, { icon,
   }
   return item;
 }));
-model = share(`lockbroker ${await enter()}`, (patch, changed) => receive(patch, changed));
+model = share(`lockbroker ${await enter()}`, receive);
 readAddress();
 window.addEventListener('hashchange', readAddress);
-setInterval(frame, 1000);
+setInterval(drawRows, 1000);

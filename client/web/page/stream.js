@@ -2,8 +2,8 @@
 import { Model } from './model.js';
 
 const FIRST_RETRY_MS = 500, LAST_RETRY_MS = 30000;
-/* The server sends a patch at least every 15 s. */
-const SILENCE_MS = 45000;
+/* The server sends a patch at least every 5 s. */
+const SILENCE_MS = 20000;
 
 export class Stream {
   model = new Model();
@@ -11,7 +11,7 @@ export class Stream {
   #timer = 0;
   #failures = 0;
 
-  /* tell(patch, changed): for each patch, after the model has it. */
+  /* tell(patch, went): for each patch, after the model has it. went: rows that went by themselves. */
   constructor(tell) {
     this.tell = tell;
   }

@@ -1,5 +1,5 @@
 /* How a lock and a row look: words, order and nodes. It keeps no data and sends nothing. */
-import { order, rowOrder } from './model.js';
+import { order } from './model.js';
 import { mark, say } from './pane.js';
 
 /* In the order of the legend. The last two stay for 3 s. */
@@ -40,20 +40,22 @@ export const whom = (row) => row.who ?? row.command ?? (row.pid == null ? 'someb
 
 const amount = (value) => (value === 'unlimited' ? Infinity : value ?? -1);
 
-/* "-host": by host, from the end. */
-export function sorted(sort, keys, otherwise) {
-  const way = sort.startsWith('-') ? -1 : 1, key = keys[sort.replace('-', '')];
-  return key ? (a, b) => way * order(key(a), key(b)) || otherwise(a, b) : otherwise;
-}
-
-export const byName = (a, b) => order(a.name, b.name) || order(a.kind, b.kind);
-export const lockKeys = { name: (l) => l.name, slots: (l) => amount(l.slots), busy: (l) => amount(l.busy) + (l.extra ?? 0),
+const byName = (a, b) => order(a.name, b.name);
+const lockKeys = { name: (l) => l.name, slots: (l) => amount(l.slots), busy: (l) => amount(l.busy) + (l.extra ?? 0),
   waiting: (l) => amount(l.waiting) };
-export const rowKeys = { state: (r) => r.state, lock: (r) => r.name, slot: (r) => r.slot ?? Infinity,
-  position: (r) => (r.rank ? `${r.host} ${String(1e4 - r.priority)} ${r.since} ${String(r.serial).padStart(16, '0')}` : ''),
+const rowKeys = { state: (r) => r.state, lock: (r) => r.name, slot: (r) => r.slot ?? Infinity,
+  position: (r) => (r.state === 'waiting' ? `${r.host} ${String(r.place).padStart(9)}` : ''),
   host: (r) => r.host ?? '', who: (r) => r.who ?? '', command: (r) => r.command ?? '', why: (r) => r.why ?? '',
   since: (r) => r.since };
-export { rowOrder };
+
+/* sort: a key; "-host": by host, from the end. Equal items stay in their order. */
+function sorted(items, sort, keys) {
+  const way = sort.startsWith('-') ? -1 : 1, key = sort.replace('-', '');
+  return Object.hasOwn(keys, key) ? items.sort((a, b) => way * order(keys[key](a), keys[key](b))) : items;
+}
+
+export const sortLocks = (locks, sort) => sorted(locks.sort(byName), sort, lockKeys);
+export const sortRows = (rows, sort) => sorted(rows, sort, rowKeys);
 
 export function matches(row, word) {
   return [row.who, row.why, row.command, row.host, row.state, row.name].some((text) => text?.toLowerCase().includes(word));
@@ -63,7 +65,7 @@ export function matches(row, word) {
 
 const copyOf = (id) => document.getElementById(id).content.firstElementChild.cloneNode(true);
 
-export function makeLock({ item }) {
+export function makeLock(item) {
   const node = copyOf('lock'), [less, field, more] = node.children[1].children;
   less.ariaLabel = `Remove one slot of ${item.name}`;
   more.ariaLabel = `Add one slot to ${item.name}`;
@@ -73,7 +75,7 @@ export function makeLock({ item }) {
   return node;
 }
 
-export function fillLock({ node, item }) {
+export function fillLock(node, item) {
   const [name, slots, busy, waiting, bar] = node.children, field = slots.children[1];
   const size = Number.isInteger(item.slots) && item.busy != null ? item.slots : 0;
   say(name.lastChild, item.exists === false ? 'missing' : item.slots === 0 ? '0: all wait' : '');
@@ -87,11 +89,9 @@ export function fillLock({ node, item }) {
   if (bar.firstChild.style.width !== part) bar.firstChild.style.width = part;
 }
 
-export function makeRow() {
-  return copyOf('row');
-}
+export const makeRow = () => copyOf('row');
 
-export function fillRow({ node, item }, position) {
+export function fillRow(node, item) {
   const [state, of, slot, place, host, who, command, why, since] = node.children;
   if (node.dataset.state !== item.state) {
     node.dataset.state = item.state;
@@ -100,7 +100,7 @@ export function fillRow({ node, item }, position) {
   }
   say(of, item.name);
   say(slot, number(item.slot ?? ''));
-  say(place, position === null ? '' : `#${number(position)}`);
+  say(place, item.state === 'waiting' ? `#${number(item.place)}` : '');
   say(host, item.host ?? '?');
   say(who, item.who ?? (item.uid == null ? '?' : `uid ${item.uid}`));
   say(command, item.command ?? (item.pid == null ? '?' : `pid ${item.pid}`));
