@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "daemon/broker/setup.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "daemon/peer/dispatch.h"
 #include "daemon/state/state.h"
 

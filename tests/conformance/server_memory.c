@@ -3,7 +3,7 @@
  * several channels come in any order. Some of its acks confirm several publishes, as RabbitMQ's do.
  */
 #include "daemon/base/backoff.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "tests/conformance/server.h"
 
 #define CHANNELS_MAX 2047

@@ -14,7 +14,7 @@
 #include "daemon/amqp/content.h"
 #include "daemon/amqp/link.h"
 #include "daemon/broker/setup.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "tests/fuzz/daemon.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/virtual_time.h"

@@ -19,7 +19,7 @@
 
 #include "daemon/broker/setup.h"
 #include "daemon/lock/lock.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "daemon/state/state.h"
 #include "protocol/duration.h"
 #include "tests/fuzz/daemon.h"

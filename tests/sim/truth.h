@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "tests/sim/queues.h"
 
 #define TRUTH_DAEMONS 4

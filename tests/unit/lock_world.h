@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "daemon/lock/lock.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "protocol/duration.h"
 
 #define DAEMONS 3

@@ -26,7 +26,7 @@
 #include "daemon/amqp/frame.h"
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 
 #define MSEC NSEC_PER_MSEC
 #define RIG_PLAN 16

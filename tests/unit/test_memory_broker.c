@@ -5,7 +5,7 @@
 #include "daemon/amqp/link.h"
 #include "daemon/broker/broker.h"
 #include "daemon/broker/setup.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 

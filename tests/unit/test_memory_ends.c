@@ -3,7 +3,7 @@
  * world reports on itself.
  */
 #include "daemon/broker/broker.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 

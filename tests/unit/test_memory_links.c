@@ -4,7 +4,7 @@
  */
 #include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
-#include "daemon/memory/memory.h"
+#include "tests/memory/controls.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 

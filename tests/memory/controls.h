@@ -1,0 +1,138 @@
+/*
+ * Changes to the queues, nodes and channels of the server in memory, as a program other than the
+ * daemon would make them. It also tells tests about them.
+ */
+#ifndef TESTS_MEMORY_CONTROLS_H
+#define TESTS_MEMORY_CONTROLS_H
+
+#include "daemon/memory/memory.h"
+
+/*
+ * Whether a queue exists, and which daemon's broker has it to itself. *ret_owner is NULL if the
+ * queue is not exclusive. If the owner is a foreign connection or a freed broker, *ret_owner is an
+ * address of no broker.
+ */
+bool memory_world_has(
+    const struct memory_world *world, const char *queue, const struct broker **ret_owner);
+
+/* The number of the connection that owns an exclusive queue; 0: there is no such queue. */
+uint64_t memory_world_owner(const struct memory_world *world, const char *queue);
+
+/* Whether a queue exists and is durable. */
+bool memory_world_durable(const struct memory_world *world, const char *queue);
+
+/*
+ * The number of the connection that has an exclusive consumer on a queue, and the channel as in
+ * memory_performed. NULL: not wanted. 0: the queue has no exclusive consumer.
+ */
+uint64_t memory_world_holder(
+    const struct memory_world *world, const char *queue, uint64_t *ret_channel);
+
+/* Calls fn for each queue, in any order. */
+void memory_world_each(const struct memory_world *world,
+    void (*fn)(void *ctx, const char *queue, const struct broker *owner), void *ctx);
+
+/*
+ * A foreign client creates a queue: a slot queue, or an exclusive queue of a foreign connection.
+ * False: it exists.
+ */
+bool memory_world_put(struct memory_world *world, const char *queue, bool exclusive);
+
+/*
+ * The same, with other arguments than a slot queue: broker_declare_slot() accepts it, but its
+ * channel is closed.
+ */
+bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
+
+/* The same, but the queue is gone when the node restarts. */
+bool memory_world_put_transient(struct memory_world *world, const char *queue);
+
+/* The same as a slot queue, but with x-overflow reject-publish: the B of a slot. */
+bool memory_world_put_holder(struct memory_world *world, const char *queue);
+
+/* A foreign client consumes a queue exclusively. False: no queue, or it has a consumer. */
+bool memory_world_hold(struct memory_world *world, const char *queue);
+
+/* Ends that. False: it did not hold the queue. */
+bool memory_world_let_go(struct memory_world *world, const char *queue);
+
+/*
+ * A foreign client appends a message to a queue. If the queue does not exist, it is made as a
+ * directory. In a wait queue the message is a hint with the text `body`. It does not expire.
+ */
+void memory_world_publish(struct memory_world *world, const char *queue, const char *body);
+
+/* Calls fn for each message that is not delivered, in their order. */
+void memory_world_each_message(const struct memory_world *world, const char *queue,
+    void (*fn)(void *ctx, const char *body), void *ctx);
+
+/* The number of messages with that body, also those that are delivered and not acknowledged. */
+size_t memory_world_copies(const struct memory_world *world, const char *queue, const char *body);
+
+/*
+ * The number of consumers of a queue, also those of a daemon whose end the server has not noticed.
+ */
+size_t memory_world_members(const struct memory_world *world, const char *queue);
+
+/* Deletes a queue from outside. False: there is none. */
+bool memory_world_remove(struct memory_world *world, const char *queue);
+
+/*
+ * The process of an exclusive queue does not answer any more, or again. RabbitMQ then gives up after
+ * a while, and says "due to timeout". False: there is no such queue.
+ */
+bool memory_world_hang(struct memory_world *world, const char *queue, bool hangs);
+
+/* Cancels the consumers of a queue, without a deletion. False: there is none. */
+bool memory_world_cancel(struct memory_world *world, const char *queue);
+
+/* Methods that waited are performed, or fail. */
+void memory_world_set_reach(
+    struct memory_world *world, unsigned from, unsigned home, enum memory_reach reach);
+
+/* The home of a queue. Negative: there is no such queue. */
+int memory_world_home(const struct memory_world *world, const char *queue);
+
+/* Moves a queue. False: there is none. */
+bool memory_world_set_home(struct memory_world *world, const char *queue, unsigned node);
+
+/* Calls fn for each usable channel. silent: requests on it stay unanswered. */
+void memory_broker_each_channel(const struct broker *broker, enum broker_link link,
+    void (*fn)(void *ctx, uint64_t channel, bool silent), void *ctx);
+
+/* The number of channels that the daemon has taken; idle open ones do not count. */
+unsigned memory_broker_channels_taken(const struct broker *broker, enum broker_link link);
+
+/*
+ * Closes one of those channels, or one of broker_channel_take(), as the server would: for instance
+ * with 406 at the consumer timeout.
+ */
+void memory_broker_close_channel(
+    struct broker *broker, uint64_t channel, int code, const char *text);
+
+/*
+ * Restarts the server's node. Durable queues and their persistent messages stay. Exclusive,
+ * transient and auto-delete queues are gone. No connection performs or answers anything more. The
+ * daemons notice when they are cut.
+ */
+void memory_world_restart(struct memory_world *world);
+
+/* Ends the connections of all daemons, with connection.close in these words. */
+void memory_world_close_connections(struct memory_world *world, const char *words);
+
+/* Closes the channels of the watches, which are then placed again. */
+void memory_broker_close_watches(struct broker *broker);
+
+/*
+ * Begins or ends an alarm. Connections that have published are notified. A connection that
+ * publishes is not read while the alarm lasts.
+ */
+void memory_world_block(struct memory_world *world, bool blocked);
+
+/* Sets deletes_by_name in broker_info. */
+void memory_world_set_deletes_by_name(struct memory_world *world, bool does);
+
+/* Returns messages to a queue whose home is down, as RabbitMQ before 3.11, and sets hides_queues there. */
+void memory_world_set_hides_queues(struct memory_world *world, bool does);
+
+#endif
