@@ -10,7 +10,6 @@
 #include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/fsck.h"
 #include "daemon/lock/admin/list.h"
-#include "daemon/lock/admin/shared_probe.h"
 #include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
@@ -155,6 +154,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	TAILQ_INIT(&engine->dirty);
 	TAILQ_INIT(&engine->verifies_again);
 	slot_check_init(&engine->slot_checks);
+	holder_wait_init(engine);
 	hold_table_init(&engine->holds);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	keepalive_init(engine);
@@ -195,7 +195,6 @@ lock_engine_free(struct lock_engine *engine)
 	fsck_free_all(engine);
 	list_free_all(engine);
 	holder_wait_free_all(engine);
-	shared_probe_free_all(engine);
 	directory_free_all(engine);
 	mutex_free_all(engine);
 	peer_order_free_all(engine);

@@ -15,51 +15,35 @@ struct probes_asked {
 	TAILQ_ENTRY(probes_asked) entry;
 };
 
-/* The wait with that number; the oldest gives way to a new one. */
-static struct seen_wait *
-wait_of(struct sim_daemon *daemon, uint64_t id, int name)
-{
-	struct seen_wait *wait = NULL;
-
-	for (int i = 0; i < WAITS_SEEN; i++) {
-		if (daemon->waits[i].id == id)
-			return &daemon->waits[i];
-		if (wait == NULL || daemon->waits[i].id < wait->id)
-			wait = &daemon->waits[i];
-	}
-	*wait = (struct seen_wait){.id = id, .name = name, .began = daemon->sim->truth.moment};
-	return wait;
-}
-
+/*
+ * alone: the batch has no other question. Else it may be that of a wait for removed slots, and no
+ * await hears that the slot is held.
+ */
 static void
-see_slot(struct seen_slot *slot, const struct probes_asked *asked, enum broker_answer answer)
+see_slot(
+    struct seen_slot *slot, const struct probes_asked *asked, enum broker_answer answer, bool alone)
 {
+	if (asked->began < slot->last)
+		return; /* its batch was answered after a later one */
+	if (answer == BROKER_ABSENT && slot->last != 0)
+		slot->twice = slot->last;
 	if (answer == BROKER_ABSENT)
-		*slot = (struct seen_slot){.last = asked->began, .before = slot->last};
-	else if (answer == BROKER_OK)
-		*slot = (struct seen_slot){0};
+		*slot = (struct seen_slot){asked->began, slot->last, slot->twice};
+	else if (answer == BROKER_OK && alone)
+		*slot = (struct seen_slot){.twice = slot->twice};
 }
 
-/* Number 0: of slots that are awaited, of any names. */
 static void
 on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct probes_asked *asked = ctx;
 	struct sim_daemon *daemon = asked->daemon;
 	struct broker_probe_done done = asked->done;
-	struct seen_wait *wait = id == 0 ? NULL : wait_of(daemon, id, asked->queues[0].name);
 
-	for (size_t i = 0; id == 0 && i < seen->count; i++)
+	(void)id;
+	for (size_t i = 0; i < seen->count; i++)
 		see_slot(&daemon->awaited[asked->queues[i].name][asked->queues[i].slot], asked,
-		    seen->answers[i]);
-	for (size_t i = 0; id != 0 && i < seen->count; i++) {
-		unsigned *absent = &wait->absent[asked->queues[i].slot];
-
-		if (seen->answers[i] == BROKER_ABSENT)
-			++*absent;
-		else if (seen->answers[i] == BROKER_OK && *absent < 2)
-			*absent = 0;
-	}
+		    seen->answers[i], seen->count == 1);
 	TAILQ_REMOVE(&daemon->asked, asked, entry);
 	free(asked->queues);
 	free(asked);
@@ -72,7 +56,8 @@ probes_ask(struct sim_daemon *daemon, const struct broker_question *questions, s
 {
 	struct probes_asked *asked;
 
-	if (queue_find(questions[0].queue).part != QUEUE_B ||
+	/* The probes of waits for holders have no number. */
+	if (done.id != 0 || queue_find(questions[0].queue).part != QUEUE_B ||
 	    queue_find(questions[0].queue).slot == 0)
 		return done;
 	asked = mem_alloc(sizeof(*asked));
@@ -82,8 +67,6 @@ probes_ask(struct sim_daemon *daemon, const struct broker_question *questions, s
 	for (size_t i = 0; i < count; i++)
 		asked->queues[i] = queue_find(questions[i].queue);
 	asked->began = daemon->sim->truth.moment;
-	if (done.id != 0)
-		wait_of(daemon, done.id, asked->queues[0].name);
 	TAILQ_INSERT_TAIL(&daemon->asked, asked, entry);
 	return (struct broker_probe_done){on_probed, asked, done.id};
 }
@@ -109,16 +92,11 @@ probes_done(struct sim_daemon *daemon)
 bool
 probes_saw_gone(const struct sim_daemon *daemon, int name, const bool *wanted, uint64_t since)
 {
-	for (int i = 0; i < WAITS_SEEN; i++) {
-		const struct seen_wait *wait = &daemon->waits[i];
-		bool all = wait->id != 0 && wait->name == name && wait->began >= since;
-
-		for (int slot = 1; all && slot <= SLOTS_KNOWN; slot++)
-			all = !wanted[slot] || wait->absent[slot] >= 2;
-		if (all)
-			return true;
+	for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
+		if (wanted[slot] && daemon->awaited[name][slot].twice < since)
+			return false;
 	}
-	return false;
+	return true;
 }
 
 bool

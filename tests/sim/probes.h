@@ -13,8 +13,8 @@ void probes_done(struct sim_daemon *daemon);
 struct broker_probe_done probes_ask(struct sim_daemon *daemon,
     const struct broker_question *questions, size_t count, struct broker_probe_done done);
 /*
- * Whether one wait of the daemon has seen each slot in `wanted` absent in two consecutive probes
- * since that moment. `wanted` is indexed by slot.
+ * Whether waits of the daemon have seen each slot in `wanted` absent in two consecutive probes since
+ * that moment. `wanted` is indexed by slot.
  */
 bool probes_saw_gone(const struct sim_daemon *daemon, int name, const bool *wanted, uint64_t since);
 /* Whether two consecutive probes of that awaited slot, sent since that moment, saw it absent. */

@@ -109,7 +109,6 @@ forget(struct sim *sim, struct sim_daemon *daemon)
 
 	timers_cancel(daemon->heard, &daemon->cut[BROKER_AUXILIARY]);
 	timers_cancel(sim->timers, &daemon->starve[BROKER_AUXILIARY]);
-	memset(daemon->waits, 0, sizeof(daemon->waits));
 	memset(daemon->awaited, 0, sizeof(daemon->awaited));
 	daemon->last_message = 0;
 	daemon->replies = 0;

@@ -116,24 +116,12 @@ struct sim_peer {
 };
 
 /*
- * A wait for holders, as its probes show: how many consecutive probes saw each slot absent, up to
- * two.
- */
-struct seen_wait {
-	uint64_t id; /* of the engine; 0: unused */
-	int name;
-	uint64_t began; /* moment */
-	unsigned absent[SLOTS_KNOWN + 1];
-};
-
-#define WAITS_SEEN 6
-
-/*
  * An awaited slot: the moments of the last two consecutive probes that saw it absent. Waits share
  * them.
  */
 struct seen_slot {
 	uint64_t last, before; /* moments; 0: none */
+	uint64_t twice;        /* `before`, also after a holder was seen again */
 };
 
 struct sim_daemon {
@@ -176,7 +164,6 @@ struct sim_daemon {
 	uint64_t told_connection; /* its lock connection, as it was told; 0: down */
 	uint64_t last_message;    /* number of its last query */
 	int replies;              /* number of answers to it */
-	struct seen_wait waits[WAITS_SEEN];
 	struct seen_slot awaited[NAMES][SLOTS_KNOWN + 1];
 	TAILQ_HEAD(, tap_claim) claims; /* owned; unanswered claims */
 	TAILQ_HEAD(, tap_count) counts; /* owned; running counts of consumers of wait queues */

@@ -600,6 +600,83 @@ START_TEST(a_wait_for_one_slot_does_not_wait_for_another_s_thousands)
 }
 END_TEST
 
+/* Slots 1 to 1000 are held, and many requests wait for all of them. */
+static void
+wait_for_many(uint64_t requests)
+{
+	for (int slot = 1; slot <= 1000; slot++)
+		put_b(slot);
+	for (uint64_t request = 1; request <= requests; request++)
+		holder_wait(1, request, 1, 1000, FOREVER);
+}
+
+/* Each wait alone would ask for its thousand slots twice a second. */
+START_TEST(so_many_removed_slots_are_probed_a_second)
+{
+	wait_for_many(20);
+	world_pass(world, SECOND);
+	probed = 0;
+	world->on_probe = count_probes;
+	world_pass(world, 10 * SECOND);
+	world->on_probe = NULL;
+	ck_assert_uint_ge(probed, 10 * 6000);
+	ck_assert_uint_le(probed, 10 * 7000);
+	for (int slot = 1; slot <= 1000; slot++)
+		remove_b(slot);
+	for (uint64_t request = 1; request <= 20; request++)
+		ck_assert_int_eq(world_await(world, 0, 1, request)->reason, REASON_NONE);
+}
+END_TEST
+
+/* Waits for removed slots and for one slot share the limit, in which users take turns. */
+START_TEST(a_wait_for_one_slot_does_not_wait_for_removed_ones)
+{
+	int64_t began;
+
+	wait_for_many(100);
+	put_b(2000);
+	world_pass(world, SECOND);
+	began = world->now;
+	await_as(1000, 2, 1, "db", 2000);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - began, 100 * MS);
+	/* Nor they for others' thousands. */
+	lock_peer_gone(engine(0), 1);
+	await_many(1000);
+	world_pass(world, 10 * SECOND);
+	began = world->now;
+	holder_wait(3, 1, 3000, 3255, FOREVER);
+	ck_assert_int_eq(world_await(world, 0, 3, 1)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - began, SECOND);
+	hang_up_many();
+	world_pass(world, SECOND);
+}
+END_TEST
+
+/* It takes longer than a second to ask for so many slots twice. */
+START_TEST(a_short_wait_for_ten_thousand_slots_asks_for_all_of_them_twice)
+{
+	holder_wait(1, 1, 1, 10000, 10 * MS);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+/* The questions of such a wait may be in flight or in line. */
+START_TEST(a_wait_for_many_slots_can_end_at_any_moment)
+{
+	for (int steps = 0; steps < 60; steps++) {
+		holder_wait(1, 1, 1, 1000, FOREVER);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		if (answer(1, 1) == NULL)
+			ck_assert(lock_cancel(engine(0), 1, 1));
+		world->said_count = 0;
+	}
+	holder_wait(1, 1, 1, 1000, FOREVER); /* the engine ends with questions in flight */
+	lock_peer_gone(engine(0), 1);
+}
+END_TEST
+
 /* An answer that was on its way when the wait began does not count for it. */
 START_TEST(a_newcomer_while_a_slot_is_probed_probes_for_itself)
 {
@@ -704,6 +781,10 @@ suite_lock_holder_wait(void)
 	tcase_add_test(tc, waits_for_one_slot_share_its_probes);
 	tcase_add_test(tc, so_many_awaited_slots_are_probed_a_second);
 	tcase_add_test(tc, a_wait_for_one_slot_does_not_wait_for_another_s_thousands);
+	tcase_add_test(tc, so_many_removed_slots_are_probed_a_second);
+	tcase_add_test(tc, a_wait_for_one_slot_does_not_wait_for_removed_ones);
+	tcase_add_test(tc, a_short_wait_for_ten_thousand_slots_asks_for_all_of_them_twice);
+	tcase_add_test(tc, a_wait_for_many_slots_can_end_at_any_moment);
 	tcase_add_test(tc, a_newcomer_while_a_slot_is_probed_probes_for_itself);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -7,11 +7,10 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/admin/shared_probe.h"
 #include "daemon/lock/core/awaited.h"
-#include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/table/turns.h"
 #include "daemon/state/state.h"
 #include "protocol/duration.h"
 
@@ -19,11 +18,6 @@ enum holder_wait_kind {
 	HOLDER_WAIT_REMOVED, /* removed slots: until they have no holders */
 	HOLDER_WAIT_FREE,    /* one slot: until it has no holder */
 	HOLDER_WAIT_BUSY     /* one slot: until it has a holder */
-};
-
-enum holder_wait_state {
-	HOLDER_WAIT_RESTING, /* the timer is set, or its shared probe is not answered yet */
-	HOLDER_WAIT_PROBING  /* a probe of slots left[at .. at + count - 1] is in flight */
 };
 
 enum slot_state {
@@ -41,17 +35,19 @@ struct holder_wait_slot {
 struct holder_wait {
 	uint64_t id;
 	uint64_t peer, request;
+	uid_t uid;
 	enum holder_wait_kind kind;
-	enum holder_wait_state state;
-	struct awaited awaited;    /* its name, its slots, and its rest between probes */
-	struct shared_asker asker; /* FREE, BUSY: its probes */
+	struct awaited awaited;       /* its name, its slots, and its rest between rounds */
+	struct holder_target *target; /* its probes */
+	bool late;                    /* it came after the question in flight was sent */
 	struct holder_wait_slot *left;
-	size_t left_count, at, count;
-	bool known;      /* a probe has had an answer */
-	bool unknown;    /* an answer of the current or last probe was unknown */
-	int unreachable; /* a slot of that probe whose B cannot be reached; 0: none */
-	bool changed;    /* the slots with holders changed since the last notice */
-	int64_t timeout; /* 0: it ends with the next probe that leaves no slot ABSENT */
+	size_t left_count, held; /* all, and those in HELD */
+	size_t answered;         /* of those, in the round of probes that is on */
+	bool known;              /* a probe has had an answer */
+	bool unknown;            /* an answer of the current or last round was unknown */
+	int unreachable;         /* a slot of that round whose B cannot be reached; 0: none */
+	bool changed;            /* the slots with holders changed since the last notice */
+	int64_t timeout;         /* 0: it ends with the next round that leaves no slot ABSENT */
 	int64_t rest;
 	int64_t confirm_from; /* clock time before which no probe of an ABSENT slot is the second */
 	bool progress;
@@ -60,26 +56,106 @@ struct holder_wait {
 	struct timer deadline;
 	UT_hash_handle by_id;
 	TAILQ_ENTRY(holder_wait) of_peer;
+	TAILQ_ENTRY(holder_wait) of_target;
+};
+
+/* A target of probes: one slot, for all its awaits, or the removed slots of one wait. */
+struct holder_target {
+	struct target_key {
+		const struct awaited_name *name; /* borrowed from its waits */
+		int64_t part; /* the awaited slot, or minus the number of the only wait */
+	} key;
+	TAILQ_HEAD(, holder_wait) waits; /* borrowed; empty: it is in no table any more */
+	struct turn turn;                /* in line: it has questions to ask in this round */
+	size_t next;                     /* the next one is about left[next] */
+	size_t in_flight;                /* its unanswered questions */
+	UT_hash_handle by_key;
+};
+
+/* Maximum questions of a batch, and in flight; the time by which each one delays the next batch. */
+#define BATCH_MOST 128
+#define FLIGHT_MOST 512
+#define EACH (NSEC_PER_MSEC * 15 / 100)
+
+/* Questions that were sent together. */
+struct holder_batch {
+	struct lock_engine *engine; /* borrowed */
+	int64_t sent;               /* clock time */
+	size_t count;
+	struct holder_question {
+		struct holder_target *target;
+		size_t index; /* in left[] of its waits */
+	} questions[BATCH_MOST];
+	TAILQ_ENTRY(holder_batch) entry;
+};
+
+struct holder_probes {
+	struct holder_target *targets; /* owned; those with waits */
+	struct turns turns;            /* of the targets in line */
+	/* owned; in flight, with their targets that have no waits */
+	TAILQ_HEAD(, holder_batch) batches;
+	size_t in_flight;  /* questions of those */
+	struct timer next; /* set: no batch is sent before */
 };
 
 /*
- * How much later than its deadline a wait may end, for the second probe of an absent B. A successor
- * needs that time for its first probe, too.
+ * How much later than its deadline a wait may end, for the second probe of an absent B. The time to
+ * send two rounds is added. A successor needs that time for its first round, too.
  */
 #define CONFIRM_MOST (1 * NSEC_PER_SEC)
 
-/*
- * Rests between probes, doubled from the first to the last. Each is jittered by half, up or down.
- */
+/* Rests between rounds, doubled from the first to the last. Each is jittered by half, up or down. */
 #define REST_FIRST (20 * NSEC_PER_MSEC)
 #define REST_MOST (500 * NSEC_PER_MSEC)
-/*
- * Until the second probe of an absent B that may be claimed again: holders check it after 5 and 50
- * ms.
- */
+/* Until the second probe of an absent B that may be claimed again: holders check it after 5 and 50 ms. */
 #define REST_RECLAIMED (100 * NSEC_PER_MSEC)
 
 ENGINE_FIND(holder_wait_find, struct holder_wait, holder_waits, by_id)
+
+static int64_t
+confirmed_by(const struct lock_engine *engine, const struct holder_wait *holder_wait)
+{
+	return engine_now(engine) + CONFIRM_MOST + 2 * (int64_t)holder_wait->left_count * EACH;
+}
+
+/* ---- targets ---- */
+
+static void
+target_join(struct holder_probes *probes, struct holder_wait *holder_wait)
+{
+	struct target_key key = {holder_wait->awaited.name, holder_wait->kind == HOLDER_WAIT_REMOVED
+								? -(int64_t)holder_wait->id
+								: holder_wait->left[0].slot};
+	struct holder_target *target;
+
+	HASH_FIND(by_key, probes->targets, &key, sizeof(key), target);
+	if (target == NULL) {
+		target = mem_alloc(sizeof(*target));
+		target->key = key;
+		target->turn.owner = target;
+		TAILQ_INIT(&target->waits);
+		HASH_ADD(by_key, probes->targets, key, sizeof(target->key), target);
+	}
+	holder_wait->target = target;
+	holder_wait->late = target->in_flight > 0;
+	TAILQ_INSERT_TAIL(&target->waits, holder_wait, of_target);
+}
+
+/* A target without waits lives until its questions are answered. */
+static void
+target_leave(struct holder_probes *probes, struct holder_wait *holder_wait)
+{
+	struct holder_target *target = holder_wait->target;
+
+	TAILQ_REMOVE(&target->waits, holder_wait, of_target);
+	if (!TAILQ_EMPTY(&target->waits))
+		return;
+	HASH_DELETE(by_key, probes->targets, target);
+	if (target->turn.user != NULL)
+		turns_leave(&probes->turns, &target->turn);
+	if (target->in_flight == 0)
+		free(target);
+}
 
 static void
 holder_wait_free(struct lock_engine *engine, struct holder_wait *holder_wait)
@@ -88,7 +164,7 @@ holder_wait_free(struct lock_engine *engine, struct holder_wait *holder_wait)
 
 	timers_cancel(engine->timers, &holder_wait->deadline);
 	HASH_DELETE(by_id, engine->holder_waits, holder_wait);
-	shared_probe_leave(engine, &holder_wait->asker);
+	target_leave(engine->holder_probes, holder_wait);
 	awaited_end(engine, &holder_wait->awaited);
 	TAILQ_REMOVE(&peer->holder_waits, holder_wait, of_peer);
 	peer->holder_wait_count--;
@@ -103,17 +179,27 @@ holder_wait_free(struct lock_engine *engine, struct holder_wait *holder_wait)
 
 /* The slots that were held in the last probe. The caller frees the list. */
 static int *
-slots_held(const struct holder_wait *holder_wait, size_t *ret_count)
+slots_held(const struct holder_wait *holder_wait)
 {
-	int *slots = mem_alloc((holder_wait->left_count + 1) * sizeof(*slots));
+	int *slots = mem_alloc((holder_wait->held + 1) * sizeof(*slots));
 	size_t count = 0;
 
 	for (size_t i = 0; i < holder_wait->left_count; i++) {
 		if (holder_wait->left[i].state == SLOT_HELD)
 			slots[count++] = holder_wait->left[i].slot;
 	}
-	*ret_count = count;
+	assert(count == holder_wait->held);
 	return slots;
+}
+
+/* The facts in each answer of a wait for removed slots. Words borrowed. */
+static void
+take_facts(struct lock_answer *answer, const struct lock_answer *of)
+{
+	answer->kind = of->kind;
+	answer->slots = of->slots;
+	answer->target = of->target;
+	answer->warning = of->warning;
 }
 
 /* Answers, and frees the wait; `answer` may borrow its words. */
@@ -125,12 +211,11 @@ finish(struct lock_engine *engine, struct holder_wait *holder_wait, struct lock_
 
 	answer->name = awaited_name(&holder_wait->awaited);
 	if (holder_wait->kind == HOLDER_WAIT_REMOVED) {
-		answer->kind = holder_wait->answer.kind;
-		answer->slots = holder_wait->answer.slots;
-		answer->target = holder_wait->answer.target;
-		answer->warning = holder_wait->answer.warning;
-		if (answer->reason != REASON_NONE)
-			answer->held = held = slots_held(holder_wait, &answer->held_count);
+		take_facts(answer, &holder_wait->answer);
+		if (answer->reason != REASON_NONE) {
+			answer->held = held = slots_held(holder_wait);
+			answer->held_count = holder_wait->held;
+		}
 	} else {
 		answer->slot = holder_wait->left[0].slot;
 	}
@@ -164,7 +249,6 @@ finish_unknown(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	struct lock_answer answer =
 	    engine_refusal_unknown(engine, "the broker did not say whether the slot is held");
-
 	char text[112];
 
 	if (holder_wait->unreachable > 0) {
@@ -180,27 +264,16 @@ finish_unknown(struct lock_engine *engine, struct holder_wait *holder_wait)
 	finish(engine, holder_wait, &answer);
 }
 
-static size_t
-count_held(const struct holder_wait *holder_wait)
-{
-	size_t held = 0;
-
-	for (size_t i = 0; i < holder_wait->left_count; i++)
-		held += holder_wait->left[i].state == SLOT_HELD;
-	return held;
-}
-
 static void
 finish_timeout(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	static const char *const of_one[] = {"", "it is still busy", "it is still free"};
 	char text[96];
-	size_t held = count_held(holder_wait);
 
 	snprintf(text, sizeof(text), "%s", of_one[holder_wait->kind]);
 	if (holder_wait->kind == HOLDER_WAIT_REMOVED)
-		snprintf(text, sizeof(text), "%zu of the removed slots %s still busy", held,
-		    held == 1 ? "is" : "are");
+		snprintf(text, sizeof(text), "%zu of the removed slots %s still busy",
+		    holder_wait->held, holder_wait->held == 1 ? "is" : "are");
 	finish_refused(engine, holder_wait, REASON_TIMEOUT, text);
 }
 
@@ -212,45 +285,36 @@ deadline_passed(void *ctx, uint64_t id)
 
 	if (!holder_wait->known || holder_wait->timeout == 0) {
 		finish_unknown(engine, holder_wait);
-	} else if (count_held(holder_wait) > 0 || holder_wait->kind == HOLDER_WAIT_BUSY) {
+	} else if (holder_wait->held > 0 || holder_wait->kind == HOLDER_WAIT_BUSY) {
 		finish_timeout(engine, holder_wait);
 	} else {
-		/*
-		 * The remaining slots have no known holders: the probe that is due confirms this,
-		 * or finds one.
-		 */
+		/* The remaining slots have no known holders: the next probes confirm this, or not. */
 		holder_wait->timeout = 0;
 		timers_set(
-		    engine->timers, &holder_wait->deadline, engine_now(engine) + CONFIRM_MOST);
+		    engine->timers, &holder_wait->deadline, confirmed_by(engine, holder_wait));
 	}
 }
 
 /* ---- probes of the Bs ---- */
 
 static void
-holder_wait_set_state(struct holder_wait *holder_wait, enum holder_wait_state state)
-{
-	assert(holder_wait->state != state);
-	holder_wait->state = state;
-}
-
-static void
 tell_progress(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
-	struct lock_notice notice = {.kind = LOCK_NOTICE_HOLDERS, .request = holder_wait->request};
 	int *held;
 
 	if (!holder_wait->progress || !holder_wait->changed)
 		return;
+	held = slots_held(holder_wait);
+	if (holder_wait->held > 0)
+		engine_notice(engine, holder_wait->peer,
+		    &(struct lock_notice){.kind = LOCK_NOTICE_HOLDERS,
+			.request = holder_wait->request,
+			.name = awaited_name(&holder_wait->awaited),
+			.held = held,
+			.held_count = holder_wait->held});
 	holder_wait->changed = false;
-	notice.name = awaited_name(&holder_wait->awaited);
-	notice.held = held = slots_held(holder_wait, &notice.held_count);
-	if (notice.held_count > 0)
-		engine_notice(engine, holder_wait->peer, &notice);
 	free(held);
 }
-
-static void probe_next(struct lock_engine *engine, struct holder_wait *holder_wait);
 
 static void
 take_answer(const struct lock_engine *engine, struct holder_wait *holder_wait,
@@ -277,6 +341,8 @@ take_answer(const struct lock_engine *engine, struct holder_wait *holder_wait,
 	FAULT_IF(ABSENT_ONCE_IS_GONE, slot->state == SLOT_ABSENT, slot->state = SLOT_GONE);
 	if ((before == SLOT_HELD) != (slot->state == SLOT_HELD))
 		holder_wait->changed = true;
+	holder_wait->held -= before == SLOT_HELD;
+	holder_wait->held += slot->state == SLOT_HELD;
 }
 
 /* Removes gone slots from the list. Returns how many are absent for the first time. */
@@ -313,21 +379,18 @@ rest(struct lock_engine *engine, struct holder_wait *holder_wait, bool confirms)
 		    holder_wait->rest > REST_MOST / 2 ? REST_MOST : 2 * holder_wait->rest;
 	}
 	holder_wait->confirm_from = engine_now(engine) + ns;
-	holder_wait_set_state(holder_wait, HOLDER_WAIT_RESTING);
 	timers_set(engine->timers, &holder_wait->awaited.rest, engine_now(engine) + ns);
 }
 
 static void
-probes_are_done(struct lock_engine *engine, struct holder_wait *holder_wait)
+round_is_over(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	bool is_try = holder_wait->timeout == 0, confirms;
 	struct broker_info info;
 
 	confirms = holder_wait->kind != HOLDER_WAIT_BUSY && sort_out(holder_wait) > 0;
 	broker_get_info(engine->broker, &info);
-	/*
-	 * A wait for a busy slot ends when the slot is held. Other waits end when no slot is left.
-	 */
+	/* A wait for a busy slot ends when the slot is held. Other waits end when no slot is left. */
 	if (holder_wait->kind == HOLDER_WAIT_BUSY ? holder_wait->left[0].state == SLOT_HELD
 						  : holder_wait->left_count == 0)
 		finish_done(engine, holder_wait);
@@ -341,62 +404,15 @@ probes_are_done(struct lock_engine *engine, struct holder_wait *holder_wait)
 	}
 }
 
+/* The answer about left[index]. It may end the wait. */
 static void
-on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+on_seen(struct lock_engine *engine, struct holder_wait *holder_wait, size_t index, int64_t sent,
+    enum broker_answer answer, enum broker_way way)
 {
-	struct lock_engine *engine = ctx;
-	struct holder_wait *holder_wait = holder_wait_find(engine, id);
+	struct holder_wait_slot *slot = &holder_wait->left[index];
 
-	if (holder_wait == NULL)
-		return; /* answered meanwhile */
-	assert(holder_wait->state == HOLDER_WAIT_PROBING && seen->count == holder_wait->count);
-	for (size_t i = 0; i < seen->count; i++) {
-		struct holder_wait_slot *slot = &holder_wait->left[holder_wait->at + i];
-
-		take_answer(engine, holder_wait, slot, seen->answers[i]);
-		/* Its holder may have died, and cannot delete the durable B. */
-		if (slot->state == SLOT_GONE && way_is_durable(seen->ways[i]))
-			hint_removed(
-			    engine, awaited_name(&holder_wait->awaited), slot->slot, seen->ways[i]);
-	}
-	holder_wait->at += seen->count;
-	if (holder_wait->at < holder_wait->left_count)
-		probe_next(engine, holder_wait);
-	else
-		probes_are_done(engine, holder_wait);
-}
-
-static struct queue_name
-b_of(const struct lock_engine *engine, const struct holder_wait *holder_wait, int slot)
-{
-	const struct queue_naming *naming = engine->settings.naming;
-	const char *name = awaited_name(&holder_wait->awaited);
-	struct queue_name queue = queue_name_b(naming, name, slot);
-
-	FAULT(HOLDERS_BY_A, queue = queue_name_a(naming, name, slot));
-	return queue;
-}
-
-static void
-probe_next(struct lock_engine *engine, struct holder_wait *holder_wait)
-{
-	struct probe probe = {.count = 0};
-
-	for (size_t i = holder_wait->at;
-	     i < holder_wait->left_count && probe.count < BROKER_PROBE_MAX; i++)
-		probe_add(&probe, b_of(engine, holder_wait, holder_wait->left[i].slot),
-		    BROKER_ASK_HOLDER);
-	holder_wait->count = probe.count;
-	probe_send(engine, &probe, on_probed, holder_wait->id);
-}
-
-/* Of a wait for one slot: the answer of a probe that all waits for this slot share. */
-static void
-on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int64_t sent)
-{
-	struct holder_wait *holder_wait = holder_wait_find(engine, id);
-
-	if (holder_wait->kind == HOLDER_WAIT_FREE && holder_wait->left[0].state == SLOT_ABSENT &&
+	assert(index < holder_wait->left_count);
+	if (holder_wait->kind == HOLDER_WAIT_FREE && slot->state == SLOT_ABSENT &&
 	    answer == BROKER_ABSENT && sent < holder_wait->confirm_from) {
 		/* The probe of another wait, too soon to count as the second one. */
 		if (!timer_is_set(&holder_wait->awaited.rest))
@@ -404,28 +420,122 @@ on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int6
 			    engine->timers, &holder_wait->awaited.rest, holder_wait->confirm_from);
 		return;
 	}
-	holder_wait_set_state(holder_wait, HOLDER_WAIT_PROBING);
-	holder_wait->unknown = false;
-	holder_wait->unreachable = 0;
-	take_answer(engine, holder_wait, &holder_wait->left[0], answer);
-	probes_are_done(engine, holder_wait);
+	if (holder_wait->answered == 0) {
+		holder_wait->unknown = false;
+		holder_wait->unreachable = 0;
+	}
+	take_answer(engine, holder_wait, slot, answer);
+	/* Its holder may have died, and cannot delete the durable B. */
+	if (holder_wait->kind == HOLDER_WAIT_REMOVED && slot->state == SLOT_GONE &&
+	    way_is_durable(way))
+		hint_removed(engine, awaited_name(&holder_wait->awaited), slot->slot, way);
+	if (++holder_wait->answered < holder_wait->left_count)
+		return;
+	holder_wait->answered = 0;
+	round_is_over(engine, holder_wait);
 }
 
 static void
-probe_left(struct lock_engine *engine, struct holder_wait *holder_wait)
+target_answered(struct lock_engine *engine, const struct holder_question *question, int64_t sent,
+    enum broker_answer answer, enum broker_way way)
 {
-	struct queue_name b;
+	struct holder_target *target = question->target;
+	struct holder_wait *holder_wait, *next, *late = NULL;
 
-	if (holder_wait->kind != HOLDER_WAIT_REMOVED) {
-		b = b_of(engine, holder_wait, holder_wait->left[0].slot);
-		shared_probe_ask(engine, &holder_wait->asker, &b);
-		return;
+	/* Each wait may end in its call, and no other may. */
+	TAILQ_FOREACH_SAFE (holder_wait, &target->waits, of_target, next) {
+		if (!holder_wait->late) {
+			on_seen(engine, holder_wait, question->index, sent, answer, way);
+			continue;
+		}
+		holder_wait->late = false;
+		late = holder_wait;
 	}
-	holder_wait_set_state(holder_wait, HOLDER_WAIT_PROBING);
-	holder_wait->at = 0;
-	holder_wait->unknown = false;
-	holder_wait->unreachable = 0;
-	probe_next(engine, holder_wait);
+	assert(target->in_flight > 0);
+	target->in_flight--;
+	if (late != NULL)
+		turns_enter(&engine->holder_probes->turns, &target->turn, late->uid, true);
+	else if (TAILQ_EMPTY(&target->waits) && target->in_flight == 0)
+		free(target);
+}
+
+static void send_batch(struct lock_engine *engine);
+
+static void
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+{
+	struct holder_batch *batch = ctx;
+	struct lock_engine *engine = batch->engine;
+
+	(void)id;
+	assert(seen->count == batch->count);
+	for (size_t i = 0; i < seen->count; i++)
+		target_answered(
+		    engine, &batch->questions[i], batch->sent, seen->answers[i], seen->ways[i]);
+	engine->holder_probes->in_flight -= seen->count;
+	TAILQ_REMOVE(&engine->holder_probes->batches, batch, entry);
+	free(batch);
+	send_batch(engine);
+}
+
+/* Takes a question of each user in turn, until the batch is full. */
+static void
+send_batch(struct lock_engine *engine)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	struct holder_probes *probes = engine->holder_probes;
+	struct broker_question questions[BATCH_MOST];
+	struct queue_name queues[BATCH_MOST];
+	struct holder_batch *batch;
+	struct turn *turn;
+
+	if (TAILQ_EMPTY(&probes->turns.in_turn) || timer_is_set(&probes->next) ||
+	    probes->in_flight + BATCH_MOST > FLIGHT_MOST)
+		return;
+	batch = mem_alloc(sizeof(*batch));
+	batch->engine = engine;
+	batch->sent = engine_now(engine);
+	while (batch->count < BATCH_MOST && (turn = turns_next(&probes->turns)) != NULL) {
+		struct holder_target *target = turn->owner;
+		const struct holder_wait *any = TAILQ_FIRST(&target->waits);
+		const char *name = awaited_name(&any->awaited);
+		size_t at = batch->count++, index = target->next++;
+		int slot = any->left[index].slot;
+
+		if (target->next == any->left_count) {
+			turns_leave(&probes->turns, turn);
+			target->next = 0;
+		}
+		target->in_flight++;
+		queues[at] = queue_name_b(naming, name, slot);
+		FAULT(HOLDERS_BY_A, queues[at] = queue_name_a(naming, name, slot));
+		questions[at] = (struct broker_question){queues[at].text, BROKER_ASK_HOLDER};
+		batch->questions[at] = (struct holder_question){target, index};
+	}
+	TAILQ_INSERT_TAIL(&probes->batches, batch, entry);
+	probes->in_flight += batch->count;
+	timers_set(engine->timers, &probes->next, batch->sent + (int64_t)batch->count * EACH);
+	broker_probe(engine->broker, questions, batch->count,
+	    (struct broker_probe_done){on_probed, batch, 0});
+}
+
+static void
+on_next(void *ctx, uint64_t id)
+{
+	(void)id;
+	send_batch(ctx);
+}
+
+/* Begins a round of probes of the slots that are left. The first goes before others of the user. */
+static void
+probe_left(struct lock_engine *engine, struct holder_wait *holder_wait, bool first)
+{
+	struct holder_target *target = holder_wait->target;
+
+	assert(holder_wait->answered == 0);
+	if (target->in_flight == 0)
+		turns_enter(&engine->holder_probes->turns, &target->turn, holder_wait->uid, first);
+	send_batch(engine);
 }
 
 static void
@@ -433,7 +543,7 @@ rest_is_over(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 
-	probe_left(engine, holder_wait_find(engine, id));
+	probe_left(engine, holder_wait_find(engine, id), false);
 }
 
 /* ---- the doors ---- */
@@ -444,7 +554,7 @@ begin(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	if (engine->link != BROKER_UP)
 		engine_tell_broker(engine, holder_wait->peer);
-	probe_left(engine, holder_wait);
+	probe_left(engine, holder_wait, true);
 }
 
 /* Why a wait is refused at once; REASON_NONE: it is not. */
@@ -484,9 +594,7 @@ holder_wait_new(
 	holder_wait->peer = order->peer;
 	holder_wait->request = order->request;
 	holder_wait->kind = kind;
-	holder_wait->asker.id = holder_wait->id;
-	holder_wait->asker.uid = order->uid;
-	holder_wait->asker.seen = on_seen;
+	holder_wait->uid = order->uid;
 	holder_wait->timeout = order->timeout;
 	holder_wait->progress = order->progress;
 	holder_wait->left_count = (size_t)(order->last - order->first + 1);
@@ -502,10 +610,10 @@ holder_wait_new(
 	/* A freed slot does not matter to an await of a busy one. */
 	holder_wait->awaited.last = kind == HOLDER_WAIT_BUSY ? 0 : order->last;
 	awaited_begin(engine, &holder_wait->awaited, order->name);
+	target_join(engine->holder_probes, holder_wait);
 	HASH_ADD(by_id, engine->holder_waits, id, sizeof(holder_wait->id), holder_wait);
 	TAILQ_INSERT_TAIL(&peer->holder_waits, holder_wait, of_peer);
 	peer->holder_wait_count++;
-	holder_wait->state = HOLDER_WAIT_RESTING;
 	holder_wait->rest = REST_FIRST;
 	timer_init(&holder_wait->awaited.rest, rest_is_over, engine, holder_wait->id);
 	timer_init(&holder_wait->deadline, deadline_passed, engine, holder_wait->id);
@@ -534,10 +642,7 @@ holder_wait_start(struct lock_engine *engine, const struct holder_wait_order *or
 		return;
 	}
 	answer.name = order->name;
-	answer.kind = order->answer->kind;
-	answer.slots = order->answer->slots;
-	answer.target = order->answer->target;
-	answer.warning = order->answer->warning;
+	take_facts(&answer, order->answer);
 	engine_tell(engine, order->peer, order->request, &answer);
 }
 
@@ -567,21 +672,37 @@ lock_await(
 	engine_tell(engine, peer, request, &answer);
 }
 
-bool
-holder_wait_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request)
+/* NULL: the peer has no such wait. */
+static struct holder_wait *
+find_request(const struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
-	struct lock_peer *entry = engine_peer_find(engine, peer);
+	const struct lock_peer *entry = engine_peer_find(engine, peer);
 	struct holder_wait *holder_wait;
 
 	if (entry == NULL)
-		return false;
+		return NULL;
 	TAILQ_FOREACH (holder_wait, &entry->holder_waits, of_peer) {
-		if (holder_wait->request == request) {
-			finish_refused(engine, holder_wait, REASON_CANCELLED, NULL);
-			return true;
-		}
+		if (holder_wait->request == request)
+			return holder_wait;
 	}
-	return false;
+	return NULL;
+}
+
+bool
+holder_wait_is_of(const struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	return find_request(engine, peer, request) != NULL;
+}
+
+bool
+holder_wait_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	struct holder_wait *holder_wait = find_request(engine, peer, request);
+
+	if (holder_wait == NULL)
+		return false;
+	finish_refused(engine, holder_wait, REASON_CANCELLED, NULL);
+	return true;
 }
 
 void
@@ -651,21 +772,6 @@ static const struct state_field fields[] = {
     {0},
 };
 
-bool
-holder_wait_is_of(const struct lock_engine *engine, uint64_t peer, uint64_t request)
-{
-	const struct lock_peer *entry = engine_peer_find(engine, peer);
-	const struct holder_wait *holder_wait;
-
-	if (entry == NULL)
-		return false;
-	TAILQ_FOREACH (holder_wait, &entry->holder_waits, of_peer) {
-		if (holder_wait->request == request)
-			return true;
-	}
-	return false;
-}
-
 void
 holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writer)
 {
@@ -676,7 +782,7 @@ holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writ
 		struct holder_wait_record record = {
 		    .peer = holder_wait->peer,
 		    .request = holder_wait->request,
-		    .uid = (int64_t)holder_wait->asker.uid,
+		    .uid = (int64_t)holder_wait->uid,
 		    .kind = (int)holder_wait->kind,
 		    .name = awaited_name(&holder_wait->awaited),
 		    .first = holder_wait->left[0].slot,
@@ -711,8 +817,8 @@ static bool
 restore(struct lock_engine *engine, const struct holder_wait_record *record)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
-	int64_t least = engine_now(engine) + CONFIRM_MOST;
 	struct holder_wait *holder_wait;
+	int64_t least;
 	struct holder_wait_order order = {.peer = record->peer,
 	    .request = record->request,
 	    .uid = (uid_t)record->uid,
@@ -736,6 +842,7 @@ restore(struct lock_engine *engine, const struct holder_wait_record *record)
 	answer.warning = record->warning;
 	order.answer = record->kind == HOLDER_WAIT_REMOVED ? &answer : NULL;
 	holder_wait = holder_wait_new(engine, &order, (enum holder_wait_kind)record->kind);
+	least = confirmed_by(engine, holder_wait);
 	if (record->deadline != INT64_MAX)
 		timers_set(engine->timers, &holder_wait->deadline,
 		    record->deadline > least ? record->deadline : least);
@@ -757,11 +864,36 @@ holder_wait_restore_all(struct lock_engine *engine, struct state_reader *reader)
 	return true;
 }
 
+/* ---- the engine's start and end ---- */
+
+void
+holder_wait_init(struct lock_engine *engine)
+{
+	struct holder_probes *probes = mem_alloc(sizeof(*probes));
+
+	turns_init(&probes->turns);
+	TAILQ_INIT(&probes->batches);
+	timer_init(&probes->next, on_next, engine, 0);
+	engine->holder_probes = probes;
+}
+
 void
 holder_wait_free_all(struct lock_engine *engine)
 {
+	struct holder_probes *probes = engine->holder_probes;
 	struct holder_wait *holder_wait, *next;
+	struct holder_batch *batch;
 
 	HASH_ITER (by_id, engine->holder_waits, holder_wait, next)
 		holder_wait_free(engine, holder_wait);
+	while ((batch = TAILQ_FIRST(&probes->batches)) != NULL) {
+		for (size_t i = 0; i < batch->count; i++) {
+			if (--batch->questions[i].target->in_flight == 0)
+				free(batch->questions[i].target);
+		}
+		TAILQ_REMOVE(&probes->batches, batch, entry);
+		free(batch);
+	}
+	timers_cancel(engine->timers, &probes->next);
+	free(probes);
 }

@@ -1,14 +1,18 @@
 /*
  * Waits for holders (seeds/000) until removed slots have no holders, and awaits until one slot is
- * free or busy. The remaining Bs are probed at growing intervals. A B counts as gone after two
- * probes in a row without it. A known bug of the server (broker.h, deletes_by_name) removes a B for
- * a moment, until it is claimed again. No mutex is held meanwhile. A durable B that is left without a
- * holder is deleted, unless its A is there again.
+ * free or busy. The remaining Bs are probed in rounds, at growing intervals. A B counts as gone after
+ * two probes in a row without it. A known bug of the server (broker.h, deletes_by_name) removes a B
+ * for a moment, until it is claimed again. No mutex is held meanwhile. A durable B that is left
+ * without a holder is deleted, unless its A is there again.
  *
  *	probe the remaining Bs		(an unknown answer changes nothing; a B whose node cannot be
  *					reached is neither held nor gone)
  *	none is left: answer		(await of a busy slot: answer if it is busy)
  *	rest, longer each time		(a hold of such a slot that ends here ends the rest)
+ *
+ * All probes go out in batches, at a limited rate. Ten thousand waits therefore do not keep other
+ * requests from the broker. Users take turns, slot by slot. One probe answers all awaits of a slot
+ * that came before it was sent.
  */
 #ifndef LOCK_HOLDER_WAIT_H
 #define LOCK_HOLDER_WAIT_H
@@ -24,7 +28,7 @@ struct state_writer;
  */
 struct holder_wait_order {
 	uint64_t peer, request;
-	uid_t uid;        /* of lock_await() */
+	uid_t uid;        /* its turns at the probes; changes have those of 0 */
 	const char *name; /* borrowed for the call */
 	int first, last;
 	int64_t timeout; /* ns; 0 = probe once; DURATION_FOREVER */
@@ -50,6 +54,7 @@ void holder_wait_link_changed(struct lock_engine *engine, const char *why);
 bool holder_wait_is_of(const struct lock_engine *engine, uint64_t peer, uint64_t request);
 void holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writer);
 bool holder_wait_restore_all(struct lock_engine *engine, struct state_reader *reader);
+void holder_wait_init(struct lock_engine *engine);
 /* Frees all that is left at the engine's end. */
 void holder_wait_free_all(struct lock_engine *engine);
 

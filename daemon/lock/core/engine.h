@@ -104,7 +104,7 @@ struct lock_engine {
 	struct mutex_taker *mutex_takers;                  /* of mutex.c */
 	struct full_scan_job *full_scans, *full_scans_due; /* of full_scan.c */
 	struct holder_wait *holder_waits;                  /* of holder_wait.c */
-	struct shared_probes *probes;                      /* of shared_probe.c */
+	struct holder_probes *holder_probes;               /* of holder_wait.c */
 	struct awaited_name *awaited;                      /* of awaited.c: by name */
 	struct fsck *fscks;                                /* of fsck.c */
 	struct listing *listings;                          /* of list.c */
