@@ -47,6 +47,7 @@ class Alarm(unittest.TestCase):
         self.create(claim)
         other = Daemon(self, broker=RABBIT.url)
         other.wait_broker()
+        other.expect("the broker accepts no messages")
         elsewhere = Wire(other)
         elsewhere.call("acquire", name=self.full, timeout=0)
         held = self.peer.call("acquire", name=self.name, timeout=0)["lock"]
