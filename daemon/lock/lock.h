@@ -106,6 +106,7 @@ struct lock_change {
 	/* resize, destroy: ns to wait for the holders of removed slots; 0; DURATION_FOREVER */
 	int64_t wait;
 	bool progress; /* the client wants LOCK_NOTICE_HOLDERS during that wait */
+	uid_t uid;     /* users take turns at the probes of that wait */
 };
 
 /* Waits until a slot is busy, or until it is free. Whether the slot exists is not checked. */

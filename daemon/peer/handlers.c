@@ -129,8 +129,9 @@ handle_cancel(const struct call *call)
 
 /* The common members of all changes. Each method leaves the others at their defaults. */
 static struct lock_change
-change_of(const struct method_params *params)
+change_of(const struct call *call)
 {
+	const struct method_params *params = call->params;
 	struct lock_change change = {
 	    .name = params->name,
 	    .kind = params->kind,
@@ -142,6 +143,7 @@ change_of(const struct method_params *params)
 	    .overshoot = params->overshoot,
 	    .wait = params->wait,
 	    .progress = params->progress,
+	    .uid = call->conn->subject.uid,
 	};
 
 	if (params->add > 0) {
@@ -157,7 +159,7 @@ change_of(const struct method_params *params)
 static void
 handle_create(const struct call *call)
 {
-	const struct lock_change change = change_of(call->params);
+	const struct lock_change change = change_of(call);
 
 	lock_create(call->dispatch->engine, call->conn->id, call->request->number, &change);
 }
@@ -165,7 +167,7 @@ handle_create(const struct call *call)
 static void
 handle_destroy(const struct call *call)
 {
-	const struct lock_change change = change_of(call->params);
+	const struct lock_change change = change_of(call);
 
 	lock_destroy(call->dispatch->engine, call->conn->id, call->request->number, &change);
 }
@@ -173,7 +175,7 @@ handle_destroy(const struct call *call)
 static void
 handle_resize(const struct call *call)
 {
-	const struct lock_change change = change_of(call->params);
+	const struct lock_change change = change_of(call);
 
 	lock_resize(call->dispatch->engine, call->conn->id, call->request->number, &change);
 }

@@ -44,6 +44,7 @@ struct admin {
 	enum lock_kind kind; /* create: as requested */
 	int64_t wait;        /* for the holders of removed slots; see lock_change */
 	bool progress;
+	uid_t uid;
 	int found;  /* the size before; -1: not known */
 	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
@@ -151,6 +152,7 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 	    .last = admin->highest > swept ? admin->highest : swept,
 	    .timeout = admin->wait,
 	    .progress = admin->progress,
+	    .uid = admin->uid,
 	    .answer = &answer};
 
 	if (op == NULL)
@@ -671,6 +673,7 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 	admin->kind = change->kind;
 	admin->wait = work == PLAN_CREATE ? 0 : change->wait;
 	admin->progress = change->progress;
+	admin->uid = change->uid;
 	start(engine, admin);
 }
 

@@ -28,7 +28,7 @@ struct state_writer;
  */
 struct holder_wait_order {
 	uint64_t peer, request;
-	uid_t uid;        /* its turns at the probes; changes have those of 0 */
+	uid_t uid;        /* its turns at the probes */
 	const char *name; /* borrowed for the call */
 	int first, last;
 	int64_t timeout; /* ns; 0 = probe once; DURATION_FOREVER */
