@@ -48,6 +48,8 @@ steps_of_publishers(const struct world *before)
 		struct world w = *before;
 		w.marks &= (uint8_t) ~(1u << i);
 		step_say("server: the mark of %s arrives", client_name[i]);
+		for (unsigned set = 0; set < SETS_MAX; set++)
+			w.whole_at_mark[i] |= (uint8_t)(server_has_set(&w, set) << set);
 		server_publish(&w, mark_of(i));
 		server_go_on(&w);
 	}
@@ -119,6 +121,18 @@ step_delete(const struct world *before)
 
 /* ---- worlds ---- */
 
+static void
+start_set(struct world *w, unsigned set, bool is_dirty)
+{
+	static const uint8_t dirty[BEADS] = {0, 2, 1};
+	for (unsigned at = 0; at < beads_of_a_set(); at++) {
+		server_publish(w, message_of_bead(set, is_dirty ? dirty[at] : at));
+		w->queue[w->n_messages - 1].unused = 0;
+	}
+	w->published[set] = BEADS;
+	w->sets = (uint8_t)(set + 1);
+}
+
 void
 quorum_start(const struct setup *of, struct world *ret_world)
 {
@@ -131,16 +145,12 @@ quorum_start(const struct setup *of, struct world *ret_world)
 	w->refreshes = of->refreshes;
 	for (unsigned i = 0; i < n_clients(); i++) {
 		w->clients[i].claims = of->claims;
-		w->clients[i].jobs = of->admins;
+		w->clients[i].jobs = i < of->admins;
 	}
-	static const uint8_t dirty[BEADS] = {0, 2, 1};
-	for (unsigned at = 0; at < beads_of_a_set() && !of->empty; at++) {
-		unsigned bead = of->dirty ? dirty[at] : at;
-		server_publish(w, message_of_bead(0, bead));
-		w->queue[at].unused = 0;
-		w->published[0] = BEADS;
-		w->sets = 1;
-	}
+	if (!of->empty)
+		start_set(w, 0, of->dirty);
+	if (of->second)
+		start_set(w, 1, true);
 	w->sets = (uint8_t)(w->sets + of->strays);
 }
 
@@ -187,7 +197,7 @@ void
 quorum_print(const struct setup *of, const struct world *world)
 {
 	static const char *const mode_name[] = {"idle", "waiting", "flipping", "in grace",
-	    "confirming", "HELD", "releasing", "marking", "closing"};
+	    "confirming", "HELD", "releasing", "marking", "preparing", "closing"};
 	setup = of;
 	printf("#        beads");
 	for (unsigned at = 0; at < world->n_messages; at++) {

@@ -21,7 +21,7 @@ enum {
 	/* The beads of all sets, and a mark of each client. */
 	MESSAGES_MAX = 3 * SETS_MAX + CLIENTS_MAX,
 	/* More are dropped with the step that sends them: quorum_dropped_steps. */
-	TRANSIT_MAX = 16,
+	TRANSIT_MAX = 20,
 	SENT_MAX = 10,
 	OUT_MAX = 2
 };
@@ -47,27 +47,24 @@ enum mistake {
 	ROTATE_AND_EXTEND,
 	REFRESH_HEAD_AND_LAST,
 	ABSORB_ODD,
-	MARGIN_TOO_SMALL,
 	/* Releases (rule 6). */
 	FLIP_BEFORE_STOP,
 	/* Publishers (rules 1, 2 and 12). */
 	PUBLISH_CLEAN,
 	TRUST_CONSUME_OK,
 	BEADS_BEFORE_MARK_IGNORED,
+	RETURNED_MARK_TRUSTED,
 	NO_WAIT_FOR_RECORD,
-	RECORD_WAIT_ONLY_BY_PUBLISHER,
+	WAIT_AFTER_PUBLISHING,
+	TOUCHED_SET_FLIPPED,
 	/* Reclaims (rule 8). */
 	RECLAIM_ANY_SUM,
 	RECLAIM_SEVEN,
 	/* Sets (rule 12). */
-	EPOCHS_NOT_COMPARED,
 	ACKNOWLEDGE_EARLY,
 	EQUAL_EPOCHS_ACCEPTED,
 	SMALLER_GRACE,
 	GRACE_NOT_AGAIN,
-	/* Mutexes. */
-	EXPIRES_TOO_SOON,
-	EPOCH_AGAIN
 };
 
 /* The limits of one search. A budget of 0: it never happens. */
@@ -93,8 +90,10 @@ struct setup {
 	bool dirty;
 	/* There is no first set. */
 	bool empty;
-	/* Each client can be the administrator once. */
-	bool admins;
+	/* There is a second set, too, in dirty order. */
+	bool second;
+	/* So many clients can be the administrator once. */
+	uint8_t admins;
 	/* The queue can be deleted. That is a fault. */
 	bool deletes;
 	/* The name has no record, as that of a mutex. */
@@ -103,12 +102,14 @@ struct setup {
 	uint8_t expires;
 	/* So many sets are published by an administrator that asks nobody. */
 	uint8_t strays;
-	/* 0: 6. */
+	/* 0: 10. */
 	uint8_t prefetch;
 	/* Of each set: its epoch, T, and L. 0: its number as the epoch, T and L of the set before, 3 for the first. */
 	uint8_t epoch[SETS_MAX], grace[SETS_MAX], lease[SETS_MAX];
 	/* From each world that has so many claims left a grant can be reached. 0: this is not judged. */
 	uint8_t live;
+	/* This set can be granted: its number + 1. 0: this is not judged. */
+	uint8_t grants_set;
 };
 
 /* A delivery as a client knows it. */
@@ -131,7 +132,18 @@ struct out {
 	uint8_t left;
 };
 
-enum mode { IDLE, WAITING, FLIPPING, IN_GRACE, CONFIRMING, HELD, RELEASING, MARKING, CLOSING };
+enum mode {
+	IDLE,
+	WAITING,
+	FLIPPING,
+	IN_GRACE,
+	CONFIRMING,
+	HELD,
+	RELEASING,
+	MARKING,
+	PREPARING,
+	CLOSING
+};
 
 struct client {
 	uint8_t mode, claims, jobs;
@@ -139,7 +151,7 @@ struct client {
 	uint8_t set, made;
 	/* The deliveries in their order, without those that are out. */
 	uint8_t n_seen;
-	struct seen seen[6 + CLIENTS_MAX];
+	struct seen seen[3 * SETS_MAX];
 	uint8_t n_out;
 	struct out out[OUT_MAX];
 	/* Ticks until the end of the lease, of the grace. */
@@ -190,6 +202,8 @@ struct world {
 	uint8_t published[SETS_MAX];
 	/* Marks under way: a bit for each client. */
 	uint8_t marks;
+	/* The sets that were whole when the mark of a client arrived: a bit for each. */
+	uint8_t whole_at_mark[CLIENTS_MAX];
 	/* Ticks without a consumer. */
 	uint8_t idle;
 	/* The grant with the largest fence: its set + 1, and how far it is behind the counts of now. */

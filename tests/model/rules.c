@@ -165,14 +165,22 @@ clear_claim(struct client *k)
 	*k = kept;
 }
 
-/* After the end of a connection its daemon still knows the counts of its hold (rule 8). */
+static void
+forget(struct client *k)
+{
+	k->memory_set = k->memory_behind = k->memory_out = 0;
+}
+
+/* After the end of a connection its daemon still knows the counts of its hold (rule 8). It tries a reclaim once. */
 static void
 remember(struct client *k)
 {
 	uint8_t beads[BEADS];
 	bool known =
 	    k->mode == HELD || k->mode == RELEASING || k->mode == FLIPPING || k->mode == CONFIRMING;
-	if (!setup->reclaims || k->set == 0 || !known || order_after(k, beads) != BEADS)
+	bool whole = k->set != 0 && order_after(k, beads) == BEADS;
+	forget(k);
+	if (!setup->reclaims || !known || !whole || k->reclaiming)
 		return;
 	k->memory_set = k->set;
 	k->memory_behind = (uint8_t)behind(k);
@@ -184,7 +192,8 @@ static void
 stop(struct world *w, unsigned i)
 {
 	struct client *k = &w->clients[i];
-	remember(k);
+	if (k->mode != CLOSING)
+		remember(k);
 	clear_claim(k);
 	k->mode = CLOSING;
 	if (server_has_old_channel(w, i))
@@ -248,7 +257,7 @@ begin(struct world *w, unsigned i, enum mode mode)
 {
 	struct client *k = &w->clients[i];
 	clear_claim(k);
-	k->memory_set = k->memory_behind = k->memory_out = 0;
+	forget(k);
 	k->mode = (uint8_t)mode;
 	w->channels[channel_of(i)].attach_sent = 1;
 }
@@ -320,7 +329,7 @@ reclaim(struct world *w, unsigned i, const uint8_t beads[BEADS])
 		alone = true;
 	if (makes(RECLAIM_SEVEN))
 		alone = more >= 3 && more <= 7;
-	k->memory_set = k->memory_behind = k->memory_out = 0;
+	forget(k);
 	if (order_is_clean(beads) || !alone) {
 		end_step_by_stop(w, i, "somebody was in between");
 		return;
@@ -330,18 +339,17 @@ reclaim(struct world *w, unsigned i, const uint8_t beads[BEADS])
 	step_add(w);
 }
 
-/* Rule 2. Without a record nobody can have held the name: only beads that nobody touched say so. */
+/* Rule 2. The wait for the record is over. Only beads that nobody has touched say that nobody held since then. */
 static void
 finish_creation(struct world *w, unsigned i, const uint8_t beads[BEADS], bool untouched)
 {
 	struct client *k = &w->clients[i];
-	bool no_wait = (setup->no_record && untouched && k->made == k->set) ||
-		       (makes(NO_WAIT_FOR_RECORD) && k->made == k->set);
+	bool own = k->made == k->set && (untouched || makes(TOUCHED_SET_FLIPPED));
 	if (order_is_clean(beads)) {
 		end_step_by_stop(w, i, "a clean set is there");
 		return;
 	}
-	if (!no_wait) {
+	if (!own || makes(WAIT_AFTER_PUBLISHING)) {
 		claim_dirty(w, i);
 		return;
 	}
@@ -354,8 +362,8 @@ static void
 check_order(const struct world *w, const struct client *k, const uint8_t beads[BEADS])
 {
 	uint8_t truth[BEADS];
-	if (behind(k) == 0 &&
-	    (!server_reads_order(w, k->set - 1u, truth) || memcmp(truth, beads, BEADS) != 0))
+	if (behind(k) == 0 && server_reads_order(w, k->set - 1u, truth) &&
+	    memcmp(truth, beads, BEADS) != 0)
 		step_violates(property_order);
 }
 
@@ -399,52 +407,67 @@ has_whole_set(const struct client *k, unsigned set)
 	return find_set(k, set, at) == beads_of_a_set();
 }
 
+/* The number + 1 of the complete set with the highest epoch, or 0. Of two sets of one epoch the first one. */
+static unsigned
+best_set(const struct client *k)
+{
+	unsigned best = 0;
+	for (unsigned set = 0; set < SETS_MAX; set++)
+		if (has_whole_set(k, set) && (best == 0 || epoch_of(set) > epoch_of(best - 1)))
+			best = set + 1;
+	return best;
+}
+
+static bool
+has_equal_epochs(const struct client *k)
+{
+	unsigned best = best_set(k);
+	for (unsigned set = 0; best != 0 && set < SETS_MAX; set++)
+		if (set != best - 1 && has_whole_set(k, set) && epoch_of(set) == epoch_of(best - 1))
+			return true;
+	return false;
+}
+
 /* Rule 12: the set of the highest complete epoch. Lower beads go when that is complete. */
 static void
 choose_set(struct world *w, unsigned i)
 {
 	struct client *k = &w->clients[i];
-	int best = -1;
-	bool equal = false;
-	for (int set = 0; set < SETS_MAX; set++) {
-		if (!has_whole_set(k, (unsigned)set))
-			continue;
-		if (t_of((unsigned)set) > k->largest_t)
-			k->largest_t = (uint8_t)t_of((unsigned)set);
-		if (best < 0 || (epoch_of((unsigned)set) > epoch_of((unsigned)best) &&
-				    !makes(EPOCHS_NOT_COMPARED))) {
-			best = set;
-			equal = false;
-		} else if (epoch_of((unsigned)set) == epoch_of((unsigned)best)) {
-			equal = true;
-		}
-	}
+	unsigned best = best_set(k);
+	for (unsigned set = 0; set < SETS_MAX; set++)
+		if (has_whole_set(k, set) && t_of(set) > k->largest_t)
+			k->largest_t = (uint8_t)t_of(set);
 	if (makes(ACKNOWLEDGE_EARLY))
 		for (unsigned at = 0; at < k->n_seen; at++)
 			acknowledge_below(w, i, epoch_of(set_of(k->seen[at].message)));
-	if (best < 0) {
+	if (best == 0) {
 		step_add(w);
 		return;
 	}
-	if (equal && !makes(EQUAL_EPOCHS_ACCEPTED)) {
+	/* The administrator that repairs this waits for its own set. */
+	if (has_equal_epochs(k) && k->made != 0) {
+		step_add(w);
+		return;
+	}
+	if (has_equal_epochs(k) && !makes(EQUAL_EPOCHS_ACCEPTED)) {
 		end_step_by_stop(w, i, "two sets of one epoch, refused");
 		return;
 	}
-	if (!makes(EPOCHS_NOT_COMPARED))
-		acknowledge_below(w, i, epoch_of((unsigned)best));
-	k->set = (uint8_t)(best + 1);
+	acknowledge_below(w, i, epoch_of(best - 1));
+	k->set = (uint8_t)best;
 	read_order(w, i);
 }
 
 /* ---- deliveries ---- */
 
+/* It was delivered already. So the consumer is active for the second time. */
 static bool
-was_seen(const struct client *k, unsigned message)
+is_odd(const struct client *k, struct seen delivery)
 {
 	for (unsigned at = 0; at < k->n_seen; at++)
-		if (k->seen[at].message == message)
+		if (k->seen[at].message == delivery.message)
 			return true;
-	return false;
+	return k->n_seen == sizeof k->seen / sizeof k->seen[0];
 }
 
 static void
@@ -458,7 +481,7 @@ static void
 receive_while_claiming(struct world *w, unsigned i, struct seen delivery)
 {
 	struct client *k = &w->clients[i];
-	if (was_seen(k, delivery.message) || k->n_seen == sizeof k->seen / sizeof k->seen[0]) {
+	if (is_odd(k, delivery)) {
 		end_step_by_stop(w, i, "odd");
 		return;
 	}
@@ -556,16 +579,22 @@ receive(struct world *w, unsigned i, struct seen delivery)
 	struct client *k = &w->clients[i];
 	if (is_mark(delivery.message)) {
 		server_send(w, channel_of(i), delivery, ACKNOWLEDGE);
-		if (k->mode == MARKING && delivery.message == mark_of(i))
-			decide_to_publish(w, i);
-		else
+		if (k->mode != MARKING || delivery.message != mark_of(i))
 			step_add(w);
+		else if (!delivery.unused && !makes(RETURNED_MARK_TRUSTED))
+			end_step_by_stop(w, i, "somebody had it before");
+		else
+			decide_to_publish(w, i);
 		return;
 	}
 	unsigned set = set_of(delivery.message);
-	if (k->mode == MARKING) {
+	if (k->mode == MARKING && is_odd(k, delivery)) {
+		end_step_by_stop(w, i, "odd");
+	} else if (k->mode == MARKING) {
 		see(k, delivery);
 		step_add(w);
+	} else if (k->mode == PREPARING) {
+		end_step_by_stop(w, i, "somebody else publishes");
 	} else if (k->mode == WAITING) {
 		receive_while_claiming(w, i, delivery);
 	} else if (k->set != 0 && epoch_of(set) < epoch_of(k->set - 1u)) {
@@ -573,8 +602,6 @@ receive(struct world *w, unsigned i, struct seen delivery)
 		step_add(w);
 	} else if (k->mode == IN_GRACE && set != k->set - 1u) {
 		receive_while_claiming(w, i, delivery);
-	} else if (makes(EPOCHS_NOT_COMPARED) && k->set != 0 && set != k->set - 1u) {
-		step_add(w);
 	} else if (is_answer(k, delivery)) {
 		receive_answer(w, i, delivery);
 	} else if (makes(ABSORB_ODD) && k->mode == HELD) {
@@ -619,7 +646,42 @@ step_administer(const struct world *before, unsigned i)
 	step_add(&w);
 }
 
-/* The administrator believes that it is the active consumer, and that it has seen all that there is. */
+/* A set was whole when the mark arrived, or is whole now and no mark has arrived. */
+static void
+check_sets(const struct world *w, unsigned i)
+{
+	bool arrived = !(w->marks & (1u << i));
+	for (unsigned set = 0; set < SETS_MAX; set++)
+		if (server_has_set(w, set) && (!arrived || (w->whole_at_mark[i] >> set & 1)))
+			step_violates(property_sets);
+}
+
+/* The record of the name says it: the largest T of the sets so far. */
+static unsigned
+longest_t(const struct world *w)
+{
+	unsigned longest = 0;
+	for (unsigned set = 0; set < w->sets; set++)
+		if (t_of(set) > longest)
+			longest = t_of(set);
+	return longest;
+}
+
+static void
+publish_set(struct world *w, unsigned i)
+{
+	struct client *k = &w->clients[i];
+	k->mode = WAITING;
+	w->sets++;
+	k->made = w->sets;
+	step_say_also(": publishes set %u", k->made);
+	step_add(w);
+}
+
+/*
+ * The mark was delivered here first. So the administrator is the active consumer, and has seen all that there is. A mark
+ * that somebody else had before may stand between the beads.
+ */
 static void
 decide_to_publish(struct world *w, unsigned i)
 {
@@ -628,7 +690,7 @@ decide_to_publish(struct world *w, unsigned i)
 	for (unsigned set = 0; set < SETS_MAX; set++)
 		whole = whole || has_whole_set(k, set);
 	k->mode = WAITING;
-	if (whole && !makes(BEADS_BEFORE_MARK_IGNORED)) {
+	if (whole && !has_equal_epochs(k) && !makes(BEADS_BEFORE_MARK_IGNORED)) {
 		choose_set(w, i);
 		return;
 	}
@@ -636,12 +698,17 @@ decide_to_publish(struct world *w, unsigned i)
 		end_step_by_stop(w, i, "(the model has no more sets)");
 		return;
 	}
-	for (unsigned set = 0; set < SETS_MAX; set++)
-		if (server_has_set(w, set))
-			step_violates(property_sets);
-	w->sets++;
-	k->made = w->sets;
-	step_say_also(": publishes set %u", k->made);
+	if (!has_equal_epochs(k))
+		check_sets(w, i);
+	unsigned t = longest_t(w);
+	if (setup->no_record || t == 0 || makes(NO_WAIT_FOR_RECORD) ||
+	    makes(WAIT_AFTER_PUBLISHING)) {
+		publish_set(w, i);
+		return;
+	}
+	k->mode = PREPARING;
+	k->grace = (uint8_t)t;
+	step_say_also(": nothing is there, waits %u", t);
 	step_add(w);
 }
 
@@ -770,7 +837,7 @@ step_crash(const struct world *before, unsigned i)
 	step_say("fault: client %s dies", client_name[i]);
 	step_is_fault();
 	stop(&w, i);
-	w.clients[i].memory_set = w.clients[i].memory_behind = w.clients[i].memory_out = 0;
+	forget(&w.clients[i]);
 	step_add(&w);
 }
 
@@ -872,6 +939,11 @@ rules_client_steps(const struct world *w, unsigned i)
 		struct world next = *w;
 		step_say("client %s: hears consume-ok", client_name[i]);
 		decide_to_publish(&next, i);
+	}
+	if (k->mode == PREPARING && k->grace == 0) {
+		struct world next = *w;
+		step_say("client %s: ends its wait", client_name[i]);
+		publish_set(&next, i);
 	}
 	bool whole = k->set != 0 && order_after(k, beads) == beads_of_a_set();
 	if (k->mode == IN_GRACE && whole)

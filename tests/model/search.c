@@ -236,6 +236,8 @@ visit(const struct setup *setup, uint32_t number, struct found *found, uint32_t 
 			return steps[s].broken;
 		found->steps++;
 		found->grants += steps[s].is_grant;
+		if (steps[s].is_grant)
+			found->granted_sets |= 1u << steps[s].after.fence_set;
 		uint32_t to = keep(&steps[s].after, number, &is_new);
 		const char *broken = is_new ? quorum_judge(&steps[s].after) : NULL;
 		if (broken != NULL) {
@@ -286,6 +288,11 @@ search(const struct setup *setup, unsigned long worlds_max, bool tell)
 	if (setup->live != 0 && found.broken == NULL && !found.incomplete) {
 		bad = first_dead(setup);
 		found.broken = bad != NOWHERE ? property_live : NULL;
+	}
+	if (setup->grants_set != 0 && found.broken == NULL && !found.incomplete &&
+	    !(found.granted_sets >> setup->grants_set & 1)) {
+		bad = 0;
+		found.broken = property_live;
 	}
 	found.worlds = kept.n;
 	found.dropped = quorum_dropped_steps;

@@ -11,6 +11,8 @@ struct found {
 	/* The property that was violated, or NULL. */
 	const char *broken;
 	unsigned long worlds, steps, grants, dropped, depth;
+	/* A bit for each set + 1. */
+	unsigned granted_sets;
 	/* The limit was reached before all worlds were visited. */
 	bool incomplete;
 	/* Bytes that the search took. */

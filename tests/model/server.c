@@ -106,11 +106,11 @@ n_clients(void)
 	return setup->clients != 0 ? setup->clients : 2;
 }
 
-/* Two sets, by rule 4. */
+/* Two sets of one epoch, the set above them, and a mark. With fewer nobody can repair this. */
 static unsigned
 prefetch(void)
 {
-	return setup->prefetch != 0 ? setup->prefetch : 2 * BEADS;
+	return setup->prefetch != 0 ? setup->prefetch : 3 * BEADS + 1;
 }
 
 unsigned
