@@ -3,6 +3,11 @@
 #define BUDGET(c, f, r) .claims = c, .faults = f, .renewals = r
 #define SINCE_4_3 .since_4_3 = true
 
+#define EQUAL .admins = 1, .dirty = true, .second = true, .epoch = {1, 1, 2}, .grants_set = 3
+#define SMALLER .admins = 1, .deletes = true, .grace = {3, 1}, .lease = {3, 1}
+#define LARGER .strays = 1, .dirty = true, .losses = true, .grace = {1, 3}, .lease = {1, 3}
+#define MUTEX .admins = 1, .no_record = true
+
 const struct mutation mutations[] = {
     /* ---- the rules ---- */
     {"4.0: two claims, one fault", false, {BUDGET(2, 1, 1), .live = 1}, NULL},
@@ -47,6 +52,59 @@ const struct mutation mutations[] = {
 	property_fences},
     {"beads are published clean", false, {BUDGET(1, 1, 0), .mistake = PUBLISH_CLEAN, .strays = 1},
 	property_exclusion},
+
+    /* ---- reclaims (rule 8b) ---- */
+    {"reclaims", false, {BUDGET(1, 1, 1), .reclaims = true}, NULL},
+    {"reclaims, 4.3", false, {BUDGET(1, 1, 1), SINCE_4_3, .reclaims = true}, NULL},
+    {"reclaims, two claims", true, {BUDGET(2, 1, 0), .reclaims = true, .live = 2}, NULL},
+    {"reclaims, two faults", true, {BUDGET(1, 2, 1), .reclaims = true}, NULL},
+    {"reclaims, two faults, 4.3", true, {BUDGET(1, 2, 1), SINCE_4_3, .reclaims = true}, NULL},
+    {"a reclaim compares no sums", false,
+	{BUDGET(2, 1, 0), .mistake = RECLAIM_ANY_SUM, .reclaims = true}, property_fences},
+    {"a reclaim allows a sum larger by 7", false,
+	{BUDGET(2, 1, 0), .mistake = RECLAIM_SEVEN, .reclaims = true}, property_fences},
+
+    /* ---- several sets (rule 12) ---- */
+    {"a set is published beside another one", false, {BUDGET(1, 1, 1), .strays = 1}, NULL},
+    {"a set is published beside another one, 4.3", false, {BUDGET(1, 1, 0), SINCE_4_3, .strays = 1},
+	NULL},
+    {"a set is published in part", false, {BUDGET(3, 1, 0), .clients = 1, .strays = 1, .live = 2},
+	NULL},
+    {"lower beads go before the higher set is whole", false,
+	{BUDGET(3, 1, 0), .mistake = ACKNOWLEDGE_EARLY, .clients = 1, .strays = 1, .live = 2},
+	property_live},
+    {"two sets of one epoch", false, {BUDGET(1, 1, 0), .empty = true, .strays = 2, .epoch = {1, 1}},
+	NULL},
+    {"two sets of one epoch, 4.3", true,
+	{BUDGET(1, 1, 0), SINCE_4_3, .empty = true, .strays = 2, .epoch = {1, 1}}, NULL},
+    {"two sets of one epoch are repaired", false, {BUDGET(1, 1, 0), EQUAL}, NULL},
+    {"two sets of one epoch are accepted", false,
+	{BUDGET(2, 0, 0), .mistake = EQUAL_EPOCHS_ACCEPTED, .empty = true, .strays = 2,
+	    .epoch = {1, 1}},
+	property_fences},
+    {"a prefetch of 6", false, {BUDGET(1, 0, 0), EQUAL, .prefetch = 6}, property_live},
+
+    /* ---- changes of T (rule 12) ---- */
+    {"a smaller T", false, {BUDGET(1, 1, 0), .strays = 1, .grace = {3, 1}, .lease = {3, 1}}, NULL},
+    {"a smaller T in a queue that was deleted", false, {BUDGET(1, 1, 0), SMALLER}, NULL},
+    {"a smaller T in a queue that was deleted twice", true, {BUDGET(1, 2, 0), SMALLER}, NULL},
+    {"a larger T, lost requests", false, {BUDGET(1, 2, 0), LARGER}, NULL},
+    {"the grace by a smaller T alone", false,
+	{BUDGET(1, 1, 0), .mistake = SMALLER_GRACE, .strays = 1, .grace = {3, 1}, .lease = {3, 1}},
+	property_exclusion},
+    {"the grace does not begin again with a larger T", false,
+	{BUDGET(1, 2, 0), .mistake = GRACE_NOT_AGAIN, LARGER}, property_exclusion},
+    {"a publisher waits only after it has published", false,
+	{BUDGET(1, 1, 0), .mistake = WAIT_AFTER_PUBLISHING, SMALLER}, property_exclusion},
+
+    /* ---- mutexes, whose queue expires ---- */
+    {"a mutex expires after T", false, {BUDGET(1, 1, 0), MUTEX, .expires = 3}, NULL},
+    {"a mutex expires after T, 4.3", false, {BUDGET(1, 1, 0), MUTEX, SINCE_4_3, .expires = 3},
+	NULL},
+    {"a mutex expires after T, two faults", true, {BUDGET(1, 2, 1), MUTEX, .expires = 3}, NULL},
+    {"a mutex expires before T", false, {BUDGET(1, 1, 0), MUTEX, .expires = 2}, property_exclusion},
+    {"a mutex begins with its last epoch again", false,
+	{BUDGET(1, 1, 0), MUTEX, .expires = 3, .epoch = {1, 1}}, property_fences},
 
     /* ---- mistakes in claims ---- */
     {"granted on a delivery", false, {BUDGET(2, 2, 1), .mistake = GRANT_ON_DELIVERY},
