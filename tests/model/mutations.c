@@ -5,7 +5,7 @@
 
 #define EQUAL .admins = 1, .dirty = true, .second = true, .epoch = {1, 1, 2}, .grants_set = 3
 #define SMALLER .admins = 1, .deletes = true, .grace = {3, 1}, .lease = {3, 1}
-#define LARGER .strays = 1, .dirty = true, .losses = true, .grace = {1, 3}, .lease = {1, 3}
+#define LARGER .unasked = 1, .dirty = true, .losses = true, .grace = {1, 3}, .lease = {1, 3}
 #define MUTEX .admins = 1, .no_record = true
 
 const struct mutation mutations[] = {
@@ -50,7 +50,7 @@ const struct mutation mutations[] = {
     {"a publisher flips beads that others had", false,
 	{BUDGET(1, 2, 0), .mistake = TOUCHED_SET_FLIPPED, .admins = 1, .empty = true},
 	property_fences},
-    {"beads are published clean", false, {BUDGET(1, 1, 0), .mistake = PUBLISH_CLEAN, .strays = 1},
+    {"beads are published clean", false, {BUDGET(1, 1, 0), .mistake = PUBLISH_CLEAN, .unasked = 1},
 	property_exclusion},
 
     /* ---- reclaims (rule 8b) ---- */
@@ -65,32 +65,32 @@ const struct mutation mutations[] = {
 	{BUDGET(2, 1, 0), .mistake = RECLAIM_SEVEN, .reclaims = true}, property_fences},
 
     /* ---- several sets (rule 12) ---- */
-    {"a set is published beside another one", false, {BUDGET(1, 1, 1), .strays = 1}, NULL},
-    {"a set is published beside another one, 4.3", false, {BUDGET(1, 1, 0), SINCE_4_3, .strays = 1},
-	NULL},
-    {"a set is published in part", false, {BUDGET(3, 1, 0), .clients = 1, .strays = 1, .live = 2},
+    {"a set is published beside another one", false, {BUDGET(1, 1, 1), .unasked = 1}, NULL},
+    {"a set is published beside another one, 4.3", false,
+	{BUDGET(1, 1, 0), SINCE_4_3, .unasked = 1}, NULL},
+    {"a set is published in part", false, {BUDGET(3, 1, 0), .clients = 1, .unasked = 1, .live = 2},
 	NULL},
     {"lower beads go before the higher set is whole", false,
-	{BUDGET(3, 1, 0), .mistake = ACKNOWLEDGE_EARLY, .clients = 1, .strays = 1, .live = 2},
+	{BUDGET(3, 1, 0), .mistake = ACKNOWLEDGE_EARLY, .clients = 1, .unasked = 1, .live = 2},
 	property_live},
-    {"two sets of one epoch", false, {BUDGET(1, 1, 0), .empty = true, .strays = 2, .epoch = {1, 1}},
-	NULL},
+    {"two sets of one epoch", false,
+	{BUDGET(1, 1, 0), .empty = true, .unasked = 2, .epoch = {1, 1}}, NULL},
     {"two sets of one epoch, 4.3", true,
-	{BUDGET(1, 1, 0), SINCE_4_3, .empty = true, .strays = 2, .epoch = {1, 1}}, NULL},
+	{BUDGET(1, 1, 0), SINCE_4_3, .empty = true, .unasked = 2, .epoch = {1, 1}}, NULL},
     {"two sets of one epoch are repaired", false, {BUDGET(1, 1, 0), EQUAL}, NULL},
     {"two sets of one epoch are accepted", false,
-	{BUDGET(2, 0, 0), .mistake = EQUAL_EPOCHS_ACCEPTED, .empty = true, .strays = 2,
+	{BUDGET(2, 0, 0), .mistake = EQUAL_EPOCHS_ACCEPTED, .empty = true, .unasked = 2,
 	    .epoch = {1, 1}},
 	property_fences},
     {"a prefetch of 6", false, {BUDGET(1, 0, 0), EQUAL, .prefetch = 6}, property_live},
 
     /* ---- changes of T (rule 12) ---- */
-    {"a smaller T", false, {BUDGET(1, 1, 0), .strays = 1, .grace = {3, 1}, .lease = {3, 1}}, NULL},
+    {"a smaller T", false, {BUDGET(1, 1, 0), .unasked = 1, .grace = {3, 1}, .lease = {3, 1}}, NULL},
     {"a smaller T in a queue that was deleted", false, {BUDGET(1, 1, 0), SMALLER}, NULL},
     {"a smaller T in a queue that was deleted twice", true, {BUDGET(1, 2, 0), SMALLER}, NULL},
     {"a larger T, lost requests", false, {BUDGET(1, 2, 0), LARGER}, NULL},
     {"the grace by a smaller T alone", false,
-	{BUDGET(1, 1, 0), .mistake = SMALLER_GRACE, .strays = 1, .grace = {3, 1}, .lease = {3, 1}},
+	{BUDGET(1, 1, 0), .mistake = SMALLER_GRACE, .unasked = 1, .grace = {3, 1}, .lease = {3, 1}},
 	property_exclusion},
     {"the grace does not begin again with a larger T", false,
 	{BUDGET(1, 2, 0), .mistake = GRACE_NOT_AGAIN, LARGER}, property_exclusion},

@@ -1,5 +1,6 @@
 /*
- * The searches: with the rules, and with one mistake each. It owns the table. It must not know how a search works.
+ * The searches: with the rules, and with one mistake each. It owns the table. It must not know
+ * how a search works.
  */
 #ifndef TESTS_MODEL_MUTATIONS_H
 #define TESTS_MODEL_MUTATIONS_H

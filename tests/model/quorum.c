@@ -1,3 +1,4 @@
+#include "tests/model/quorum.h"
 #include <stdio.h>
 #include <string.h>
 #include "tests/model/rules.h"
@@ -151,7 +152,7 @@ quorum_start(const struct setup *of, struct world *ret_world)
 		start_set(w, 0, of->dirty);
 	if (of->second)
 		start_set(w, 1, true);
-	w->sets = (uint8_t)(w->sets + of->strays);
+	w->sets = (uint8_t)(w->sets + of->unasked);
 }
 
 static bool

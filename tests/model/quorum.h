@@ -1,9 +1,11 @@
 /*
- * A model of the way `quorum`: clients that hold one slot by the beads of a quorum queue. rules.c has the rules, and
- * search.c visits all states that they reach. It owns nothing: a world is a value. It must not know how worlds are kept.
+ * A model of the way `quorum`: clients that hold one slot by the beads of a quorum queue. rules.c
+ * has the rules, and search.c visits all states that they reach. It owns nothing: a world is a
+ * value. It must not know how worlds are kept.
  *
- * The model has no counts. A delivery has an age instead: by how much the count of its bead has grown since. So two
- * worlds that differ only in their past are one. Every member is a byte, and an unused one is 0.
+ * The model has no counts. A delivery has an age instead: by how much the count of its bead has
+ * grown since. So two worlds that differ only in their past are one. Every member is a byte, and
+ * an unused one is 0.
  */
 #ifndef TESTS_MODEL_QUORUM_H
 #define TESTS_MODEL_QUORUM_H
@@ -101,10 +103,13 @@ struct setup {
 	/* The queue expires after so many ticks without a consumer. */
 	uint8_t expires;
 	/* So many sets are published by an administrator that asks nobody. */
-	uint8_t strays;
+	uint8_t unasked;
 	/* 0: 10. */
 	uint8_t prefetch;
-	/* Of each set: its epoch, T, and L. 0: its number as the epoch, T and L of the set before, 3 for the first. */
+	/*
+	 * Of each set: its epoch, T, and L. 0: its number as the epoch, T and L of the set
+	 * before, 3 for the first.
+	 */
 	uint8_t epoch[SETS_MAX], grace[SETS_MAX], lease[SETS_MAX];
 	/* From each world that has so many claims left a grant can be reached. 0: this is not judged. */
 	uint8_t live;
@@ -166,7 +171,10 @@ struct client {
 	uint8_t job;
 	/* The client still uses the lock while it is released (a mistake). */
 	uint8_t still_uses;
-	/* For the reclaim: the set of the lost hold + 1, how far its beads are behind, and the rejects that were out. */
+	/*
+	 * For the reclaim: the set of the lost hold + 1, how far its beads are behind, and the
+	 * rejects that were out.
+	 */
 	uint8_t memory_set, memory_behind, memory_out;
 	/* Its clock is ahead by a tick. */
 	uint8_t ahead;
@@ -189,7 +197,10 @@ struct message {
 };
 
 struct world {
-	/* The messages of consumers in the order of delivery; then ready ones that were returned; then other ready ones. */
+	/*
+	 * The messages of consumers in the order of delivery; then ready ones that were returned;
+	 * then other ready ones.
+	 */
 	uint8_t n_messages;
 	struct message queue[MESSAGES_MAX];
 	/* The active consumer: a channel's number + 1. */

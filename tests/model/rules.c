@@ -1,9 +1,10 @@
 /*
- * The protocol, rule by rule. The rules have the numbers of the description of the way `quorum`. A mistake changes one of
- * them.
+ * The protocol, rule by rule. The rules have the numbers of the description of the way `quorum`.
+ * A mistake changes one of them.
  */
-#include <string.h>
 #include "tests/model/rules.h"
+#include <string.h>
+#include "tests/model/view.h"
 
 const char *const client_name[CLIENTS_MAX] = {"A", "B", "C"};
 
@@ -40,72 +41,6 @@ l_of(unsigned set)
 	return ticks_of(setup->lease, set);
 }
 
-/* ---- the deliveries of a client ---- */
-
-static struct seen
-take_seen(struct client *k, unsigned at)
-{
-	struct seen taken = k->seen[at];
-	k->n_seen--;
-	memmove(&k->seen[at], &k->seen[at + 1], (k->n_seen - at) * sizeof k->seen[0]);
-	memset(&k->seen[k->n_seen], 0, sizeof k->seen[0]);
-	return taken;
-}
-
-static struct out
-take_out(struct client *k)
-{
-	struct out taken = k->out[0];
-	k->n_out--;
-	memmove(&k->out[0], &k->out[1], k->n_out * sizeof k->out[0]);
-	memset(&k->out[k->n_out], 0, sizeof k->out[0]);
-	return taken;
-}
-
-static bool
-is_of_set(const struct client *k, struct seen delivery, unsigned set)
-{
-	(void)k;
-	return !is_mark(delivery.message) && set_of(delivery.message) == set;
-}
-
-/* The positions of the beads of a set. */
-static unsigned
-find_set(const struct client *k, unsigned set, uint8_t ret_at[BEADS])
-{
-	unsigned n = 0;
-	for (unsigned at = 0; at < k->n_seen && n < BEADS; at++)
-		if (is_of_set(k, k->seen[at], set))
-			ret_at[n++] = (uint8_t)at;
-	return n;
-}
-
-/* The order of the claimed set after all rejects that are out. Each goes to the end. */
-static unsigned
-order_after(const struct client *k, uint8_t ret_beads[BEADS])
-{
-	uint8_t at[BEADS];
-	unsigned n = find_set(k, k->set - 1u, at);
-	for (unsigned i = 0; i < n; i++)
-		ret_beads[i] = (uint8_t)bead_of(k->seen[at[i]].message);
-	for (unsigned i = 0; i < k->n_out && n < BEADS; i++)
-		ret_beads[n++] = (uint8_t)bead_of(k->out[i].bead.message);
-	return n;
-}
-
-/* How far the three counts that it knows are behind the counts of now. */
-static unsigned
-behind(const struct client *k)
-{
-	unsigned sum = 0;
-	for (unsigned at = 0; at < k->n_seen; at++)
-		if (is_of_set(k, k->seen[at], k->set - 1u))
-			sum += k->seen[at].age;
-	for (unsigned at = 0; at < k->n_out; at++)
-		sum += k->out[at].bead.age;
-	return sum;
-}
-
 /* Rejects a bead of the claimed set. False if it is out. */
 static bool
 reject(struct world *w, unsigned i, unsigned bead, enum why why, enum request request)
@@ -115,7 +50,7 @@ reject(struct world *w, unsigned i, unsigned bead, enum why why, enum request re
 	for (unsigned at = 0; at < k->n_seen && k->n_out < OUT_MAX; at++) {
 		if (k->seen[at].message != message)
 			continue;
-		struct seen delivery = take_seen(k, at);
+		struct seen delivery = view_take_seen(k, at);
 		k->out[k->n_out++] =
 		    (struct out){delivery, (uint8_t)why, (uint8_t)l_of(k->set - 1u)};
 		server_send(w, channel_of(i), delivery, request);
@@ -171,19 +106,22 @@ forget(struct client *k)
 	k->memory_set = k->memory_behind = k->memory_out = 0;
 }
 
-/* After the end of a connection its daemon still knows the counts of its hold (rule 8). It tries a reclaim once. */
+/*
+ * After the end of a connection its daemon still knows the counts of its hold (rule 8). It tries
+ * a reclaim once.
+ */
 static void
 remember(struct client *k)
 {
 	uint8_t beads[BEADS];
 	bool known =
 	    k->mode == HELD || k->mode == RELEASING || k->mode == FLIPPING || k->mode == CONFIRMING;
-	bool whole = k->set != 0 && order_after(k, beads) == BEADS;
+	bool whole = k->set != 0 && view_order_after(k, beads) == BEADS;
 	forget(k);
 	if (!setup->reclaims || !known || !whole || k->reclaiming)
 		return;
 	k->memory_set = k->set;
-	k->memory_behind = (uint8_t)behind(k);
+	k->memory_behind = (uint8_t)view_behind(k);
 	k->memory_out = k->n_out;
 }
 
@@ -225,7 +163,7 @@ end_step_by_stop(struct world *w, unsigned i, const char *text)
 static void
 check_fence(struct world *w, const struct client *k)
 {
-	unsigned set = k->set - 1u, sum_behind = behind(k);
+	unsigned set = k->set - 1u, sum_behind = view_behind(k);
 	if (w->fence_set != 0) {
 		unsigned last = w->fence_set - 1u;
 		bool grows =
@@ -323,7 +261,7 @@ static void
 reclaim(struct world *w, unsigned i, const uint8_t beads[BEADS])
 {
 	struct client *k = &w->clients[i];
-	int more = (int)k->memory_behind - (int)behind(k);
+	int more = (int)k->memory_behind - (int)view_behind(k);
 	bool alone = k->memory_set == k->set && (more == 3 || (k->memory_out != 0 && more == 4));
 	if (makes(RECLAIM_ANY_SUM))
 		alone = true;
@@ -362,7 +300,7 @@ static void
 check_order(const struct world *w, const struct client *k, const uint8_t beads[BEADS])
 {
 	uint8_t truth[BEADS];
-	if (behind(k) == 0 && server_reads_order(w, k->set - 1u, truth) &&
+	if (view_behind(k) == 0 && server_reads_order(w, k->set - 1u, truth) &&
 	    memcmp(truth, beads, BEADS) != 0)
 		step_violates(property_order);
 }
@@ -374,7 +312,7 @@ read_order(struct world *w, unsigned i)
 	struct client *k = &w->clients[i];
 	uint8_t at[BEADS], beads[BEADS] = {0};
 	bool untouched = true;
-	find_set(k, k->set - 1u, at);
+	view_find_set(k, k->set - 1u, at);
 	for (unsigned n = 0; n < beads_of_a_set(); n++) {
 		beads[n] = (uint8_t)bead_of(k->seen[at[n]].message);
 		untouched = untouched && k->seen[at[n]].unused;
@@ -397,14 +335,14 @@ acknowledge_below(struct world *w, unsigned i, unsigned epoch)
 	struct client *k = &w->clients[i];
 	for (unsigned at = k->n_seen; at-- > 0;)
 		if (!is_mark(k->seen[at].message) && epoch_of(set_of(k->seen[at].message)) < epoch)
-			server_send(w, channel_of(i), take_seen(k, at), ACKNOWLEDGE);
+			server_send(w, channel_of(i), view_take_seen(k, at), ACKNOWLEDGE);
 }
 
 static bool
 has_whole_set(const struct client *k, unsigned set)
 {
 	uint8_t at[BEADS];
-	return find_set(k, set, at) == beads_of_a_set();
+	return view_find_set(k, set, at) == beads_of_a_set();
 }
 
 /* The number + 1 of the complete set with the highest epoch, or 0. Of two sets of one epoch the first one. */
@@ -511,7 +449,7 @@ finish_release(struct world *w, unsigned i)
 {
 	struct client *k = &w->clients[i];
 	uint8_t beads[BEADS];
-	order_after(k, beads);
+	view_order_after(k, beads);
 	if (k->n_out != 0) {
 		step_add(w);
 		return;
@@ -524,7 +462,8 @@ finish_release(struct world *w, unsigned i)
 	}
 	/* It is proved: nothing is left to reclaim. */
 	uint8_t truth[BEADS];
-	if (behind(k) == 0 && server_reads_order(w, k->set - 1u, truth) && !order_is_clean(truth))
+	if (view_behind(k) == 0 && server_reads_order(w, k->set - 1u, truth) &&
+	    !order_is_clean(truth))
 		step_violates(property_release);
 	k->set = 0;
 	end_step_by_stop(w, i, "released, proved");
@@ -534,7 +473,7 @@ static void
 receive_answer(struct world *w, unsigned i, struct seen delivery)
 {
 	struct client *k = &w->clients[i];
-	struct out answered = take_out(k);
+	struct out answered = view_take_out(k);
 	see(k, delivery);
 	if (makes(LEASE_FROM_ANSWER))
 		answered.left = (uint8_t)l_of(k->set - 1u);
@@ -564,7 +503,7 @@ absorb(struct client *k, struct seen delivery)
 {
 	for (unsigned at = 0; at < k->n_seen; at++)
 		if (k->seen[at].message == delivery.message) {
-			take_seen(k, at);
+			view_take_seen(k, at);
 			see(k, delivery);
 			return true;
 		}
@@ -679,8 +618,8 @@ publish_set(struct world *w, unsigned i)
 }
 
 /*
- * The mark was delivered here first. So the administrator is the active consumer, and has seen all that there is. A mark
- * that somebody else had before may stand between the beads.
+ * The mark was delivered here first. So the administrator is the active consumer, and has seen
+ * all that there is. A mark that somebody else had before may stand between the beads.
  */
 static void
 decide_to_publish(struct world *w, unsigned i)
@@ -791,10 +730,10 @@ step_reject_again(const struct world *before, unsigned i)
 	if (before->renewals == 0 || k->n_out != 1)
 		return;
 	uint8_t beads[BEADS];
-	order_after(k, beads);
+	view_order_after(k, beads);
 	w.renewals--;
 	/* The silent one counts as not sent. */
-	struct out silent = take_out(k);
+	struct out silent = view_take_out(k);
 	see(k, silent.bead);
 	if (!reject(&w, i, last_of(beads), RENEW, REJECT))
 		return;
@@ -809,7 +748,7 @@ step_release(const struct world *before, unsigned i)
 	struct world w = *before;
 	struct client *k = &w.clients[i];
 	uint8_t beads[BEADS];
-	if (order_after(k, beads) != beads_of_a_set() || k->n_out == OUT_MAX)
+	if (view_order_after(k, beads) != beads_of_a_set() || k->n_out == OUT_MAX)
 		return;
 	/* With a rotation out, or its barrier, the order is not certain. */
 	bool rotates = k->n_out != 0 && k->out[0].why == ROTATE;
@@ -908,7 +847,7 @@ steps_of_ends(const struct world *w, unsigned i)
 	if (k->mode == RELEASING)
 		step_stop(w, i, "releases without a proof");
 	bool bored = k->mode == MARKING ||
-		     (k->mode == WAITING && (setup->admins || setup->strays || k->reclaiming));
+		     (k->mode == WAITING && (setup->admins || setup->unasked || k->reclaiming));
 	if (bored && channel->attach_sent == 0)
 		step_stop(w, i, "gives up");
 	if (channel->life == NO_CHANNEL && !channel->attach_sent)
@@ -945,7 +884,7 @@ rules_client_steps(const struct world *w, unsigned i)
 		step_say("client %s: ends its wait", client_name[i]);
 		publish_set(&next, i);
 	}
-	bool whole = k->set != 0 && order_after(k, beads) == beads_of_a_set();
+	bool whole = k->set != 0 && view_order_after(k, beads) == beads_of_a_set();
 	if (k->mode == IN_GRACE && whole)
 		steps_in_grace(w, i, beads);
 	if (k->mode == HELD && whole)

@@ -1,6 +1,6 @@
 /*
- * The steps of a client in a world, by the rules of the way `quorum`. It owns no world. Its rules must know only deliveries.
- * Its properties may look into the queue.
+ * The steps of a client in a world, by the rules of the way `quorum`. It owns no world. Its rules
+ * must know only deliveries. Its properties may look into the queue.
  */
 #ifndef TESTS_MODEL_RULES_H
 #define TESTS_MODEL_RULES_H

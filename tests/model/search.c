@@ -1,7 +1,7 @@
+#include "tests/model/search.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/model/search.h"
 
 enum { WORDS = (sizeof(struct world) + 7) / 8, PACKED_MAX = 8 + WORDS * 9 };
 _Static_assert(WORDS <= 64, "a word of a world has a bit");

@@ -1,6 +1,6 @@
 /*
- * Breadth-first search over all worlds that the rules of quorum.h reach. So a trace is a shortest one. It keeps each world
- * whole, without the bytes that are 0. It must not know the rules.
+ * Breadth-first search over all worlds that the rules of quorum.h reach. So a trace is a shortest
+ * one. It keeps each world whole, without the bytes that are 0. It must not know the rules.
  */
 #ifndef TESTS_MODEL_SEARCH_H
 #define TESTS_MODEL_SEARCH_H

@@ -1,9 +1,9 @@
+#include "tests/model/server.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/model/server.h"
 
 const struct setup *setup;
 unsigned long quorum_dropped_steps;

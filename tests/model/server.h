@@ -1,16 +1,16 @@
 /*
- * The quorum queue of the model, as RabbitMQ keeps it, and its faults. It owns no world. It knows of a client only what
- * is on the way to it, and nothing of the protocol.
+ * The quorum queue of the model, as RabbitMQ keeps it, and its faults. It owns no world. It knows
+ * of a client only what is on the way to it, and nothing of the protocol.
  *
- * A step is told before it is made: step_say() begins it, and server_* and step_add() end it. Then it may be one of
- * several, because the server chooses.
+ * A step is told before it is made: step_say() begins it, and server_* and step_add() end it.
+ * Then it may be one of several, because the server chooses.
  */
 #ifndef TESTS_MODEL_SERVER_H
 #define TESTS_MODEL_SERVER_H
 
 #include "tests/model/quorum.h"
 
-enum { BEADS = 3, NO_GRANT = 255 };
+enum { BEADS = 3 };
 
 /* Of the search that runs. */
 extern const struct setup *setup;
