@@ -36,8 +36,6 @@ const struct mutation mutations[] = {
     {"the queue is deleted", false, {BUDGET(1, 1, 0), .admins = 1, .deletes = true}, NULL},
     {"the queue is deleted twice", true, {BUDGET(1, 2, 1), .admins = 1, .deletes = true}, NULL},
     {"two administrators look", true, {BUDGET(1, 1, 0), .admins = 2}, NULL},
-    {"two administrators create, with a fault", true, {BUDGET(1, 1, 0), .admins = 2, .empty = true},
-	NULL},
     {"a publisher trusts consume-ok", false,
 	{BUDGET(1, 1, 0), .mistake = TRUST_CONSUME_OK, .admins = 1}, property_sets},
     {"a publisher ignores the beads before its mark", false,
