@@ -48,11 +48,21 @@ reply_json(unsigned status, const char *json)
 }
 
 struct reply
+reply_tree(unsigned status, struct cJSON *tree)
+{
+	char *json = web_have(json_print(tree));
+	struct reply reply = reply_json(status, json);
+
+	free(json);
+	json_free(tree);
+	return reply;
+}
+
+struct reply
 reply_error(unsigned status, int code, const char *format, ...)
 {
 	struct cJSON *error = json_new_object(), *data = json_new_object();
-	struct reply reply;
-	char text[512], *json;
+	char text[512];
 	va_list args;
 
 	va_start(args, format);
@@ -63,11 +73,7 @@ reply_error(unsigned status, int code, const char *format, ...)
 	json_add_string(data, "reason", lb_code_word(code));
 	json_add_bool(data, "retry", status >= 500 || status == MHD_HTTP_TOO_MANY_REQUESTS);
 	json_add(error, "data", data);
-	json = web_have(json_print(error));
-	reply = reply_json(status, json);
-	free(json);
-	json_free(error);
-	return reply;
+	return reply_tree(status, error);
 }
 
 unsigned

@@ -18,6 +18,8 @@ struct page_file {
 /* Ends with a NULL name. The first one is that of "/". */
 extern const struct page_file page_files[];
 
+struct cJSON;
+
 struct reply {
 	unsigned status;
 	struct MHD_Response *response; /* owned; NULL: there is no answer yet */
@@ -26,6 +28,8 @@ struct reply {
 /* Copies the text. */
 struct reply reply_text(unsigned status, const char *type, const char *text);
 struct reply reply_json(unsigned status, const char *json);
+/* The same of a tree, which it frees. */
+struct reply reply_tree(unsigned status, struct cJSON *tree);
 /* An error that is not the daemon's, in the daemon's form. code: enum lb_code. */
 struct reply reply_error(unsigned status, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

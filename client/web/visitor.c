@@ -110,8 +110,7 @@ struct reply
 visitor_session(const struct visitor_settings *settings, const struct visitor *visitor)
 {
 	struct cJSON *session = json_new_object();
-	char host[256] = "", *json;
-	struct reply reply;
+	char host[256] = "";
 
 	gethostname(host, sizeof(host) - 1);
 	json_add_string(session, "visitor", *visitor->name != '\0' ? visitor->name : NULL);
@@ -119,9 +118,5 @@ visitor_session(const struct visitor_settings *settings, const struct visitor *v
 	json_add_string(session, "why", visitor_why_not(settings, visitor));
 	json_add_string(session, "host", host);
 	json_add_string(session, "version", PACKAGE_VERSION);
-	json = web_have(json_print(session));
-	reply = reply_json(MHD_HTTP_OK, json);
-	free(json);
-	json_free(session);
-	return reply;
+	return reply_tree(MHD_HTTP_OK, session);
 }

@@ -421,9 +421,8 @@ add_slots(struct admin *admin, const struct step *step)
 		 */
 		FAULT_IF(SLOT_BEFORE_HOLDER, durable,
 		    work_add(&admin->work, WORK_DECLARE_SLOT, slot)->flows = i > 0);
-		if (durable) {
+		if (durable)
 			work_add(&admin->work, WORK_MAKE_HOLDER, slot)->flows = i > 0;
-		}
 		work_add(&admin->work, WORK_DECLARE_SLOT, slot)->flows = durable || i > 0;
 	}
 }

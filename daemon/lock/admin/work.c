@@ -110,7 +110,7 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct work *work = work_find(ctx, id);
 
-	if (work != NULL) /* the mutex was lost after it was sent, and the owner has ended */
+	if (work != NULL) /* else the mutex was lost after the request, and the owner has ended */
 		answered(ctx, work, reply);
 }
 
@@ -253,7 +253,8 @@ send_more(struct lock_engine *engine, struct work *work)
 	while (work->sent < work->count) {
 		const struct work_request *request = &work->list[work->sent];
 
-		if (work->unanswered > 0 && (!request->flows || work->unanswered >= work->window))
+		if (work->unanswered > 0 &&
+		    (!request->flows || (work->unanswered >= work->window && !request->depends)))
 			return;
 		if (request->kind != WORK_SWEEP) {
 			work->sent++;

@@ -37,7 +37,8 @@ struct work_request {
 	enum work_kind kind;
 	int slot, last; /* slot 0: of no slot. last: of a sweep */
 	bool flows;     /* it is sent while those before it are unanswered, in windows */
-	bool depends;   /* it is left out if the one before it was left */
+	bool
+	    depends; /* it is left out if the one before it was left. If it flows: no window divides them */
 };
 
 /* The search for uncounted slots above a size, window by window. Zeroed: nothing was probed. */
@@ -75,7 +76,7 @@ struct work {
 	size_t at;           /* those before it are done or left */
 	size_t sent;         /* those before it are sent */
 	size_t window;       /* maximum in flight */
-	unsigned unanswered; /* in flight; after a failure more than sent - at */
+	unsigned unanswered; /* requests in flight */
 	enum work_verdict verdict;
 	bool channel_gone; /* an answer said so */
 	unsigned again;    /* answers AGAIN since the last DONE */
