@@ -96,6 +96,23 @@ on_written(struct bufferevent *bev, void *ctx)
 	bufferevent_disable(bev, EV_WRITE);
 }
 
+/*
+ * A write met a socket that the other end has closed. The other end may have said why, and those
+ * bytes can still be read. The bufferevent freezes its input's end, as only it may add bytes there.
+ */
+static void
+read_last_words(struct amqp_stream *stream)
+{
+	struct evbuffer *in = bufferevent_get_input(stream->bev);
+
+	evbuffer_unfreeze(in, 0);
+	while (evbuffer_read(in, stream->fd, -1) > 0)
+		continue;
+	evbuffer_freeze(in, 0);
+	if (evbuffer_get_length(in) > 0)
+		stream->events.bytes(stream->events.ctx, in);
+}
+
 static void
 on_event(struct bufferevent *bev, short what, void *ctx)
 {
@@ -118,6 +135,8 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 		why = mem_strdup("the connection was closed by the other end");
 	else
 		why = mem_strdup(strerror(error));
+	if (session == NULL && what & BEV_EVENT_WRITING)
+		read_last_words(stream);
 	stream_fail(stream, why);
 	free(why);
 }

@@ -4,6 +4,10 @@
  */
 #include <string.h>
 
+#include <sys/socket.h>
+
+#include <event2/bufferevent.h>
+
 #include "tests/broker/evil_server.h"
 
 /* A server with such a greeting, and the text that the link's end must have. */
@@ -314,6 +318,31 @@ START_TEST(test_farewell)
 }
 END_TEST
 
+/* The daemon writes before it reads that the server closed the connection, and why. */
+START_TEST(test_words_before_a_reset)
+{
+	struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+	amqp_connection_close_t close = {
+	    .reply_code = AMQP_CONNECTION_FORCED,
+	    .reply_text = amqp_cstring_bytes("CONNECTION_FORCED - the node stops"),
+	};
+	struct rig_broker *one = evil_open_up();
+	int fd = bufferevent_getfd(evil.client);
+	struct evbuffer *bytes = evbuffer_new();
+
+	put_method(bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
+	ck_assert_int_gt(evbuffer_write(bytes, fd), 0);
+	evbuffer_free(bytes);
+	/* A reset at once. A close would come with the next pass of the loop. */
+	ck_assert_int_eq(connect(fd, &nowhere, sizeof(nowhere)), 0);
+	rig_ask(one, rig_claim, rig_take(one, BROKER_LOCKS), "evil-1-B");
+	broker_flush(one->broker);
+	rig_wait(one->events[BROKER_LOCKS] == 2);
+	ck_assert_msg(
+	    strstr(one->why[BROKER_LOCKS], "the node stops") != NULL, "%s", one->why[BROKER_LOCKS]);
+}
+END_TEST
+
 /* A host of another cluster would grant a slot twice. */
 START_TEST(test_another_cluster)
 {
@@ -442,6 +471,7 @@ evil_suite(void)
 	tcase_add_loop_test(tcase, test_hang_up, 0, 2);
 	tcase_add_loop_test(
 	    tcase, test_farewell, 0, (int)(sizeof(farewells) / sizeof(farewells[0])));
+	tcase_add_test(tcase, test_words_before_a_reset);
 	tcase_add_test(tcase, test_another_cluster);
 	tcase_add_loop_test(tcase, test_mutated_greetings, 0, 4);
 	tcase_add_loop_test(tcase, test_mutated_answers, 0, 4);

@@ -264,8 +264,8 @@ class KeptOut(HardError):
 class Stopped(HardError):
     def test_node_stopped(self):
         RABBIT.stop()
-        # Whatever is on its way to a socket that the node has closed makes a reset, which overtakes its words.
-        self.all_lost("CONNECTION_FORCED - broker forced connection closure|Connection reset by peer")
+        # The node closes sockets. Bytes on their way to one of them make a reset, perhaps before any words.
+        self.all_lost("CONNECTION_FORCED - broker forced connection closure|Connection reset by peer|Broken pipe")
         self.assertEqual(self.refusal(self.admin, "acquire", name="db", timeout=0), "broker-unavailable")
         waiting = self.admin.request("acquire", name="db", timeout=60)
         RABBIT.start()
