@@ -218,6 +218,16 @@
 	    "a conversion that waits on for a client that is gone")                                \
 	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used that gives an exclusive queue to two connections")                      \
+	X(BEADS_GRANTED_ON_DELIVERY, "test_beads",                                                 \
+	    "a slot granted on the delivery of its beads alone")                                   \
+	X(BEADS_COUNT_NOT_COMPARED, "test_beads",                                                  \
+	    "an answer to a reject believed without its count")                                    \
+	X(BEADS_RENEWED_BY_HEAD, "test_beads", "a hold renewed by its first bead")                 \
+	X(BEADS_LEASE_FROM_ANSWER, "test_beads",                                                   \
+	    "a lease by quorum computed from the answer's time")                                   \
+	X(BEADS_NO_GRACE, "test_beads", "a slot granted without a grace after an unclean end")     \
+	X(BEADS_TWO_IN_FLIGHT, "test_beads",                                                       \
+	    "a release that does not wait for the renewal in flight")                              \
 	X(UNSEEN_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used whose connections see different queues")                                \
 	X(READY_BEFORE_VERDICT, "test_memory/exclusion",                                           \

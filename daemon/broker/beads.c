@@ -1,0 +1,378 @@
+#include "daemon/broker/beads.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+
+/* ---- the text of a bead ---- */
+
+char *
+bead_print(char text[BEAD_TEXT], const struct bead *bead)
+{
+	snprintf(text, BEAD_TEXT,
+	    "bead %u epoch %" PRIu64 " set %016" PRIx64 " grace %" PRId64 " server %u",
+	    bead->number, bead->epoch, bead->publisher, bead->grace / NSEC_PER_MSEC, bead->major);
+	return text;
+}
+
+bool
+bead_read(const char *text, size_t len, struct bead *ret)
+{
+	struct bead bead = {0};
+	char again[BEAD_TEXT];
+
+	if (len >= BEAD_TEXT ||
+	    sscanf(text,
+		"bead %1u epoch %10" SCNu64 " set %16" SCNx64 " grace %6" SCNd64 " server %3u",
+		&bead.number, &bead.epoch, &bead.publisher, &bead.grace, &bead.major) != 5)
+		return false;
+	bead.grace *= NSEC_PER_MSEC;
+	*ret = bead;
+	/* Only the one text that bead_print() makes of it. */
+	return strlen(text) == len && strcmp(bead_print(again, &bead), text) == 0 &&
+	       bead.number >= 1 && bead.number <= BEADS && bead.epoch > 0 &&
+	       bead.epoch <= BEAD_EPOCH_MOST && bead.grace >= BEAD_GRACE_LEAST &&
+	       bead.grace <= BEAD_GRACE_MOST;
+}
+
+/* ---- sets ---- */
+
+static bool
+same_set(const struct bead *a, const struct bead *b)
+{
+	return a->epoch == b->epoch && a->publisher == b->publisher;
+}
+
+/* Whether all beads of the set of `of` are among the others. */
+static bool
+is_complete(const struct beads *beads, const struct bead *of)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < beads->other_count; i++)
+		count += same_set(&beads->others[i], of);
+	return count == BEADS;
+}
+
+static struct bead
+take_other(struct beads *beads, unsigned at)
+{
+	struct bead bead = beads->others[at];
+
+	beads->other_count--;
+	memmove(&beads->others[at], &beads->others[at + 1],
+	    (beads->other_count - at) * sizeof(beads->others[0]));
+	return bead;
+}
+
+/* Takes a complete set out of the others, and acknowledges all lower ones. */
+static void
+take_set(struct beads *beads, struct bead of, struct beads_acts *acts)
+{
+	unsigned count = 0, at = 0;
+
+	beads->untouched = true;
+	while (at < beads->other_count) {
+		if (same_set(&beads->others[at], &of)) {
+			beads->mine[count] = take_other(beads, at);
+			beads->untouched &= beads->mine[count++].count == 0;
+		} else if (beads->others[at].epoch < of.epoch) {
+			acts->acks[acts->ack_count++] = take_other(beads, at).tag;
+		} else {
+			at++;
+		}
+	}
+	assert(count == BEADS);
+}
+
+/* ---- the order ---- */
+
+/* One bit, which survives all returns: 1-2-3, or 1-3-2. */
+static bool
+is_clean(const struct beads *beads)
+{
+	const struct bead *mine = beads->mine;
+
+	if (beads->strict)
+		return mine[0].number == 1 && mine[1].number == 2;
+	return mine[1].number == mine[0].number % BEADS + 1;
+}
+
+/*
+ * The bead whose reject makes a dirty order clean. If only 1-2-3 is clean, more than one reject can be
+ * needed: each puts the next bead behind those that are in their places.
+ */
+static unsigned
+find_to_flip(const struct beads *beads)
+{
+	unsigned next = 1;
+
+	if (!beads->strict)
+		return 1;
+	for (unsigned i = 0; i < BEADS; i++)
+		next += beads->mine[i].number == next;
+	for (unsigned i = 0; i < BEADS; i++)
+		if (beads->mine[i].number == next)
+			return i;
+	abort(); /* it is clean */
+}
+
+/* ---- rejects ---- */
+
+static void
+set_state(struct beads *beads, enum beads_state state)
+{
+	assert(beads->state != BEADS_OVER && beads->state != BEADS_RELEASED);
+	beads->state = state;
+}
+
+static struct beads_acts
+end(struct beads *beads, struct beads_acts acts, enum beads_end why)
+{
+	set_state(beads, BEADS_OVER);
+	beads->end = why;
+	acts.news = BEADS_NOW_OVER;
+	acts.reject = 0;
+	return acts;
+}
+
+/* Rejects the bead at a place. It comes again, behind the two others. */
+static void
+reject(struct beads *beads, unsigned place, int64_t now, struct beads_acts *acts)
+{
+	FAULT(BEADS_TWO_IN_FLIGHT, beads->asked.number = 0);
+	assert(beads->asked.number == 0 && place < BEADS);
+	beads->asked = beads->mine[place];
+	beads->asked_at = now;
+	memmove(&beads->mine[place], &beads->mine[place + 1],
+	    (BEADS - 1 - place) * sizeof(beads->mine[0]));
+	beads->mine[BEADS - 1] = beads->asked;
+	acts->reject = beads->asked.tag;
+}
+
+static void
+flip_to_clean(struct beads *beads, int64_t now, struct beads_acts *acts)
+{
+	set_state(beads, BEADS_RELEASING);
+	reject(beads, find_to_flip(beads), now, acts);
+}
+
+/* ---- deliveries ---- */
+
+/*
+ * The claimed set is complete. A clean order says that the last hold has ended. Otherwise its holder may
+ * believe in it for T from now at the most: its last proof was committed before this consumer was active.
+ */
+static struct beads_acts
+begin(struct beads *beads, int64_t now, struct beads_acts acts)
+{
+	if (beads->mine[0].major != beads->major)
+		return end(beads, acts, BEADS_END_VERSION);
+	if (is_clean(beads)) {
+		set_state(beads, BEADS_CLAIMING);
+		reject(beads, 1, now, &acts);
+		FAULT(BEADS_GRANTED_ON_DELIVERY, beads->proved_at = now;
+		      set_state(beads, BEADS_RENEWING); acts.news = BEADS_NOW_HELD);
+		return acts;
+	}
+	set_state(beads, BEADS_IN_GRACE);
+	beads->until = now + beads->grace;
+	FAULT(BEADS_NO_GRACE, beads->until = now);
+	acts.news = BEADS_UNCLEAN;
+	return acts;
+}
+
+/* A claimant: a bead of a set that it has not chosen. */
+static struct beads_acts
+gather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
+{
+	for (unsigned i = 0; i < beads->other_count; i++)
+		if (same_set(&beads->others[i], bead) && beads->others[i].number == bead->number)
+			return end(beads, acts, BEADS_END_ODD);
+	if (beads->other_count == BEADS_PREFETCH)
+		return end(beads, acts, BEADS_END_ODD);
+	beads->others[beads->other_count++] = *bead;
+	if (!is_complete(beads, bead))
+		return acts;
+	if (beads->state == BEADS_IN_GRACE && bead->epoch == beads->mine[0].epoch)
+		return end(beads, acts, BEADS_END_TWO_SETS);
+	if (bead->grace > beads->grace)
+		beads->grace = bead->grace;
+	/* The newer set takes the place of the claimed one. */
+	for (unsigned i = 0; beads->state == BEADS_IN_GRACE && i < BEADS; i++)
+		acts.acks[acts.ack_count++] = beads->mine[i].tag;
+	take_set(beads, *bead, &acts);
+	return begin(beads, now, acts);
+}
+
+/* The bead that was rejected came again: the reject was committed while this consumer was active. */
+static struct beads_acts
+answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
+{
+	enum beads_state was = beads->state;
+
+	beads->mine[BEADS - 1] = *bead;
+	beads->asked.number = 0;
+	if (was == BEADS_RELEASING) {
+		if (!is_clean(beads)) {
+			reject(beads, find_to_flip(beads), now, &acts);
+			return acts;
+		}
+		set_state(beads, BEADS_RELEASED);
+		acts.news = BEADS_NOW_RELEASED;
+		return acts;
+	}
+	assert(was == BEADS_CLAIMING || was == BEADS_RENEWING);
+	/* The lease of a hold is judged by the answer before this one. */
+	if (was == BEADS_CLAIMING)
+		beads->proved_at = beads->asked_at;
+	if (now >= beads_held_until(beads))
+		return end(beads, acts, BEADS_END_LATE);
+	beads->proved_at = beads->asked_at;
+	FAULT(BEADS_LEASE_FROM_ANSWER, beads->proved_at = now);
+	set_state(beads, BEADS_HELD);
+	acts.news = was == BEADS_CLAIMING ? BEADS_NOW_HELD : BEADS_RENEWED;
+	return acts;
+}
+
+static bool
+is_answer(const struct beads *beads, const struct bead *bead)
+{
+	FAULT_IF(BEADS_COUNT_NOT_COMPARED, beads->asked.number == bead->number, return true);
+	return beads->asked.number == bead->number && same_set(&beads->asked, bead) &&
+	       bead->count == beads->asked.count + 1;
+}
+
+struct beads_acts
+beads_take(struct beads *beads, const struct bead *bead, int64_t now)
+{
+	struct beads_acts acts = {0};
+
+	switch (beads->state) {
+	case BEADS_GATHERING:
+		return gather(beads, bead, now, acts);
+	case BEADS_RELEASED:
+	case BEADS_OVER:
+		return acts; /* the channel is closing */
+	default:
+		break;
+	}
+	if (bead->epoch < beads->mine[0].epoch)
+		acts.acks[acts.ack_count++] = bead->tag;
+	else if (beads->state == BEADS_IN_GRACE && !same_set(bead, &beads->mine[0]))
+		return gather(beads, bead, now, acts);
+	else if (is_answer(beads, bead))
+		return answered(beads, bead, now, acts);
+	else
+		return end(beads, acts,
+		    bead->epoch == beads->mine[0].epoch && !same_set(bead, &beads->mine[0])
+			? BEADS_END_TWO_SETS
+			: BEADS_END_ODD);
+	return acts;
+}
+
+/* ---- decisions ---- */
+
+struct beads_acts
+beads_prove(struct beads *beads, int64_t now)
+{
+	struct beads_acts acts = {0};
+
+	assert(beads->state == BEADS_IN_GRACE && now >= beads->until);
+	set_state(beads, BEADS_CLAIMING);
+	reject(beads, BEADS - 1, now, &acts);
+	return acts;
+}
+
+/*
+ * The last bead keeps the order, and comes again only for this reject. After its consumer was suspended,
+ * all beads come again, the first one first.
+ */
+struct beads_acts
+beads_renew(struct beads *beads, int64_t now)
+{
+	struct beads_acts acts = {0};
+	unsigned place = BEADS - 1;
+
+	assert(beads->state == BEADS_HELD);
+	set_state(beads, BEADS_RENEWING);
+	FAULT(BEADS_RENEWED_BY_HEAD, place = 0);
+	reject(beads, place, now, &acts);
+	return acts;
+}
+
+struct beads_acts
+beads_release(struct beads *beads, int64_t now)
+{
+	struct beads_acts acts = {0};
+
+	assert(
+	    beads->state == BEADS_HELD || (beads->state == BEADS_IN_GRACE && now >= beads->until));
+	flip_to_clean(beads, now, &acts);
+	return acts;
+}
+
+bool
+beads_are_new(const struct beads *beads, uint64_t publisher)
+{
+	return beads->state == BEADS_IN_GRACE && beads->untouched &&
+	       beads->mine[0].publisher == publisher;
+}
+
+struct beads_acts
+beads_release_new(struct beads *beads, uint64_t publisher, int64_t now)
+{
+	struct beads_acts acts = {0};
+
+	assert(beads_are_new(beads, publisher));
+	flip_to_clean(beads, now, &acts);
+	return acts;
+}
+
+/* ---- questions ---- */
+
+int64_t
+beads_held_until(const struct beads *beads)
+{
+	return beads->proved_at + bead_lease(beads->mine[0].grace);
+}
+
+uint64_t
+beads_sum(const struct beads *beads)
+{
+	return beads->mine[0].count + beads->mine[1].count + beads->mine[2].count;
+}
+
+uint64_t
+beads_fence(const struct beads *beads, unsigned hand_offs)
+{
+	assert(hand_offs <= UINT8_MAX);
+	return (beads->mine[0].epoch << 20) + (beads_sum(beads) << 8) + hand_offs;
+}
+
+void
+beads_init(struct beads *beads, unsigned major, unsigned minor)
+{
+	*beads = (struct beads){.major = major, .strict = major > 4 || (major == 4 && minor >= 3)};
+}
+
+const char *
+beads_end_words(enum beads_end end)
+{
+	static const char *const words[] = {
+	    [BEADS_END_NONE] = "",
+	    [BEADS_END_ODD] =
+		"the slot's messages came in an order that another holder could have made",
+	    [BEADS_END_LATE] = "the broker confirmed the hold after its lease",
+	    [BEADS_END_TWO_SETS] =
+		"the slot has two sets of messages of one epoch; lockbroker fsck repairs it",
+	    [BEADS_END_VERSION] = "the slot's messages are of another major version of RabbitMQ; "
+				  "lockbroker fsck repairs it",
+	};
+
+	return words[end];
+}

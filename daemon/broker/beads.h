@@ -1,0 +1,144 @@
+/*
+ * The beads of a slot that is held by quorum, as one consumer sees them, and the rules of a claim, a
+ * hold and a release (docs/QUORUM.md). Deliveries and decisions go in, and rejects and news come
+ * out. A struct beads is the view of one channel, from its consume to its end. The module is pure: it
+ * knows no channel, no timer, no client, and of the time only what it is told.
+ *
+ *	                  clean: flip                answered
+ *	GATHERING ----------------------> CLAIMING ----------> HELD <------> RENEWING
+ *	    |  ^                             ^                   |     answered
+ *	    |  | a newer set is complete     | the grace is      | flip
+ *	    v  |                             | over: prove       v         answered
+ *	   IN_GRACE -------------------------+               RELEASING ---------------> RELEASED
+ *
+ * Each state but RELEASED can go to OVER. Then the channel must be closed, and nothing is held.
+ */
+#ifndef BROKER_BEADS_H
+#define BROKER_BEADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/clock.h"
+
+/* The beads of a set. */
+#define BEADS 3
+/* The prefetch of a claim: the beads of three sets, and a mark. With 6, a slot can be lost for ever. */
+#define BEADS_PREFETCH 10
+/* T, ns: how long the next holder waits after a hold that did not end cleanly. */
+#define BEAD_GRACE_LEAST (5 * NSEC_PER_SEC)
+#define BEAD_GRACE_MOST (300 * NSEC_PER_SEC)
+/* Larger epochs are foreign, so that a fence stays below 2^53. */
+#define BEAD_EPOCH_MOST (UINT64_C(1) << 33)
+/* Larger counts are foreign, too. */
+#define BEAD_COUNT_MOST (UINT64_C(1) << 40)
+
+/* One delivery of a bead. */
+struct bead {
+	unsigned number;    /* 1 to BEADS */
+	uint64_t epoch;     /* of its set */
+	uint64_t publisher; /* a random number, of its set */
+	int64_t grace;      /* T of its set, ns */
+	unsigned major;     /* the major version of the server that it was published to */
+	uint64_t count;     /* how often the bead was rejected or returned, as the server says */
+	uint64_t tag;       /* the delivery tag */
+};
+
+/* Bytes of the text of a bead, with a NUL. */
+#define BEAD_TEXT 96
+/* The body of the message. count and tag are not a part of it. Returns text. */
+char *bead_print(char text[BEAD_TEXT], const struct bead *bead);
+/* False: the message is foreign. text: of len bytes, with a NUL behind them. */
+bool bead_read(const char *text, size_t len, struct bead *ret) __attribute__((warn_unused_result));
+
+/* How long a hold is valid after its last proof was sent, ns. The rest of T is for the clocks' drift. */
+static inline int64_t
+bead_lease(int64_t grace)
+{
+	return grace - grace / 10;
+}
+
+enum beads_state {
+	BEADS_GATHERING, /* no set is complete */
+	BEADS_IN_GRACE,  /* the order is dirty: the last holder may still hold, until `until` */
+	BEADS_CLAIMING,  /* the reject that proves the claim is not answered */
+	BEADS_HELD,      /* nothing is unanswered */
+	BEADS_RENEWING,  /* the reject of a renewal is not answered */
+	BEADS_RELEASING, /* the reject of a release is not answered */
+	BEADS_RELEASED,  /* the order is clean, and that is proved */
+	BEADS_OVER       /* see `end` */
+};
+
+enum beads_end {
+	BEADS_END_NONE,
+	BEADS_END_ODD,      /* another consumer was active meanwhile, or may have been */
+	BEADS_END_LATE,     /* the proof came after its lease */
+	BEADS_END_TWO_SETS, /* two complete sets of one epoch: an administrator must decide */
+	BEADS_END_VERSION   /* a set of another major version: the counts may have begun again */
+};
+const char *beads_end_words(enum beads_end end); /* static */
+
+/* What one input has changed. */
+enum beads_news {
+	BEADS_NO_NEWS,
+	BEADS_UNCLEAN, /* a grace began, or began again: see `until` */
+	BEADS_NOW_HELD,
+	BEADS_RENEWED,
+	BEADS_NOW_RELEASED,
+	BEADS_NOW_OVER
+};
+
+/* What the caller must do: acknowledgements first. */
+struct beads_acts {
+	enum beads_news news;
+	uint64_t reject; /* the tag of a delivery to reject with requeue; 0: none */
+	uint64_t acks[BEADS + BEADS_PREFETCH]; /* tags of deliveries to acknowledge */
+	unsigned ack_count;
+};
+
+/* Callers read it, and change it with the functions below alone. */
+struct beads {
+	enum beads_state state;
+	enum beads_end end;
+	unsigned major;
+	bool strict;             /* only 1-2-3 is clean (servers since 4.3) */
+	bool untouched;          /* no bead of the claimed set had been returned or rejected */
+	struct bead mine[BEADS]; /* the claimed set, in the order of delivery */
+	struct bead asked;       /* the one whose reject is unanswered; else its number is 0 */
+	struct bead others[BEADS_PREFETCH]; /* of sets that are not complete, not acknowledged */
+	unsigned other_count;
+	int64_t grace;    /* the largest T of the sets that were seen */
+	int64_t until;    /* IN_GRACE: clock time of its end */
+	int64_t asked_at; /* clock time of the newest reject */
+	int64_t
+	    proved_at; /* clock time of the newest answered reject that proves the hold; 0: none */
+};
+
+/* major, minor: the version of the server. */
+void beads_init(struct beads *beads, unsigned major, unsigned minor);
+/* A bead was delivered, and foreign messages are acknowledged without this. */
+struct beads_acts beads_take(struct beads *beads, const struct bead *bead, int64_t now);
+/* IN_GRACE, and the grace is over. */
+struct beads_acts beads_prove(struct beads *beads, int64_t now);
+/* HELD. */
+struct beads_acts beads_renew(struct beads *beads, int64_t now);
+/* HELD, and the holder has stopped; or IN_GRACE, and the grace is over. */
+struct beads_acts beads_release(struct beads *beads, int64_t now);
+/*
+ * IN_GRACE: the publisher of this set makes it clean, without a grace. It has waited for all earlier
+ * holders before it published. False: somebody else may have held since then.
+ */
+bool beads_are_new(const struct beads *beads, uint64_t publisher);
+struct beads_acts beads_release_new(struct beads *beads, uint64_t publisher, int64_t now);
+/* HELD or later. Clock time of the end of the hold, if it is not renewed. */
+int64_t beads_held_until(const struct beads *beads);
+/* The sum of the counts of the claimed set. With one more for each unanswered reject, it only grows. */
+uint64_t beads_sum(const struct beads *beads);
+/*
+ * The fencing number of a grant, for the hand-offs inside the daemon since the last proof (0 to 255). A
+ * later grant of the slot has a larger one.
+ */
+uint64_t beads_fence(const struct beads *beads, unsigned hand_offs);
+
+#endif
