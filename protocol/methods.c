@@ -31,7 +31,7 @@
 static const char *const orders[] = {"descending", "ascending", NULL};
 static const char *const slot_states[] = {"free", "busy", NULL};
 static const char *const formats[] = {"prometheus", "openmetrics", NULL};
-const char *const method_claim_words[] = {"exclusive-queue", "consumer", NULL};
+const char *const method_claim_words[] = {"exclusive-queue", "consumer", "quorum", NULL};
 
 static const struct param_spec acquire_params[] = {
     PARAM_LOCK_NAME,

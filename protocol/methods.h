@@ -28,7 +28,7 @@
 enum method_order { METHOD_ORDER_DESCENDING, METHOD_ORDER_ASCENDING };
 enum method_slot_state { METHOD_SLOT_FREE, METHOD_SLOT_BUSY };
 enum method_format { METHOD_FORMAT_PROMETHEUS, METHOD_FORMAT_OPENMETRICS };
-enum method_claim { METHOD_CLAIM_BY_QUEUE, METHOD_CLAIM_BY_CONSUMER };
+enum method_claim { METHOD_CLAIM_BY_QUEUE, METHOD_CLAIM_BY_CONSUMER, METHOD_CLAIM_BY_QUORUM };
 /* No word. */
 #define METHOD_CLAIM_ABSENT (-1)
 /* In the order of enum method_claim; ends with NULL. */

@@ -40,6 +40,59 @@ take_word(char ret[AMQP_CONTENT_WORD], bool given, amqp_bytes_t word)
 	ret[len] = '\0';
 }
 
+/* Below 0, or not a number: 0. */
+static uint64_t
+number_of(const amqp_field_value_t *value)
+{
+	int64_t number = 0;
+
+	switch (value->kind) {
+	case AMQP_FIELD_KIND_U8:
+		return value->value.u8;
+	case AMQP_FIELD_KIND_U16:
+		return value->value.u16;
+	case AMQP_FIELD_KIND_U32:
+		return value->value.u32;
+	case AMQP_FIELD_KIND_I8:
+		number = value->value.i8;
+		break;
+	case AMQP_FIELD_KIND_I16:
+		number = value->value.i16;
+		break;
+	case AMQP_FIELD_KIND_I32:
+		number = value->value.i32;
+		break;
+	case AMQP_FIELD_KIND_I64:
+		number = value->value.i64;
+		break;
+	default:
+		break;
+	}
+	return number > 0 ? (uint64_t)number : 0;
+}
+
+static bool
+has_key(const amqp_table_entry_t *entry, const char *key)
+{
+	return entry->key.len == strlen(key) && memcmp(entry->key.bytes, key, entry->key.len) == 0;
+}
+
+static uint64_t
+count_returns(const amqp_table_t *headers)
+{
+	uint64_t count = 0;
+
+	for (int i = 0; i < headers->num_entries; i++) {
+		const amqp_table_entry_t *entry = &headers->entries[i];
+
+		if (has_key(entry, "x-acquired-count"))
+			return number_of(&entry->value);
+		if (has_key(entry, "x-delivery-count"))
+			count = number_of(&entry->value);
+	}
+	return count;
+}
+
 static void
 take_header(struct amqp_content *content, const struct amqp_frame *frame)
 {
@@ -52,6 +105,8 @@ take_header(struct amqp_content *content, const struct amqp_frame *frame)
 	    properties->correlation_id);
 	take_word(content->reply_to, flags & AMQP_BASIC_REPLY_TO_FLAG, properties->reply_to);
 	take_word(content->user_id, flags & AMQP_BASIC_USER_ID_FLAG, properties->user_id);
+	content->returned =
+	    flags & AMQP_BASIC_HEADERS_FLAG ? count_returns(&properties->headers) : 0;
 }
 
 static void

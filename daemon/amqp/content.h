@@ -37,6 +37,11 @@ struct amqp_content {
 	/* "" = absent. They end at a NUL, if they contain one. */
 	char correlation_id[AMQP_CONTENT_WORD], reply_to[AMQP_CONTENT_WORD];
 	char user_id[AMQP_CONTENT_WORD];
+	/*
+	 * Of a quorum queue: how often the message came back from a consumer, in the header
+	 * x-acquired-count (RabbitMQ 4.3 and later), else x-delivery-count. 0 = absent.
+	 */
+	uint64_t returned;
 };
 
 void amqp_content_init(struct amqp_content *content, size_t body_max);

@@ -121,26 +121,31 @@ amqp_link_tell_death(struct amqp_link *link)
 /* ---- sending ---- */
 
 static bool
-is_of_queues(amqp_method_number_t method)
+may_send(enum amqp_link_role role, amqp_method_number_t method)
 {
 	switch (method) {
 	case AMQP_CHANNEL_OPEN_METHOD:
 	case AMQP_CHANNEL_CLOSE_METHOD:
 	case AMQP_CHANNEL_CLOSE_OK_METHOD:
+	case AMQP_BASIC_CONSUME_METHOD:
+		return true;
 	case AMQP_QUEUE_DECLARE_METHOD:
 	case AMQP_QUEUE_DELETE_METHOD:
-	case AMQP_BASIC_CONSUME_METHOD:
 	case AMQP_BASIC_CANCEL_METHOD:
-		return true;
+		return role != AMQP_LINK_QUORUM;
+	case AMQP_BASIC_QOS_METHOD:
+	case AMQP_BASIC_ACK_METHOD:
+	case AMQP_BASIC_REJECT_METHOD:
+		return role != AMQP_LINK_LOCKS;
 	default:
-		return method >> 16 == AMQP_CONNECTION_CLASS;
+		return role == AMQP_LINK_AUXILIARY || method >> 16 == AMQP_CONNECTION_CLASS;
 	}
 }
 
 void
 amqp_link_send(struct amqp_link *link, uint16_t channel, amqp_method_number_t method, void *fields)
 {
-	assert(!link->config.queues_alone || is_of_queues(method));
+	assert(may_send(link->config.role, method));
 	if (link->state != AMQP_LINK_UP)
 		return;
 	link->config.counts->sent_methods++;
@@ -155,7 +160,7 @@ void
 amqp_link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fields,
     amqp_basic_properties_t *properties, amqp_bytes_t body)
 {
-	assert(!link->config.queues_alone);
+	assert(link->config.role == AMQP_LINK_AUXILIARY);
 	if (link->state != AMQP_LINK_UP)
 		return;
 	link->config.counts->sent_methods++;

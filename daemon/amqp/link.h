@@ -68,13 +68,21 @@ struct amqp_link_events {
 	void *ctx;
 };
 
+/* What the link is for, and the methods that it may send. */
+enum amqp_link_role {
+	AMQP_LINK_LOCKS, /* it declares, deletes and consumes from queues, and never publishes */
+	AMQP_LINK_AUXILIARY, /* everything */
+	AMQP_LINK_QUORUM     /* it consumes, and acknowledges and rejects messages */
+};
+
 struct amqp_link_config {
 	struct timers *timers; /* borrowed for the life of the link, as all here */
 	const struct amqp_settings *settings;
 	const struct amqp_host *host;
-	int64_t until;     /* clock time: no address is tried after it; 0: there is no limit */
-	const char *name;  /* in the log: "lock connection" */
-	bool queues_alone; /* it declares, deletes and consumes from queues, and never publishes */
+	int64_t until;    /* clock time: no address is tried after it; 0: there is no limit */
+	const char *name; /* in the log: "lock connection" */
+	enum amqp_link_role role;
+	unsigned number; /* among the links of its role, from 0 on */
 	struct amqp_counts *counts;
 };
 

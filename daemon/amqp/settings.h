@@ -49,6 +49,8 @@ struct amqp_settings {
 	 * uses the broker without it.
 	 */
 	int64_t exclusion_timeout;
+	/* Connections of holds by quorum, at most BROKER_QUORUM_MOST. 0: 2. */
+	unsigned quorum_connections;
 	bool replays; /* the seed decides all random values, names of inboxes too */
 };
 

@@ -126,8 +126,13 @@ static void
 take_start(struct tcp_link *link, const amqp_connection_start_t *start)
 {
 	const struct amqp_host *host = link->base.config.host;
-	char *name = mem_printf("%s (%s)", link->base.config.settings->name,
-	    link->base.config.queues_alone ? "locks" : "auxiliary");
+	static const char *const roles[] = {
+	    [AMQP_LINK_LOCKS] = "locks",
+	    [AMQP_LINK_AUXILIARY] = "auxiliary",
+	    [AMQP_LINK_QUORUM] = "quorum",
+	};
+	char *name =
+	    mem_printf("%s (%s)", link->base.config.settings->name, roles[link->base.config.role]);
 	struct amqp_login login = {
 	    .name = name,
 	    .user = host->user,

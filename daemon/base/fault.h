@@ -226,8 +226,10 @@
 	X(BEADS_LEASE_FROM_ANSWER, "test_beads",                                                   \
 	    "a lease by quorum computed from the answer's time")                                   \
 	X(BEADS_NO_GRACE, "test_beads", "a slot granted without a grace after an unclean end")     \
-	X(BEADS_TWO_IN_FLIGHT, "test_beads",                                                       \
-	    "a release that does not wait for the renewal in flight")                              \
+	X(BEADS_TWO_IN_FLIGHT, "test_memory/quorum",                                               \
+	    "a renewal while another one is not answered")                                         \
+	X(BEADS_FLIPPED_UNSTOPPED, "test_memory/quorum",                                           \
+	    "a clean end of a hold whose client goes on")                                          \
 	X(UNSEEN_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used whose connections see different queues")                                \
 	X(READY_BEFORE_VERDICT, "test_memory/exclusion",                                           \

@@ -144,7 +144,6 @@ end(struct beads *beads, struct beads_acts acts, enum beads_end why)
 static void
 reject(struct beads *beads, unsigned place, int64_t now, struct beads_acts *acts)
 {
-	FAULT(BEADS_TWO_IN_FLIGHT, beads->asked.number = 0);
 	assert(beads->asked.number == 0 && place < BEADS);
 	beads->asked = beads->mine[place];
 	beads->asked_at = now;

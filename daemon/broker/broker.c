@@ -16,6 +16,7 @@
 #include "daemon/broker/internal.h"
 #include "daemon/broker/mailbox.h"
 #include "daemon/broker/probe.h"
+#include "daemon/broker/quorum.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/broker/setup.h"
 #include "daemon/broker/wait_queue.h"
@@ -26,6 +27,8 @@
 static struct amqp_reconnector *
 reconnector_of(const struct broker *broker, enum broker_link link)
 {
+	if (link >= BROKER_QUORUM)
+		return amqp_quorum_reconnector(broker->quorum, link);
 	return link == BROKER_LOCKS ? broker->locks : broker->auxiliary;
 }
 
@@ -421,6 +424,7 @@ broker_stop(struct broker *broker)
 	timers_cancel(broker->timers, &broker->auxiliary_wait);
 	amqp_exclusion_stop(broker->exclusion);
 	amqp_probes_silence(broker->probes);
+	amqp_quorum_quit(broker->quorum);
 	amqp_reconnector_quit(broker->auxiliary);
 	amqp_reconnector_quit(broker->locks);
 }
@@ -432,6 +436,7 @@ broker_free(struct broker *broker)
 		return;
 	broker_stop(broker);
 	modules_free(broker);
+	amqp_quorum_free(broker->quorum);
 	amqp_exclusion_free(broker->exclusion);
 	amqp_reconnector_free(broker->auxiliary);
 	amqp_reconnector_free(broker->locks);
@@ -521,9 +526,20 @@ broker_channel_take(struct broker *broker, enum broker_link link)
 	return channel;
 }
 
+uint64_t
+broker_channel_take_for(struct broker *broker, enum broker_way way)
+{
+	return way_row(way)->by_beads ? amqp_quorum_take(broker->quorum)
+				      : broker_channel_take(broker, BROKER_LOCKS);
+}
+
 void
 broker_channel_put(struct broker *broker, uint64_t channel)
 {
+	if (amqp_quorum_has(channel)) {
+		amqp_quorum_put(broker->quorum, channel);
+		return;
+	}
 	if (channel & 1)
 		amqp_auxiliary_use(broker);
 	amqp_channels_put(channels_of(broker, channel), channel);
@@ -540,7 +556,10 @@ void
 broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
 {
-	request(broker, channel, way_row(way)->claim, queue, done);
+	if (way_row(way)->by_beads)
+		amqp_quorum_claim(broker->quorum, channel, queue, done);
+	else
+		request(broker, channel, way_row(way)->claim, queue, done);
 }
 
 void
@@ -553,14 +572,20 @@ void
 broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
 {
-	request(broker, channel, way_row(way)->check, queue, done);
+	if (way_row(way)->by_beads)
+		amqp_quorum_check(broker->quorum, channel, done);
+	else
+		request(broker, channel, way_row(way)->check, queue, done);
 }
 
 void
 broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
-    struct broker_done done)
+    bool stopped, struct broker_done done)
 {
-	request(broker, channel, way_row(way)->drop, queue, done);
+	if (way_row(way)->by_beads)
+		amqp_quorum_drop(broker->quorum, channel, stopped, done);
+	else
+		request(broker, channel, way_row(way)->drop, queue, done);
 }
 
 void
@@ -672,6 +697,7 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	broker->locks = new_reconnector(broker, BROKER_LOCKS);
 	broker->auxiliary = new_reconnector(broker, BROKER_AUXILIARY);
 	broker->channels = amqp_reconnector_channels(broker->auxiliary);
+	broker->quorum = amqp_quorum_new(broker, on_vet);
 	modules_new(broker);
 	init_exclusion(broker);
 	return broker;

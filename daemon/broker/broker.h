@@ -33,9 +33,17 @@
 #include "daemon/base/histogram.h"
 
 enum broker_link {
-	BROKER_LOCKS,    /* claim, check, drop. It never publishes or administers */
-	BROKER_AUXILIARY /* everything else; its end costs no hold */
+	BROKER_LOCKS,     /* claim, check, drop. It never publishes or administers */
+	BROKER_AUXILIARY, /* everything else; its end costs no hold */
+	/*
+	 * The first of the connections of holds by quorum. The others have the numbers behind it.
+	 * RabbitMQ can end such a connection for one claim. So there are several, without other holds.
+	 */
+	BROKER_QUORUM
 };
+/* The maximum number of connections of holds by quorum. */
+#define BROKER_QUORUM_MOST 8
+#define BROKER_LINKS (BROKER_QUORUM + BROKER_QUORUM_MOST)
 
 enum broker_state {
 	BROKER_DOWN, /* connecting; an auxiliary connection that is not needed is down, too */
@@ -52,7 +60,9 @@ enum broker_way {
 	BROKER_BY_QUEUE,    /* B is an exclusive queue, which exists while it is held */
 	BROKER_BY_CONSUMER, /* B is a durable queue, and the holder is its exclusive consumer */
 	/* the same, of a true mutex: the claim declares B, which ends a minute after its last use */
-	BROKER_BY_MUTEX_CONSUMER
+	BROKER_BY_MUTEX_CONSUMER,
+	/* B is a quorum queue, and the holder is its active consumer, by the rules of beads.h */
+	BROKER_BY_QUORUM
 };
 
 /* How long such a B of a mutex exists after its last use. */
@@ -84,6 +94,10 @@ struct broker_reply {
 	int64_t sent_at;   /* clock time (ns) just before the request was handed to the link */
 	int code;          /* AMQP reply-code of the failure; 0 = none */
 	const char *text;  /* the broker's words, or ""; borrowed for the callback */
+	/* By quorum: of a claim and a check that are OK. 0: there is none. */
+	uint64_t fence; /* the fencing number */
+	int64_t grace;  /* T, ns; the lease is bead_lease() of it */
+	bool proved;    /* of a drop: the next holder need not wait for T */
 };
 
 /* The callback of a request. id: of the caller's object, which may be gone by then. */
@@ -195,6 +209,11 @@ struct broker_events {
 	 * Never before the answer to the claim, and never after the answer to its drop.
 	 */
 	void (*cancelled)(void *ctx, uint64_t channel);
+	/*
+	 * By quorum: the last hold of the claimed slot did not end cleanly. The claim is answered
+	 * after `until` (clock time). Perhaps again, with a later time.
+	 */
+	void (*unclean)(void *ctx, uint64_t channel, int64_t until);
 	/* About a watched queue. The name is borrowed. */
 	void (*watch)(void *ctx, const char *queue, enum broker_news news);
 	/* NULL: the caller joins no wait queue. */
@@ -277,6 +296,8 @@ void broker_get_traffic(
  * it is up. If that does not happen in time, they are answered BROKER_UNKNOWN.
  */
 uint64_t broker_channel_take(struct broker *broker, enum broker_link link);
+/* The same for a claim in that way, on the connection of its holds. */
+uint64_t broker_channel_take_for(struct broker *broker, enum broker_way way);
 /*
  * Gives a channel back. No request may be unanswered on it, and its claim by consumer must have
  * ended. An id that is gone is ignored.
@@ -295,6 +316,10 @@ void broker_channel_put(struct broker *broker, uint64_t channel);
  * - BY_CONSUMER: basic.consume, exclusive. OK: this channel is its only consumer. LOCKED: another
  *   channel, also of this connection, or an exclusive queue of another connection. ABSENT: no such
  *   queue. One consumer per channel. The end of the channel, for whatever cause, frees B.
+ * - BY_QUORUM: basic.consume, and the rules of beads.h. OK: this channel is the active consumer, and has
+ *   proved it. LOCKED: another channel has the beads, or may have them. ABSENT: no such queue.
+ *   SKIPPED: the connection ended. REFUSED: a permission is missing, or fsck is needed. Each answer but OK
+ *   closes the channel, and nothing is held. The channel is for this claim alone.
  * - BY_MUTEX_CONSUMER: queue.declare, then as BY_CONSUMER. Never ABSENT. REFUSED (406): a B with
  *   other arguments exists.
  * If a request behind a claim by consumer fails, the claim is answered SKIPPED (RabbitMQ 3.10.8,
@@ -310,6 +335,8 @@ void broker_check(
  * - By queue: LOCKED also if B cannot be reached, or is durable and has a consumer. The channel is
  *   closed then. A durable B without a consumer cannot be told from an exclusive one: OK.
  * - By consumer: ABSENT with channel_open if B exists and nobody consumes from it.
+ * - By quorum: OK when a message sent back after this request came again. SKIPPED: the hold ended, of
+ *   which channel_closed tells.
  */
 void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way,
     const char *queue, struct broker_done done);
@@ -317,10 +344,12 @@ void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_wa
  * Frees a claimed B. By queue: queue.delete, answered after delete-ok; also OK if the queue does
  * not exist. LOCKED: B is another's, or durable and in use or at a node that is down. UNREACHABLE:
  * B exists, and may be ours. By consumer: basic.cancel, answered after cancel-ok, also OK if the
- * consumer ended before. Not while the claim is unanswered: RabbitMQ 3.10 would end the link.
+ * consumer ended before. Not while the claim is unanswered: RabbitMQ 3.10 would end the link. By quorum:
+ * the channel is closed; OK with `proved`, if the holder has stopped and the broker confirms it.
+ * stopped: the holder uses the slot no more.
  */
 void broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
-    struct broker_done done);
+    bool stopped, struct broker_done done);
 /*
  * Administration, on channels of the auxiliary connection only. Declares a slot queue (A): durable,
  * x-max-length 0. A queue that exists with other arguments is used as it is. The answer is then OK,

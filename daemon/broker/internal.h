@@ -34,6 +34,7 @@ struct broker {
 	struct amqp_hints *hints;
 	struct amqp_mailbox *mailbox;
 	struct amqp_exclusion *exclusion;
+	struct amqp_quorum *quorum; /* owned; the connections of holds by quorum */
 
 	/* The rest is of broker.c alone. Of the lock connection, if it is up: others may know, and use it */
 	bool ready;

@@ -41,7 +41,9 @@ struct amqp_reconnector {
 static const char *
 reconnector_name(const struct amqp_reconnector *reconnector)
 {
-	return reconnector->which == BROKER_LOCKS ? "lock connection" : "auxiliary connection";
+	return reconnector->which == BROKER_LOCKS       ? "lock connection"
+	       : reconnector->which == BROKER_AUXILIARY ? "auxiliary connection"
+							: "quorum connection";
 }
 
 static const struct amqp_host *
@@ -92,10 +94,10 @@ log_state(struct amqp_reconnector *reconnector, bool news)
 		    reconnector->link->server.cluster, reconnector->link->heartbeat);
 		break;
 	case BROKER_DOWN:
-		if (news && reconnector->which == BROKER_LOCKS)
-			log_warning("lock connection down: %s", reconnector->why);
-		else if (news)
+		if (news && reconnector->which == BROKER_AUXILIARY)
 			log_info("auxiliary connection down: %s", reconnector->why);
+		else if (news)
+			log_warning("%s down: %s", reconnector_name(reconnector), reconnector->why);
 		else
 			log_debug(
 			    "%s still down: %s", reconnector_name(reconnector), reconnector->why);
@@ -237,13 +239,17 @@ try_until(const struct amqp_reconnector *reconnector)
 static void
 reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_link_saved *saved)
 {
+	enum broker_link which = reconnector->which;
 	const struct amqp_link_config config = {
 	    .timers = reconnector->broker->timers,
 	    .settings = &reconnector->broker->settings,
 	    .host = current_host(reconnector),
 	    .until = try_until(reconnector),
 	    .name = reconnector_name(reconnector),
-	    .queues_alone = reconnector->which == BROKER_LOCKS,
+	    .role = which >= BROKER_QUORUM      ? AMQP_LINK_QUORUM
+		    : which == BROKER_AUXILIARY ? AMQP_LINK_AUXILIARY
+						: AMQP_LINK_LOCKS,
+	    .number = which >= BROKER_QUORUM ? which - BROKER_QUORUM : 0,
 	    .counts = &reconnector->counts,
 	};
 	const struct amqp_link_events events = {

@@ -1,5 +1,5 @@
 /*
- * The ways to hold a slot: one row for each, in a file of its own (way_queue.c, way_consumer.c). A row
+ * The ways to hold a slot: one row for each, in a file of its own (way_queue.c, way_consumer.c, way_quorum.c). A row
  * has the requests about the holder queue (B), the meanings of their answers, and the facts in which
  * the ways differ. The engine and the administration ask for these facts, and never which way it is.
  *
@@ -29,6 +29,8 @@ struct way {
 	/* How a probe asks about a B that was held in this way when last seen. */
 	enum broker_question_kind question;
 
+	/* Claims and holds follow beads.h, and not these three requests, which are NULL. */
+	bool by_beads;
 	/* On the lock connection: claims B, asks whether it is still held, frees it. */
 	const struct amqp_request *claim, *check, *drop;
 	/* unsure: nothing certain was known about the slot when it was claimed. */
@@ -60,9 +62,9 @@ struct way {
 };
 
 /* The number of ways, in the order of enum broker_way. */
-#define WAYS (BROKER_BY_MUTEX_CONSUMER + 1)
+#define WAYS (BROKER_BY_QUORUM + 1)
 
-extern const struct way way_queue, way_consumer, way_mutex_consumer;
+extern const struct way way_queue, way_consumer, way_mutex_consumer, way_quorum;
 
 static inline const struct way *
 way_row(enum broker_way way)
@@ -71,6 +73,7 @@ way_row(enum broker_way way)
 	    [BROKER_BY_QUEUE] = &way_queue,
 	    [BROKER_BY_CONSUMER] = &way_consumer,
 	    [BROKER_BY_MUTEX_CONSUMER] = &way_mutex_consumer,
+	    [BROKER_BY_QUORUM] = &way_quorum,
 	};
 
 	return rows[way];

@@ -63,9 +63,10 @@ enum lock_claim {
 	LOCK_CLAIM_UNKNOWN,  /* not known, or there are no slots; of a request: it does not say */
 	LOCK_CLAIM_BY_QUEUE, /* from here on 1 + enum method_claim */
 	LOCK_CLAIM_BY_CONSUMER,
+	LOCK_CLAIM_BY_QUORUM,
 	LOCK_CLAIM_MIXED /* its slots differ: see fsck */
 };
-/* "exclusive-queue", "consumer", "mixed"; NULL for UNKNOWN. Static. */
+/* "exclusive-queue", "consumer", "quorum", "mixed"; NULL for UNKNOWN. Static. */
 const char *lock_claim_word(enum lock_claim claim);
 /* "by exclusive queues", "by consumers", "in different ways"; NULL for UNKNOWN. Static. */
 const char *lock_claim_how(enum lock_claim claim);

@@ -228,7 +228,11 @@ channel_free(struct memory_channel *channel)
 static enum broker_link
 which_of(const struct memory_link *link)
 {
-	return link->base.config.queues_alone ? BROKER_LOCKS : BROKER_AUXILIARY;
+	const struct amqp_link_config *config = &link->base.config;
+
+	return config->role == AMQP_LINK_LOCKS       ? BROKER_LOCKS
+	       : config->role == AMQP_LINK_AUXILIARY ? BROKER_AUXILIARY
+						     : BROKER_QUORUM + config->number;
 }
 
 static void
@@ -684,7 +688,7 @@ client_free(void *ctx)
 		if (connection->broker == client->broker)
 			connection->broker = NULL;
 	TAILQ_REMOVE(&client->world->clients, client, entry);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < BROKER_LINKS; i++)
 		free(client->sides[i].why);
 	free(client);
 }
@@ -699,7 +703,7 @@ memory_broker_new_as(struct memory_world *world, struct timers *timers,
 
 	client->world = world;
 	client->timers = timers;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < BROKER_LINKS; i++) {
 		client->sides[i].channels_max = channels_max;
 		client->sides[i].why = mem_strdup("");
 	}

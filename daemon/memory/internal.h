@@ -187,7 +187,7 @@ struct memory_client {
 		char *why;                /* owned; the reason while held */
 		/* ns; of the link that is being cut; negative: not given */
 		int64_t notice;
-	} sides[2];
+	} sides[BROKER_LINKS];
 	TAILQ_ENTRY(memory_client) entry;
 };
 

@@ -377,7 +377,7 @@ rig_claim(struct broker *broker, uint64_t channel, const char *queue, struct bro
 void
 rig_drop(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	broker_drop(broker, channel, BROKER_BY_QUEUE, queue, done);
+	broker_drop(broker, channel, BROKER_BY_QUEUE, queue, true, done);
 }
 
 void
@@ -409,7 +409,7 @@ rig_check_consumer(
 void
 rig_cancel(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	broker_drop(broker, channel, BROKER_BY_CONSUMER, queue, done);
+	broker_drop(broker, channel, BROKER_BY_CONSUMER, queue, true, done);
 }
 
 unsigned

@@ -388,7 +388,7 @@ describe_server(const struct memory_world *world)
 	struct memory_link *link;
 
 	TAILQ_FOREACH (client, &world->clients, entry) {
-		for (int which = BROKER_LOCKS; which <= BROKER_AUXILIARY; which++) {
+		for (int which = BROKER_LOCKS; which < BROKER_LINKS; which++) {
 			link = client->sides[which].link;
 			if (link == NULL)
 				continue;

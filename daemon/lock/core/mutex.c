@@ -156,7 +156,7 @@ static void
 send_drop(struct lock_engine *engine, struct mutex *mutex)
 {
 	set_late(engine, mutex);
-	broker_drop(engine->broker, channel_of(engine, mutex), BROKER_BY_QUEUE, mutex->queue,
+	broker_drop(engine->broker, channel_of(engine, mutex), BROKER_BY_QUEUE, mutex->queue, true,
 	    (struct broker_done){on_dropped, engine, mutex->id});
 }
 

@@ -358,10 +358,10 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	hold->asked = engine_now(engine);
 	timer_in(engine, hold, engine->settings.request_timeout);
 	FAULT(CONSUMER_IS_DELETED,
-	      broker_drop(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text,
+	      broker_drop(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text, true,
 		  (struct broker_done){on_dropped, engine, hold->id});
 	      return;);
-	broker_drop(engine->broker, hold->channel, hold->way, hold->b.text,
+	broker_drop(engine->broker, hold->channel, hold->way, hold->b.text, !hold->lost,
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 

@@ -1,0 +1,710 @@
+#include "daemon/broker/quorum.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/beads.h"
+#include "daemon/broker/internal.h"
+#include "daemon/broker/raw_channel.h"
+#include "daemon/broker/reconnector.h"
+
+/* Ids of other channels have another highest bit (channel.c). */
+#define ID_BIT (UINT64_C(1) << 63)
+#define TAG 'q'
+
+/* A request that is not answered, or one of an id that has no claim any more. */
+struct question {
+	STAILQ_ENTRY(question) entry;
+	struct broker_done done;
+	int64_t at; /* clock time of the request */
+};
+STAILQ_HEAD(questions, question);
+
+struct connection {
+	struct amqp_quorum *quorum;           /* borrowed */
+	struct amqp_reconnector *reconnector; /* owned */
+	size_t claims;
+	struct timer idle; /* without claims */
+};
+
+enum claim_state {
+	CLAIM_TAKEN,    /* nothing is asked */
+	CLAIM_WAITING,  /* for its connection */
+	CLAIM_ATTACHED, /* the consume is sent, and the beads decide */
+	CLAIM_GRANTED   /* the claim was answered OK */
+};
+
+struct claim {
+	UT_hash_handle hh;
+	TAILQ_ENTRY(claim) entry;
+	uint64_t id;
+	struct amqp_quorum *quorum;    /* borrowed */
+	struct connection *connection; /* borrowed */
+	enum claim_state state;
+	struct amqp_raw_channel raw;
+	struct beads beads; /* since ATTACHED */
+	char *queue;        /* owned; NULL: TAKEN */
+	struct timer timer; /* the next deadline of its state */
+	struct broker_done claimed, dropped;
+	bool drops; /* the drop is asked, and not answered */
+	struct questions asked,
+	    later; /* checks: answered by the renewal in flight, and by the next */
+};
+
+struct amqp_quorum {
+	struct broker *broker; /* borrowed */
+	char *(*vet)(void *ctx, const struct amqp_server *server);
+	struct connection connections[BROKER_QUORUM_MOST];
+	unsigned connection_count;
+	struct claim *by_id;
+	TAILQ_HEAD(, claim) claims; /* owned */
+	uint64_t serial;
+	struct questions gone; /* questions about claims that ended; the timer answers them */
+	struct timer gone_timer;
+};
+
+static void claim_go(struct claim *claim);
+
+static struct claim *
+find(const struct amqp_quorum *quorum, uint64_t id)
+{
+	struct claim *claim;
+
+	HASH_FIND(hh, quorum->by_id, &id, sizeof(id), claim);
+	return claim;
+}
+
+static int64_t
+now(const struct claim *claim)
+{
+	return broker_now(claim->quorum->broker);
+}
+
+/* ---- answers ---- */
+
+static void
+answer(const struct amqp_quorum *quorum, struct broker_done done, const struct broker_reply *reply)
+{
+	if (!quorum->broker->stopped)
+		done.fn(done.ctx, done.id, reply);
+}
+
+static void
+answer_all(
+    const struct amqp_quorum *quorum, struct questions *questions, const struct broker_reply *reply)
+{
+	struct question *question;
+
+	while ((question = STAILQ_FIRST(questions)) != NULL) {
+		struct broker_done done = question->done;
+
+		STAILQ_REMOVE_HEAD(questions, entry);
+		free(question);
+		answer(quorum, done, reply);
+	}
+}
+
+static void
+question_add(struct questions *questions, struct broker_done done, int64_t at)
+{
+	struct question *question = mem_alloc(sizeof(*question));
+
+	question->done = done;
+	question->at = at;
+	STAILQ_INSERT_TAIL(questions, question, entry);
+}
+
+static void
+on_gone(void *ctx, uint64_t id)
+{
+	struct amqp_quorum *quorum = ctx;
+	struct questions gone = STAILQ_HEAD_INITIALIZER(gone);
+	const struct broker_reply reply = {.answer = BROKER_SKIPPED, .text = ""};
+
+	(void)id;
+	STAILQ_CONCAT(&gone, &quorum->gone);
+	answer_all(quorum, &gone, &reply);
+}
+
+/* An answer never comes from inside the request. */
+static void
+answer_skipped_later(struct amqp_quorum *quorum, struct broker_done done)
+{
+	int64_t at = broker_now(quorum->broker);
+
+	question_add(&quorum->gone, done, at);
+	if (!timer_is_set(&quorum->gone_timer))
+		timers_set(quorum->broker->timers, &quorum->gone_timer, at);
+}
+
+/* ---- the end of a claim ---- */
+
+static void
+connection_rest_later(struct connection *connection)
+{
+	const struct broker *broker = connection->quorum->broker;
+
+	timers_set(broker->timers, &connection->idle,
+	    broker_now(broker) + broker->settings.auxiliary_idle);
+}
+
+/* Its channel is closed, or gone. Its questions are answered by the caller, or moved out. */
+static void
+claim_free(struct claim *claim)
+{
+	struct amqp_quorum *quorum = claim->quorum;
+
+	assert(STAILQ_EMPTY(&claim->asked) && STAILQ_EMPTY(&claim->later));
+	timers_cancel(quorum->broker->timers, &claim->timer);
+	HASH_DEL(quorum->by_id, claim);
+	TAILQ_REMOVE(&quorum->claims, claim, entry);
+	if (--claim->connection->claims == 0)
+		connection_rest_later(claim->connection);
+	free(claim->queue);
+	free(claim);
+}
+
+/*
+ * The claim is over, and the channel is closed. Tells it in answers, and of a hold in an event. The
+ * order of the messages in the queue says by itself whether the next holder must wait.
+ */
+static void
+claim_end(struct claim *claim, enum broker_answer ended, int code, const char *text)
+{
+	struct amqp_quorum *quorum = claim->quorum;
+	const struct broker_events *events = &quorum->broker->events;
+	const struct broker_reply skipped = {.answer = BROKER_SKIPPED, .text = ""};
+	const struct broker_reply dropped = {.answer = BROKER_OK, .text = ""};
+	const struct broker_reply reply = {.answer = ended, .code = code, .text = text};
+	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
+	struct broker_done claimed = claim->claimed, done = claim->dropped;
+	enum claim_state state = claim->state;
+	bool drops = claim->drops;
+	uint64_t id = claim->id;
+
+	amqp_raw_channel_close(&claim->raw);
+	STAILQ_CONCAT(&asked, &claim->asked);
+	STAILQ_CONCAT(&asked, &claim->later);
+	claim_free(claim);
+	answer_all(quorum, &asked, &skipped);
+	if (state == CLAIM_WAITING || state == CLAIM_ATTACHED)
+		answer(quorum, claimed, &reply);
+	else if (drops)
+		answer(quorum, done, &dropped);
+	else if (state == CLAIM_GRANTED && events->channel_closed != NULL)
+		events->channel_closed(events->ctx, id, code, text);
+}
+
+/* ---- what the beads say ---- */
+
+static void
+set_timer(struct claim *claim, int64_t when)
+{
+	timers_set(claim->quorum->broker->timers, &claim->timer, when);
+}
+
+static void
+tell_unclean(const struct claim *claim)
+{
+	const struct broker_events *events = &claim->quorum->broker->events;
+
+	if (events->unclean != NULL)
+		events->unclean(events->ctx, claim->id, claim->beads.until);
+}
+
+static void
+grant(struct claim *claim)
+{
+	const struct beads *beads = &claim->beads;
+	const struct broker_reply reply = {
+	    .answer = BROKER_OK,
+	    .channel_open = true,
+	    .sent_at = beads->proved_at,
+	    .text = "",
+	    .fence = beads_fence(beads, 0),
+	    .grace = beads->mine[0].grace,
+	};
+
+	claim->state = CLAIM_GRANTED;
+	set_timer(claim, beads_held_until(beads));
+	answer(claim->quorum, claim->claimed, &reply);
+}
+
+static void act(struct claim *claim, struct beads_acts acts);
+
+/* The next thing that was asked for, while nothing is in flight. */
+static void
+go_on(struct claim *claim)
+{
+	assert(claim->beads.state == BEADS_HELD);
+	if (claim->drops) {
+		set_timer(claim, now(claim) + AMQP_QUORUM_PROOF);
+		act(claim, beads_release(&claim->beads, now(claim)));
+	} else if (!STAILQ_EMPTY(&claim->later)) {
+		STAILQ_CONCAT(&claim->asked, &claim->later);
+		act(claim, beads_renew(&claim->beads, now(claim)));
+	}
+}
+
+static void
+renewed(struct claim *claim)
+{
+	struct amqp_quorum *quorum = claim->quorum;
+	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
+	const struct broker_reply reply = {
+	    .answer = BROKER_OK,
+	    .channel_open = true,
+	    .sent_at = claim->beads.proved_at,
+	    .text = "",
+	    .fence = beads_fence(&claim->beads, 0),
+	    .grace = claim->beads.mine[0].grace,
+	};
+
+	STAILQ_CONCAT(&asked, &claim->asked);
+	set_timer(claim, beads_held_until(&claim->beads));
+	go_on(claim);
+	/* Last, as they may end the claim. */
+	answer_all(quorum, &asked, &reply);
+}
+
+static void
+released(struct claim *claim)
+{
+	struct amqp_quorum *quorum = claim->quorum;
+	const struct broker_reply reply = {
+	    .answer = BROKER_OK,
+	    .sent_at = claim->beads.asked_at,
+	    .text = "",
+	    .proved = true,
+	};
+	struct broker_done done = claim->dropped;
+
+	amqp_raw_channel_close(&claim->raw);
+	claim_free(claim);
+	answer(quorum, done, &reply);
+}
+
+static void
+over(struct claim *claim)
+{
+	enum beads_end end = claim->beads.end;
+	bool refused = end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION;
+
+	if (claim->state == CLAIM_GRANTED || refused)
+		log_warning("%s: %s", claim->queue, beads_end_words(end));
+	claim_end(claim, refused ? BROKER_REFUSED : BROKER_LOCKED, 0, beads_end_words(end));
+}
+
+/* Last, as the claim may end. */
+static void
+act(struct claim *claim, struct beads_acts acts)
+{
+	for (unsigned i = 0; i < acts.ack_count; i++)
+		amqp_raw_channel_ack(&claim->raw, acts.acks[i]);
+	if (acts.reject != 0)
+		amqp_raw_channel_reject(&claim->raw, acts.reject);
+	if (acts.reject != 0 && claim->beads.state == BEADS_CLAIMING)
+		set_timer(claim, now(claim) + claim->quorum->broker->settings.probe_timeout);
+	switch (acts.news) {
+	case BEADS_NO_NEWS:
+		break;
+	case BEADS_UNCLEAN:
+		set_timer(claim, claim->beads.until);
+		tell_unclean(claim);
+		break;
+	case BEADS_NOW_HELD:
+		grant(claim);
+		break;
+	case BEADS_RENEWED:
+		renewed(claim);
+		break;
+	case BEADS_NOW_RELEASED:
+		released(claim);
+		break;
+	case BEADS_NOW_OVER:
+		over(claim);
+		break;
+	}
+}
+
+/*
+ * The deadline of the state. A reject that is not answered is never sent again: two of them could make
+ * the order clean while the slot is held.
+ */
+static void
+on_timer(void *ctx, uint64_t id)
+{
+	struct claim *claim = ctx;
+
+	(void)id;
+	if (claim->state == CLAIM_WAITING)
+		claim_end(claim, BROKER_SKIPPED, 0, "");
+	else if (claim->beads.state == BEADS_IN_GRACE)
+		act(claim, beads_prove(&claim->beads, now(claim)));
+	else
+		claim_end(claim, BROKER_LOCKED, 0, "the broker did not answer in time");
+}
+
+/* ---- frames ---- */
+
+static bool
+on_method(void *ctx, const struct amqp_frame *frame)
+{
+	struct claim *claim = ctx;
+
+	switch (frame->method) {
+	case AMQP_BASIC_QOS_OK_METHOD:
+	case AMQP_BASIC_CONSUME_OK_METHOD: /* it comes before the consumer is registered */
+		return true;
+	case AMQP_BASIC_DELIVER_METHOD: {
+		const amqp_basic_deliver_t *deliver = frame->fields;
+
+		return amqp_raw_channel_announce(&claim->raw, deliver->delivery_tag);
+	}
+	case AMQP_BASIC_CANCEL_METHOD:
+		/* Deleted, or some beads went back (a consumer timeout of 4.3). */
+		claim_end(claim, BROKER_LOCKED, 0, "the broker ended the consumer");
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool
+on_message(void *ctx)
+{
+	struct claim *claim = ctx;
+	const struct amqp_content *content = &claim->raw.content;
+	struct bead bead;
+
+	if (content->size >= BEAD_TEXT || content->returned > BEAD_COUNT_MOST ||
+	    !bead_read(content->body, (size_t)content->size, &bead)) {
+		amqp_raw_channel_ack(&claim->raw, claim->raw.delivery);
+		return true;
+	}
+	bead.count = content->returned;
+	bead.tag = claim->raw.delivery;
+	act(claim, beads_take(&claim->beads, &bead, now(claim)));
+	return true;
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct claim *claim = ctx;
+	enum broker_answer ended = BROKER_SKIPPED;
+
+	if (claim->raw.blames)
+		ended = amqp_request_refusal(&(struct amqp_request){0}, code, text);
+	claim_end(claim, ended, code, text);
+}
+
+/* ---- attaching ---- */
+
+/* Opens the channel, and becomes a consumer. All goes out in one flight. */
+static void
+attach(struct claim *claim)
+{
+	const struct amqp_link *link = amqp_reconnector_link(claim->connection->reconnector);
+	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(TAG, claim->id & ~ID_BIT);
+	amqp_basic_qos_t qos = {.prefetch_count = BEADS_PREFETCH};
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(claim->queue),
+	    .consumer_tag = amqp_cstring_bytes(tag.text),
+	};
+	unsigned major = 0, minor = 0;
+
+	(void)sscanf(link->server.version, "%u.%u", &major, &minor);
+	beads_init(&claim->beads, major, minor);
+	claim->state = CLAIM_ATTACHED;
+	set_timer(claim, now(claim) + claim->quorum->broker->settings.probe_timeout);
+	amqp_raw_channel_send(&claim->raw, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_raw_channel_send(&claim->raw, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+/* WAITING, and its connection is perhaps up. */
+static void
+claim_go(struct claim *claim)
+{
+	if (amqp_reconnector_link(claim->connection->reconnector) != NULL &&
+	    amqp_raw_channel_open(&claim->raw, BEAD_TEXT))
+		attach(claim);
+}
+
+/* ---- connections ---- */
+
+static struct connection *
+connection_of(struct amqp_quorum *quorum, enum broker_link which)
+{
+	assert(which >= BROKER_QUORUM && which < BROKER_LINKS);
+	return &quorum->connections[which - BROKER_QUORUM];
+}
+
+static char *
+on_vet(void *ctx, const struct amqp_server *server)
+{
+	struct amqp_quorum *quorum = ctx;
+
+	return quorum->vet(quorum->broker, server);
+}
+
+static void
+on_up(void *ctx, enum broker_link which)
+{
+	struct amqp_quorum *quorum = ctx;
+	struct connection *connection = connection_of(quorum, which);
+	struct claim *claim, *next;
+
+	if (connection->claims == 0)
+		connection_rest_later(connection);
+	TAILQ_FOREACH_SAFE (claim, &quorum->claims, entry, next)
+		if (claim->connection == connection && claim->state == CLAIM_WAITING)
+			claim_go(claim);
+}
+
+/* All its channels are gone. Claims that wait for it go on waiting, up to their deadlines. */
+static void
+on_down(void *ctx, enum broker_link which)
+{
+	struct amqp_quorum *quorum = ctx;
+	struct connection *connection = connection_of(quorum, which);
+	const char *why = amqp_reconnector_why(connection->reconnector);
+	bool wanted = false;
+	struct claim *claim;
+
+	timers_cancel(quorum->broker->timers, &connection->idle);
+	/* From the start each time, as the callbacks may end other claims. */
+again:
+	TAILQ_FOREACH (claim, &quorum->claims, entry) {
+		if (claim->connection != connection)
+			continue;
+		wanted |= claim->state == CLAIM_WAITING;
+		if (claim->state < CLAIM_ATTACHED)
+			continue;
+		amqp_raw_channel_forget(&claim->raw);
+		claim_end(claim, BROKER_SKIPPED, 0, why);
+		goto again;
+	}
+	if (wanted)
+		amqp_reconnector_need(
+		    connection->reconnector, amqp_reconnector_host(quorum->broker->locks));
+}
+
+static void
+on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
+{
+	(void)ctx;
+	(void)which;
+	(void)state;
+	(void)why; /* the log has it, and each claim is told its end */
+}
+
+static void
+on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
+{
+	(void)ctx;
+	(void)which;
+	(void)blocked;
+	(void)why; /* these connections publish nothing */
+}
+
+static void
+on_idle(void *ctx, uint64_t id)
+{
+	struct connection *connection = ctx;
+
+	(void)id;
+	if (connection->claims == 0 && amqp_reconnector_link(connection->reconnector) != NULL)
+		amqp_reconnector_rest(connection->reconnector, "idle");
+}
+
+/* The one with the fewest claims. */
+static struct connection *
+connection_choose(struct amqp_quorum *quorum)
+{
+	struct connection *best = &quorum->connections[0];
+
+	for (unsigned i = 1; i < quorum->connection_count; i++)
+		if (quorum->connections[i].claims < best->claims)
+			best = &quorum->connections[i];
+	return best;
+}
+
+/* ---- requests ---- */
+
+bool
+amqp_quorum_has(uint64_t id)
+{
+	return (id & ID_BIT) != 0;
+}
+
+size_t
+amqp_quorum_count(const struct amqp_quorum *quorum)
+{
+	return HASH_COUNT(quorum->by_id);
+}
+
+struct amqp_reconnector *
+amqp_quorum_reconnector(const struct amqp_quorum *quorum, enum broker_link which)
+{
+	assert(which >= BROKER_QUORUM && which < BROKER_LINKS);
+	return quorum->connections[which - BROKER_QUORUM].reconnector;
+}
+
+uint64_t
+amqp_quorum_take(struct amqp_quorum *quorum)
+{
+	static const struct amqp_raw_channel_events raw_events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
+	struct claim *claim = mem_alloc(sizeof(*claim));
+
+	claim->id = ++quorum->serial | ID_BIT;
+	claim->quorum = quorum;
+	claim->connection = connection_choose(quorum);
+	claim->connection->claims++;
+	amqp_raw_channel_init(&claim->raw,
+	    amqp_reconnector_channels(claim->connection->reconnector), &raw_events, claim);
+	timer_init(&claim->timer, on_timer, claim, 0);
+	STAILQ_INIT(&claim->asked);
+	STAILQ_INIT(&claim->later);
+	HASH_ADD(hh, quorum->by_id, id, sizeof(claim->id), claim);
+	TAILQ_INSERT_TAIL(&quorum->claims, claim, entry);
+	return claim->id;
+}
+
+void
+amqp_quorum_put(struct amqp_quorum *quorum, uint64_t id)
+{
+	struct claim *claim = find(quorum, id);
+
+	if (claim == NULL)
+		return;
+	assert(claim->state == CLAIM_TAKEN || (claim->state == CLAIM_GRANTED && !claim->drops));
+	assert(STAILQ_EMPTY(&claim->asked) && STAILQ_EMPTY(&claim->later));
+	amqp_raw_channel_close(&claim->raw);
+	claim_free(claim);
+}
+
+void
+amqp_quorum_claim(
+    struct amqp_quorum *quorum, uint64_t id, const char *queue, struct broker_done done)
+{
+	struct claim *claim = find(quorum, id);
+
+	assert(claim != NULL && claim->state == CLAIM_TAKEN);
+	claim->queue = mem_strdup(queue);
+	claim->claimed = done;
+	claim->state = CLAIM_WAITING;
+	set_timer(claim, now(claim) + quorum->broker->settings.connect_timeout);
+	timers_cancel(quorum->broker->timers, &claim->connection->idle);
+	amqp_reconnector_need(
+	    claim->connection->reconnector, amqp_reconnector_host(quorum->broker->locks));
+	claim_go(claim);
+}
+
+void
+amqp_quorum_check(struct amqp_quorum *quorum, uint64_t id, struct broker_done done)
+{
+	struct claim *claim = find(quorum, id);
+
+	if (claim == NULL) {
+		answer_skipped_later(quorum, done);
+		return;
+	}
+	assert(claim->state == CLAIM_GRANTED && !claim->drops);
+	question_add(&claim->later, done, now(claim));
+	FAULT(BEADS_TWO_IN_FLIGHT, claim->beads.asked.number = 0; claim->beads.state = BEADS_HELD);
+	if (claim->beads.state == BEADS_HELD)
+		go_on(claim);
+}
+
+void
+amqp_quorum_drop(struct amqp_quorum *quorum, uint64_t id, bool stopped, struct broker_done done)
+{
+	struct claim *claim = find(quorum, id);
+
+	if (claim == NULL) {
+		answer_skipped_later(quorum, done);
+		return;
+	}
+	assert(claim->state == CLAIM_GRANTED && !claim->drops);
+	claim->drops = true;
+	claim->dropped = done;
+	FAULT(BEADS_FLIPPED_UNSTOPPED, stopped = true);
+	if (!stopped) {
+		/* The loop answers. */
+		amqp_raw_channel_close(&claim->raw);
+		set_timer(claim, now(claim));
+	} else if (claim->beads.state == BEADS_HELD) {
+		go_on(claim);
+	} else {
+		/* The renewal in flight is answered first. */
+		set_timer(claim, now(claim) + AMQP_QUORUM_PROOF);
+	}
+}
+
+/* ---- life ---- */
+
+struct amqp_quorum *
+amqp_quorum_new(struct broker *broker, char *(*vet)(void *ctx, const struct amqp_server *server))
+{
+	struct amqp_quorum *quorum = mem_alloc(sizeof(*quorum));
+	const struct amqp_reconnector_events events = {
+	    .vet = on_vet,
+	    .blocked = on_blocked,
+	    .up = on_up,
+	    .down = on_down,
+	    .changed = on_changed,
+	    .ctx = quorum,
+	};
+
+	quorum->broker = broker;
+	quorum->vet = vet;
+	quorum->connection_count =
+	    broker->settings.quorum_connections != 0 ? broker->settings.quorum_connections : 2;
+	assert(quorum->connection_count <= BROKER_QUORUM_MOST);
+	TAILQ_INIT(&quorum->claims);
+	STAILQ_INIT(&quorum->gone);
+	timer_init(&quorum->gone_timer, on_gone, quorum, 0);
+	for (unsigned i = 0; i < quorum->connection_count; i++) {
+		struct connection *connection = &quorum->connections[i];
+
+		connection->quorum = quorum;
+		connection->reconnector = amqp_reconnector_new(broker, BROKER_QUORUM + i, &events);
+		timer_init(&connection->idle, on_idle, connection, 0);
+	}
+	return quorum;
+}
+
+void
+amqp_quorum_quit(struct amqp_quorum *quorum)
+{
+	for (unsigned i = 0; i < quorum->connection_count; i++)
+		amqp_reconnector_quit(quorum->connections[i].reconnector);
+}
+
+void
+amqp_quorum_free(struct amqp_quorum *quorum)
+{
+	struct claim *claim;
+
+	if (quorum == NULL)
+		return;
+	while ((claim = TAILQ_FIRST(&quorum->claims)) != NULL)
+		claim_end(claim, BROKER_SKIPPED, 0, "");
+	timers_cancel(quorum->broker->timers, &quorum->gone_timer);
+	on_gone(quorum, 0);
+	for (unsigned i = 0; i < quorum->connection_count; i++) {
+		timers_cancel(quorum->broker->timers, &quorum->connections[i].idle);
+		amqp_reconnector_free(quorum->connections[i].reconnector);
+	}
+	free(quorum);
+}

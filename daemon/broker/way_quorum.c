@@ -1,0 +1,30 @@
+/*
+ * By quorum: B is a replicated queue with three messages, and its holder is the active consumer. The
+ * next holder sees in their order whether the last hold ended cleanly, and waits if it did not. Their
+ * counts give a fencing number. There is no A: B alone is the slot. See docs/QUORUM.md.
+ */
+#include "daemon/broker/request.h"
+#include "daemon/broker/way.h"
+
+/* A claim tells nothing about other ways: B has a name that only this way uses. */
+static struct way_lesson
+learn(const struct broker_reply *reply, bool unsure)
+{
+	(void)unsure;
+	return (struct way_lesson){
+	    .known = reply->answer == BROKER_OK || reply->answer == BROKER_LOCKED,
+	    .way = BROKER_BY_QUORUM,
+	};
+}
+
+const struct way way_quorum = {
+    .claim_word = METHOD_CLAIM_BY_QUORUM,
+    .by_what = "a quorum queue",
+    .how = "by quorum queues",
+    .of_mutex = BROKER_BY_QUORUM,
+    .question = BROKER_ASK_CONSUMER,
+    .by_beads = true,
+    .learn = learn,
+    .is_channel = true,
+    .own_lease = true,
+};
