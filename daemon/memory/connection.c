@@ -95,7 +95,8 @@ is_stuck(const struct memory_channel *channel)
 {
 	const struct memory_parcel *first = TAILQ_FIRST(&channel->in);
 
-	return channel->waits || (channel->stalled && (first == NULL || !first->silent));
+	return channel->waits || channel->asks != NULL ||
+	       (channel->stalled && (first == NULL || !first->silent));
 }
 
 static void
@@ -199,6 +200,7 @@ memory_channel_of(struct memory_connection *connection, uint16_t number)
 	channel->connection = connection;
 	TAILQ_INIT(&channel->consumers);
 	TAILQ_INIT(&channel->delivered);
+	TAILQ_INIT(&channel->handed);
 	TAILQ_INIT(&channel->in);
 	TAILQ_INIT(&channel->out);
 	timer_init(&channel->arrive, on_arrive, channel, 0);
@@ -218,8 +220,10 @@ channel_free(struct memory_channel *channel)
 		timers_cancel(connection->client, &channel->reply);
 	parcels_clear(&channel->in);
 	parcels_clear(&channel->out);
-	if (channel->coming != NULL)
+	if (channel->coming != NULL) {
+		memory_headers_free(channel->coming->message.headers);
 		free(channel->coming->body);
+	}
 	free(channel->coming);
 	HASH_DEL(connection->channels, channel);
 	free(channel);
@@ -561,7 +565,8 @@ come_up(struct memory_link *link)
 
 	link->base.server = (struct amqp_server){
 	    .product = mem_strdup("memory"),
-	    .version = mem_strdup(""),
+	    .version = mem_printf("%u.%u", link->client->world->version / 1000,
+		link->client->world->version % 1000),
 	    .cluster = mem_strdup(""),
 	    .deletes_by_name = link->client->world->deletes_by_name,
 	    .hides_queues = link->client->world->hides_queues,

@@ -15,6 +15,13 @@
 
 struct memory_channel;
 struct memory_connection;
+struct memory_quorum;
+
+/* The headers of a message. */
+struct memory_headers {
+	amqp_pool_t pool;
+	amqp_table_t table; /* its texts are in the pool */
+};
 
 /* A message in a queue, or delivered on a channel and not acknowledged. */
 struct memory_message {
@@ -22,12 +29,17 @@ struct memory_message {
 	size_t len;
 	char *correlation_id, *reply_to, *user_id; /* owned; NULL = none */
 	char *exchange, *routing_key;              /* owned */
+	struct memory_headers *headers;            /* owned; NULL = none */
 	int64_t expires;                           /* clock time; INT64_MAX = never */
 	bool persistent, redelivered;
 	uint64_t order;                   /* place in the order of all publishes */
 	struct memory_queue *queue;       /* borrowed; NULL: the queue was deleted */
 	struct memory_consumer *consumer; /* borrowed; the receiver; NULL: none, or none any more */
 	uint64_t tag;                     /* delivery tag */
+	/* In a quorum queue (see quorum.c). It is in no list of a channel. */
+	uint64_t key, id;          /* its consumer; the number of its delivery there */
+	unsigned acquired, failed; /* its returns; those by the ends of channels */
+	bool returned;             /* it goes before those that were not */
 	TAILQ_ENTRY(memory_message) of_queue, of_channel;
 };
 TAILQ_HEAD(memory_messages, memory_message);
@@ -42,15 +54,34 @@ struct memory_consumer {
 	unsigned prefetch, unread; /* prefetch 0: no limit */
 	bool told;                 /* its consume-ok arrived at the daemon */
 	bool deaf;                 /* the channel drops the messages for it (see method.c) */
+	uint64_t key;              /* by which a quorum queue knows it; 0: it is a classic one */
 	TAILQ_ENTRY(memory_consumer) of_queue, of_channel;
 };
 TAILQ_HEAD(memory_consumers, memory_consumer);
+
+/* What a channel knows of a message that a quorum queue delivered to it. */
+struct memory_handed {
+	uint64_t tag;             /* delivery tag */
+	char *queue;              /* owned; its name */
+	uint64_t number, key, id; /* of the queue, of its consumer, of the delivery there */
+	TAILQ_ENTRY(memory_handed) entry;
+};
+
+/* What a test made a quorum queue do wrong. */
+struct memory_quorum_faults {
+	bool late;    /* deliveries are held back */
+	bool starved; /* the active consumer gets nothing */
+	bool loses;   /* rejects are lost */
+	bool delays;  /* rejects are lost, and the server will send them again */
+	bool refuses; /* a consume ends the connection */
+};
 
 struct memory_queue {
 	char *name;                      /* owned */
 	struct memory_world *world;      /* borrowed */
 	struct memory_connection *owner; /* borrowed; of an exclusive queue; else NULL */
 	unsigned home;                   /* its node, if it is durable */
+	struct memory_quorum *quorum;    /* owned; NULL: it is a classic queue */
 	bool durable, auto_delete;
 	bool hangs;                       /* it does not answer; it is not durable */
 	bool mortal;                      /* it got a message with a time to live */
@@ -123,6 +154,9 @@ struct memory_channel {
 	int64_t ended_at; /* clock time */
 	struct memory_consumers consumers; /* borrowed; the queues own them */
 	struct memory_messages delivered;  /* the queues'; owned if the queue was deleted */
+	TAILQ_HEAD(, memory_handed) handed; /* owned; messages of quorum queues */
+	struct command *asks; /* borrowed; it waits until a quorum queue has taken it; NULL: no */
+	bool consumes_quorum; /* or did */
 	struct memory_coming *coming;      /* owned; NULL: no publish yet */
 
 	struct memory_parcels in, out; /* owned */
@@ -215,6 +249,7 @@ struct memory_world {
 	uint64_t last_connection, last_opening, last_message, last_seed;
 	bool alarm;
 	bool deletes_by_name, hides_queues;
+	unsigned version; /* MEMORY_VERSION() */
 };
 
 static inline int64_t
@@ -235,6 +270,9 @@ memory_chance(const struct memory_world *world, bool (*hook)(void *ctx))
 {
 	return hook != NULL && hook(world->behaviour.ctx);
 }
+
+/* Of RabbitMQ. The default is 4.0. */
+#define MEMORY_VERSION(major, minor) ((major)*1000u + (minor))
 
 /* ---- sending (send.c) ---- */
 
@@ -288,6 +326,9 @@ size_t memory_queue_length(const struct memory_queue *queue);
 /* The number of consumers; without those that are lost. */
 size_t memory_queue_members(const struct memory_queue *queue);
 
+struct memory_headers *memory_headers_new(const amqp_table_t *table);
+void memory_headers_free(struct memory_headers *headers); /* may be NULL */
+struct memory_message *memory_message_copy(const struct memory_message *message);
 void memory_message_free(struct memory_message *message);
 /* Marks a message as delivered on that channel. It must be in no list. */
 void memory_message_hand_over(struct memory_message *message, struct memory_queue *queue,
@@ -311,6 +352,62 @@ void memory_consumer_send_cancel(const struct memory_consumer *consumer);
 void memory_channel_end(struct memory_channel *channel);
 /* Sets the state OVER, deletes the exclusive queues, and ends the channels. */
 void memory_connection_release(struct memory_connection *connection);
+
+/* ---- quorum queues (quorum.c) ---- */
+
+/* Whether a declare is for a quorum queue, and the property for which it is refused; NULL: none. */
+bool memory_quorum_is_meant(const amqp_queue_declare_t *declare);
+const char *memory_quorum_refuses(const amqp_queue_declare_t *declare);
+/* Makes a new queue a quorum queue. memory_queue_delete() undoes it. */
+void memory_quorum_new(struct memory_queue *queue, const amqp_queue_declare_t *declare);
+void memory_quorum_free(struct memory_queue *queue);
+/* As memory_queue_differs(), for the arguments of quorum queues alone. */
+bool memory_quorum_differs(const struct memory_queue *queue, const amqp_queue_declare_t *declare,
+    char *words, size_t size);
+/* Consumers that are active, or have messages. */
+size_t memory_quorum_members(const struct memory_queue *queue);
+/* The opening of the channel of the active consumer, and its messages. 0: there is none. */
+uint64_t memory_quorum_active(const struct memory_queue *queue, unsigned *ret_unread);
+
+/* After consume-ok: registers the consumer. False: the connection ends. */
+bool memory_quorum_register(struct memory_consumer *consumer) __attribute__((warn_unused_result));
+/* Frees the consumer. Its queue keeps it until it has no message. */
+void memory_quorum_cancel(struct memory_consumer *consumer);
+/* After the consumers of the channel are freed. */
+void memory_quorum_channel_ended(struct memory_channel *channel);
+void memory_quorum_add(struct memory_queue *queue, const struct memory_message *published);
+/* As soon as the channel reaches the queue. */
+void memory_quorum_add_later(struct memory_queue *queue, struct memory_channel *channel,
+    const struct memory_message *published);
+struct memory_handed *memory_handed_find(const struct memory_channel *channel, uint64_t tag);
+void memory_handed_free(struct memory_channel *channel, struct memory_handed *handed);
+/* NULL: the message was returned, or the queue was deleted. */
+const char *memory_quorum_body(
+    const struct memory_channel *channel, const struct memory_handed *handed);
+/* Frees `handed`. returns: the message is rejected, and returns; else it is gone. */
+void memory_quorum_settle(
+    struct memory_channel *channel, struct memory_handed *handed, bool returns);
+/* Removes the ready messages, or all. Returns their number. */
+size_t memory_quorum_purge(struct memory_queue *queue, bool all);
+
+/* The connections of node `from` reach the queue in another way than before. */
+void memory_quorum_part(struct memory_queue *queue, unsigned from, enum memory_reach reach);
+/* All connections have ended. Commands on their way are lost. */
+void memory_quorum_restart(struct memory_queue *queue);
+
+struct memory_quorum_faults *memory_quorum_faults(const struct memory_queue *queue);
+/* Delivers what may be delivered after a change of faults. */
+void memory_quorum_go_on(struct memory_queue *queue);
+/* False: there is no active consumer. */
+bool memory_quorum_suspend_active(struct memory_queue *queue);
+/* The suspended consumers of a node wait again. MEMORY_NODES: of all nodes. */
+void memory_quorum_resume(struct memory_queue *queue, unsigned node);
+/* The deliveries to a node that are held back arrive, or are lost. MEMORY_NODES: to all nodes. */
+void memory_quorum_release(struct memory_queue *queue, unsigned node, bool arrive);
+/* Sends the lost rejects again, the last one first. */
+void memory_quorum_resend(struct memory_queue *queue);
+/* False: no consumer has a message. */
+bool memory_quorum_time_out(struct memory_queue *queue);
 
 /* ---- the effect of methods (method.c) ---- */
 

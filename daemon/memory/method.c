@@ -19,8 +19,6 @@ struct failure {
 };
 
 static const struct failure none = {0, ""};
-static const struct failure unknown_tag = {
-    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
 
 __attribute__((format(printf, 2, 3))) static struct failure
 fail(int code, const char *format, ...)
@@ -59,6 +57,13 @@ refused(const char *queue)
 	return fail(AMQP_ACCESS_REFUSED,
 	    "ACCESS_REFUSED - access to queue '%s' in vhost '/' refused for user '%s'", queue,
 	    MEMORY_USER);
+}
+
+static struct failure
+unknown_tag(uint64_t tag)
+{
+	return fail(AMQP_PRECONDITION_FAILED,
+	    "PRECONDITION_FAILED - unknown delivery tag %" PRIu64, tag);
 }
 
 /* The home of the queue is MEMORY_TIMED_OUT or MEMORY_DOWN, or the queue hangs. */
@@ -175,6 +180,9 @@ queue_create(
 	queue->expires = memory_number_argument(&declare->arguments, "x-expires");
 	queue->rejects = memory_argument(&declare->arguments, "x-overflow") != NULL;
 	queue->home = channel->connection->node;
+	if (memory_quorum_is_meant(declare))
+		memory_quorum_new(queue, declare);
+	memory_queue_used(queue);
 	return queue;
 }
 
@@ -184,6 +192,7 @@ queue_declare(struct memory_channel *channel, const amqp_queue_declare_t *declar
 	struct memory_world *world = world_of(channel);
 	struct memory_queue *queue = memory_queue_find(world, name);
 	amqp_queue_declare_ok_t ok = {.queue = declare->queue};
+	bool knows = true; /* the counts of the queue */
 	struct failure failure;
 
 	if (memory_chance(world, world->behaviour.refuses))
@@ -193,8 +202,18 @@ queue_declare(struct memory_channel *channel, const amqp_queue_declare_t *declar
 		    "ACCESS_REFUSED - queue name '%s' contains reserved prefix 'amq.*'", name);
 	if (queue == NULL && declare->passive)
 		return not_found(name);
+	if (queue == NULL && memory_quorum_is_meant(declare) &&
+	    memory_quorum_refuses(declare) != NULL)
+		return fail(AMQP_PRECONDITION_FAILED,
+		    "PRECONDITION_FAILED - invalid property '%s' for queue '%s' in vhost '/'",
+		    memory_quorum_refuses(declare), name);
 	if (queue == NULL) {
 		queue = queue_create(channel, declare, name);
+	} else if (queue->quorum != NULL) {
+		failure = compare(channel, queue, declare);
+		if (failure.code != 0)
+			return failure;
+		knows = reach_of(channel, queue) == MEMORY_REACHED;
 	} else if (reach_of(channel, queue) == MEMORY_DOWN) {
 		return unreachable(queue, MEMORY_DOWN);
 	} else {
@@ -205,10 +224,12 @@ queue_declare(struct memory_channel *channel, const amqp_queue_declare_t *declar
 		if (reach_of(channel, queue) == MEMORY_TIMED_OUT)
 			return unreachable(queue, MEMORY_TIMED_OUT);
 	}
-	memory_queue_expire(world, queue);
-	memory_queue_used(queue);
-	ok.message_count = (uint32_t)memory_queue_length(queue);
-	ok.consumer_count = (uint32_t)memory_queue_members(queue);
+	if (queue->quorum == NULL) {
+		memory_queue_expire(world, queue);
+		memory_queue_used(queue);
+	}
+	ok.message_count = knows ? (uint32_t)memory_queue_length(queue) : 0;
+	ok.consumer_count = knows ? (uint32_t)memory_queue_members(queue) : 0;
 	reply(channel, AMQP_QUEUE_DECLARE_OK_METHOD, &ok);
 	return none;
 }
@@ -225,7 +246,12 @@ queue_delete(struct memory_channel *channel, const amqp_queue_delete_t *delete, 
 		reach = reach_of(channel, queue);
 		if (is_others(channel, queue))
 			return locked(name);
-		if (reach == MEMORY_DOWN || queue->hangs)
+		if (queue->quorum != NULL && (delete->if_unused || delete->if_empty))
+			return fail(AMQP_NOT_IMPLEMENTED,
+			    "NOT_IMPLEMENTED - cannot delete queue '%s' in vhost '/'. queue.delete "
+			    "operations with %s flag set are not supported by quorum queues",
+			    name, delete->if_unused ? "if-unused" : "if-empty");
+		if (queue->quorum == NULL && (reach == MEMORY_DOWN || queue->hangs))
 			return unreachable(queue, reach);
 		/*
 		 * The home of one that has timed out is not asked: if-empty refuses, and without it
@@ -242,6 +268,21 @@ queue_delete(struct memory_channel *channel, const amqp_queue_delete_t *delete, 
 		memory_queue_delete(world_of(channel), queue, reach != MEMORY_TIMED_OUT);
 	}
 	reply(channel, AMQP_QUEUE_DELETE_OK_METHOD, &(amqp_queue_delete_ok_t){0});
+	return none;
+}
+
+/* Of quorum queues alone. */
+static struct failure
+queue_purge(struct memory_channel *channel, const char *name)
+{
+	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
+	amqp_queue_purge_ok_t ok;
+
+	if (queue == NULL)
+		return not_found(name);
+	assert(queue->quorum != NULL);
+	ok.message_count = (uint32_t)memory_quorum_purge(queue, false);
+	reply(channel, AMQP_QUEUE_PURGE_OK_METHOD, &ok);
 	return none;
 }
 
@@ -297,9 +338,10 @@ basic_consume(struct memory_channel *channel, const amqp_basic_consume_t *consum
 		return not_found(name);
 	if (is_others(channel, queue))
 		return locked(name);
-	if (reach_of(channel, queue) != MEMORY_REACHED)
+	if (queue->quorum == NULL && reach_of(channel, queue) != MEMORY_REACHED)
 		return unreachable(queue, reach_of(channel, queue));
-	if (is_in_use(queue, consume->exclusive))
+	/* A quorum queue takes an exclusive consumer beside others. */
+	if (queue->quorum == NULL && is_in_use(queue, consume->exclusive))
 		return fail(AMQP_ACCESS_REFUSED,
 		    "ACCESS_REFUSED - queue '%s' in vhost '/' in exclusive use", name);
 	if (tag[0] == '\0')
@@ -312,7 +354,10 @@ basic_consume(struct memory_channel *channel, const amqp_basic_consume_t *consum
 			 memory_now(world) - channel->ended_at < END_HEARD;
 	ok.consumer_tag = amqp_cstring_bytes(tag);
 	reply(channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
-	memory_queue_deliver(world, queue);
+	if (queue->quorum == NULL)
+		memory_queue_deliver(world, queue);
+	else if (!memory_quorum_register(consumer))
+		return fail(AMQP_INTERNAL_ERROR, "INTERNAL_ERROR");
 	return none;
 }
 
@@ -324,12 +369,12 @@ basic_cancel(struct memory_channel *channel, const amqp_basic_cancel_t *cancel,
 	struct memory_consumer *consumer = memory_consumer_find(channel, cancel->consumer_tag);
 	amqp_basic_cancel_ok_t ok = {.consumer_tag = cancel->consumer_tag};
 
+	if (!cancel->nowait)
+		reply(channel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
 	if (consumer != NULL) {
 		*ret_queue = strcpy(room, consumer->queue->name);
 		memory_consumer_end(world_of(channel), consumer);
 	}
-	if (!cancel->nowait)
-		reply(channel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
 	return none;
 }
 
@@ -345,6 +390,12 @@ basic_get(struct memory_channel *channel, const char *name)
 		return not_found(name);
 	if (is_others(channel, queue))
 		return locked(name);
+	if (queue->quorum != NULL)
+		return fail(AMQP_RESOURCE_LOCKED,
+		    "RESOURCE_LOCKED - cannot obtain access to locked queue '%s' in vhost '/'. "
+		    "basic.get operations are not supported by quorum queues with single active "
+		    "consumer",
+		    name);
 	if (reach_of(channel, queue) != MEMORY_REACHED)
 		return unreachable(queue, reach_of(channel, queue));
 	memory_queue_expire(world_of(channel), queue);
@@ -385,11 +436,18 @@ basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **re
     char room[AMQP_CONTENT_WORD], char **ret_queue)
 {
 	struct memory_message *message = find_delivered(channel, ack->delivery_tag);
+	struct memory_handed *handed = memory_handed_find(channel, ack->delivery_tag);
 	struct memory_queue *queue;
 
 	assert(!ack->multiple);
+	if (handed != NULL) {
+		*ret_body = mem_strdup(memory_quorum_body(channel, handed));
+		*ret_queue = strcpy(room, handed->queue);
+		memory_quorum_settle(channel, handed, false);
+		return none;
+	}
 	if (message == NULL)
-		return unknown_tag;
+		return unknown_tag(ack->delivery_tag);
 	queue = message->queue;
 	memory_message_take_back(message, channel);
 	*ret_body = mem_strdup(message->body);
@@ -401,14 +459,20 @@ basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **re
 	return none;
 }
 
+/* Also of basic.nack. */
 static struct failure
-basic_reject(struct memory_channel *channel, const amqp_basic_reject_t *reject)
+basic_reject(struct memory_channel *channel, uint64_t tag, bool requeue)
 {
-	struct memory_message *message = find_delivered(channel, reject->delivery_tag);
+	struct memory_message *message = find_delivered(channel, tag);
+	struct memory_handed *handed = memory_handed_find(channel, tag);
 
-	assert(reject->requeue);
+	if (handed != NULL) {
+		memory_quorum_settle(channel, handed, requeue);
+		return none;
+	}
+	assert(requeue);
 	if (message == NULL)
-		return unknown_tag;
+		return unknown_tag(tag);
 	memory_message_take_back(message, channel);
 	memory_message_requeue(world_of(channel), message);
 	return none;
@@ -463,11 +527,16 @@ struct fate {
 };
 
 static void
-offer(const struct memory_channel *channel, struct memory_queue *queue,
+offer(struct memory_channel *channel, struct memory_queue *queue,
     const struct memory_message *message, struct fate *fate)
 {
 	enum memory_reach reach = reach_of(channel, queue);
 
+	if (queue->quorum != NULL && reach != MEMORY_REACHED) {
+		fate->routed = fate->unanswered = true;
+		memory_quorum_add_later(queue, channel, message);
+		return;
+	}
 	if (reach == MEMORY_DOWN && world_of(channel)->hides_queues)
 		return;
 	fate->routed = true;
@@ -484,7 +553,7 @@ offer(const struct memory_channel *channel, struct memory_queue *queue,
  * that name.
  */
 static struct fate
-route(const struct memory_channel *channel, const struct memory_message *message)
+route(struct memory_channel *channel, const struct memory_message *message)
 {
 	struct memory_world *world = world_of(channel);
 	struct memory_queue *queue, *next;
@@ -573,6 +642,7 @@ basic_publish(struct memory_channel *channel, const amqp_basic_publish_t *fields
 
 	if (coming == NULL)
 		channel->coming = coming = mem_alloc(sizeof(*coming));
+	memory_headers_free(coming->message.headers);
 	coming->message = (struct memory_message){
 	    .exchange = keep_word(coming->exchange, fields->exchange),
 	    .routing_key = keep_word(coming->routing_key, fields->routing_key),
@@ -598,6 +668,8 @@ take_header(struct memory_channel *channel, const struct amqp_frame *frame)
 	    keep_property(coming->reply_to, flags & AMQP_BASIC_REPLY_TO_FLAG, properties->reply_to);
 	message->user_id =
 	    keep_property(coming->user_id, flags & AMQP_BASIC_USER_ID_FLAG, properties->user_id);
+	if (flags & AMQP_BASIC_HEADERS_FLAG)
+		message->headers = memory_headers_new(&properties->headers);
 	message->persistent = properties->delivery_mode == AMQP_DELIVERY_PERSISTENT;
 	if (flags & AMQP_BASIC_EXPIRATION_FLAG)
 		message->expires =
@@ -658,6 +730,8 @@ queue_of(const struct amqp_frame *frame, char room[AMQP_CONTENT_WORD])
 		return keep_word(room, ((const amqp_queue_declare_t *)frame->fields)->queue);
 	case AMQP_QUEUE_DELETE_METHOD:
 		return keep_word(room, ((const amqp_queue_delete_t *)frame->fields)->queue);
+	case AMQP_QUEUE_PURGE_METHOD:
+		return keep_word(room, ((const amqp_queue_purge_t *)frame->fields)->queue);
 	case AMQP_QUEUE_BIND_METHOD:
 		return keep_word(room, ((const amqp_queue_bind_t *)frame->fields)->queue);
 	case AMQP_BASIC_CONSUME_METHOD:
@@ -673,11 +747,16 @@ static struct failure
 perform(struct memory_channel *channel, const struct amqp_frame *frame,
     char room[AMQP_CONTENT_WORD], char **queue, char **ret_body)
 {
+	const amqp_basic_reject_t *reject = frame->fields;
+	const amqp_basic_nack_t *nack = frame->fields;
+
 	switch (frame->method) {
 	case AMQP_QUEUE_DECLARE_METHOD:
 		return queue_declare(channel, frame->fields, *queue);
 	case AMQP_QUEUE_DELETE_METHOD:
 		return queue_delete(channel, frame->fields, *queue);
+	case AMQP_QUEUE_PURGE_METHOD:
+		return queue_purge(channel, *queue);
 	case AMQP_QUEUE_BIND_METHOD:
 		return queue_bind(channel, frame->fields, *queue);
 	case AMQP_BASIC_CONSUME_METHOD:
@@ -687,7 +766,10 @@ perform(struct memory_channel *channel, const struct amqp_frame *frame,
 	case AMQP_BASIC_ACK_METHOD:
 		return basic_ack(channel, frame->fields, ret_body, room, queue);
 	case AMQP_BASIC_REJECT_METHOD:
-		return basic_reject(channel, frame->fields);
+		return basic_reject(channel, reject->delivery_tag, reject->requeue);
+	case AMQP_BASIC_NACK_METHOD:
+		assert(!nack->multiple);
+		return basic_reject(channel, nack->delivery_tag, nack->requeue);
 	case AMQP_BASIC_PUBLISH_METHOD:
 		return basic_publish(channel, frame->fields);
 	case AMQP_BASIC_CANCEL_METHOD:
@@ -745,6 +827,9 @@ must_wait(const struct memory_channel *channel, const struct amqp_frame *frame, 
 	}
 	if (queue == NULL || frame->method == AMQP_QUEUE_BIND_METHOD)
 		return false;
+	/* A quorum queue answers, or is not asked. */
+	if (queue->quorum != NULL && frame->method != AMQP_QUEUE_DELETE_METHOD)
+		return false;
 	reach = reach_of(channel, queue);
 	if (reach != MEMORY_SILENT && reach != MEMORY_PARTED)
 		return false;
@@ -761,7 +846,7 @@ perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
 	if (must_wait(channel, frame, queue))
 		return false;
 	failure = perform(channel, frame, room, &queue, &body);
-	if (failure.code == AMQP_NOT_ALLOWED) {
+	if (failure.code >= AMQP_NOT_ALLOWED) {
 		kill_connection(channel, frame->method, failure.code, failure.text);
 		return true;
 	}

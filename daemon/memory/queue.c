@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,28 @@
 
 /* ---- messages ---- */
 
-static struct memory_message *
-message_copy(const struct memory_message *message)
+struct memory_headers *
+memory_headers_new(const amqp_table_t *table)
+{
+	struct memory_headers *headers = mem_alloc(sizeof(*headers));
+	int status;
+
+	init_amqp_pool(&headers->pool, 512);
+	status = amqp_table_clone(table, &headers->table, &headers->pool);
+	assert(status == AMQP_STATUS_OK);
+	return headers;
+}
+
+void
+memory_headers_free(struct memory_headers *headers)
+{
+	if (headers != NULL)
+		empty_amqp_pool(&headers->pool);
+	free(headers);
+}
+
+struct memory_message *
+memory_message_copy(const struct memory_message *message)
 {
 	struct memory_message *copy = mem_alloc(sizeof(*copy));
 
@@ -20,6 +41,8 @@ message_copy(const struct memory_message *message)
 	copy->user_id = mem_strdup(message->user_id);
 	copy->exchange = mem_strdup(message->exchange);
 	copy->routing_key = mem_strdup(message->routing_key);
+	if (message->headers != NULL)
+		copy->headers = memory_headers_new(&message->headers->table);
 	return copy;
 }
 
@@ -32,6 +55,7 @@ memory_message_free(struct memory_message *message)
 	free(message->user_id);
 	free(message->exchange);
 	free(message->routing_key);
+	memory_headers_free(message->headers);
 	free(message);
 }
 
@@ -149,7 +173,9 @@ memory_number_argument(const amqp_table_t *arguments, const char *key)
 {
 	const amqp_field_value_t *value = memory_argument(arguments, key);
 
-	return value == NULL ? -1 : value->value.i32;
+	if (value == NULL)
+		return -1;
+	return value->kind == AMQP_FIELD_KIND_I64 ? value->value.i64 : value->value.i32;
 }
 
 /* In RabbitMQ's words (rabbit_misc, val). -1: there is no such argument. */
@@ -182,7 +208,7 @@ memory_queue_differs(
 	long expires = memory_number_argument(&declare->arguments, "x-expires");
 	bool rejects = memory_argument(&declare->arguments, "x-overflow") != NULL;
 	const char *argument, *received, *current;
-	char room[64], other[64];
+	char room[64], other[64], found[2 * AMQP_CONTENT_WORD];
 
 	if (declare->durable != queue->durable) {
 		argument = "durable";
@@ -196,6 +222,15 @@ memory_queue_differs(
 		argument = "x-expires";
 		received = number_words(room, expires);
 		current = number_words(other, queue->expires);
+	} else if (queue->quorum != NULL) {
+		if (!memory_quorum_differs(queue, declare, found, sizeof(found)))
+			return false;
+		snprintf(words, size, "inequivalent arg %s", found);
+		return true;
+	} else if (memory_quorum_is_meant(declare)) {
+		argument = "x-queue-type";
+		received = "the value 'quorum' of type 'longstr'";
+		current = "none";
 	} else if (queue->odd || length_max != queue->length_max) {
 		argument = "x-max-length";
 		received = number_words(room, length_max);
@@ -255,6 +290,8 @@ memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool
 
 	HASH_DEL(world->queues, queue);
 	timers_cancel(world->timers, &queue->expiry);
+	if (queue->quorum != NULL)
+		memory_quorum_free(queue);
 	while ((consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
 		if (told && !consumer->lost && hears(world, consumer))
 			memory_consumer_send_cancel(consumer);
@@ -292,6 +329,8 @@ memory_queue_members(const struct memory_queue *queue)
 	const struct memory_consumer *consumer;
 	size_t count = 0;
 
+	if (queue->quorum != NULL)
+		return memory_quorum_members(queue);
 	TAILQ_FOREACH (consumer, &queue->consumers, of_queue)
 		count += !consumer->lost;
 	return count;
@@ -382,13 +421,17 @@ memory_queue_add(
 	struct memory_consumer *consumer;
 	struct memory_message *message;
 
+	if (queue->quorum != NULL) {
+		memory_quorum_add(queue, published);
+		return true;
+	}
 	/* RabbitMQ looks at the length before it looks for a consumer (maybe_deliver_or_enqueue). */
 	if (queue->rejects && queue->length_max >= 0 &&
 	    memory_queue_length(queue) >= (size_t)queue->length_max)
 		return false;
 	if (queue->length_max == 0 && TAILQ_EMPTY(&queue->consumers))
 		return true;
-	message = message_copy(published);
+	message = memory_message_copy(published);
 	message->order = ++world->last_message;
 	queue->mortal |= message->expires != INT64_MAX;
 	TAILQ_INSERT_TAIL(&queue->ready, message, of_queue);
@@ -427,6 +470,10 @@ memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer
 	struct memory_queue *queue = consumer->queue;
 	struct memory_channel *channel = consumer->channel;
 
+	if (queue->quorum != NULL) {
+		memory_quorum_cancel(consumer);
+		return;
+	}
 	memory_consumer_free(consumer);
 	if (!queue->auto_delete || memory_queue_members(queue) > 0) {
 		memory_queue_used(queue);
@@ -459,8 +506,13 @@ memory_channel_end(struct memory_channel *channel)
 	struct memory_consumer *consumer;
 	struct memory_message *message;
 
-	while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL)
-		memory_consumer_end(world, consumer);
+	while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL) {
+		if (consumer->queue->quorum != NULL)
+			memory_consumer_free(consumer);
+		else
+			memory_consumer_end(world, consumer);
+	}
+	memory_quorum_channel_ended(channel);
 	while ((message = TAILQ_LAST(&channel->delivered, memory_messages)) != NULL) {
 		memory_message_take_back(message, channel);
 		memory_message_requeue(world, message);

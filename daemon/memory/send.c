@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/mem.h"
@@ -76,6 +77,35 @@ bytes_of(const char *text)
 	return text != NULL ? amqp_cstring_bytes(text) : amqp_empty_bytes;
 }
 
+static amqp_table_entry_t
+count_header(const char *key, unsigned count)
+{
+	return (amqp_table_entry_t){
+	    .key = amqp_cstring_bytes(key),
+	    .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = count},
+	};
+}
+
+/* A message that has returned has its counts in headers of these names, behind its own. */
+static amqp_table_t
+headers_of(const struct memory_world *world, const struct memory_message *message)
+{
+	const int own = message->headers != NULL ? message->headers->table.num_entries : 0;
+	amqp_table_t table = {.entries = mem_alloc((size_t)(own + 2) * sizeof(*table.entries))};
+	const bool new = world->version >= MEMORY_VERSION(4, 3);
+
+	for (; table.num_entries < own; table.num_entries++)
+		table.entries[table.num_entries] =
+		    message->headers->table.entries[table.num_entries];
+	if (message->acquired > 0)
+		table.entries[table.num_entries++] =
+		    count_header(new ? "x-acquired-count" : "x-delivery-count", message->acquired);
+	if (new && message->failed > 0)
+		table.entries[table.num_entries++] =
+		    count_header("x-delivery-count", message->failed);
+	return table;
+}
+
 void
 memory_channel_send_message(struct memory_channel *channel, bool asked, amqp_method_number_t method,
     void *fields, const struct memory_message *message)
@@ -94,8 +124,12 @@ memory_channel_send_message(struct memory_channel *channel, bool asked, amqp_met
 	};
 	const size_t most = AMQP_FRAME_MAX - AMQP_FRAME_AROUND;
 
+	properties.headers = headers_of(channel->connection->world, message);
+	if (properties.headers.num_entries > 0)
+		properties._flags |= AMQP_BASIC_HEADERS_FLAG;
 	at += amqp_frame_method(at, channel->number, method, fields);
 	at += amqp_frame_header(at, channel->number, message->len, &properties);
+	free(properties.headers.entries);
 	for (size_t done = 0, len; done < message->len; done += len) {
 		len = message->len - done;
 		if (done == 0 && len > 1)

@@ -29,6 +29,7 @@ memory_world_new(struct timers *timers, const struct memory_behaviour *behaviour
 	struct memory_world *world = mem_alloc(sizeof(*world));
 
 	world->timers = timers;
+	world->version = MEMORY_VERSION(4, 0);
 	if (behaviour != NULL)
 		world->behaviour = *behaviour;
 	world->decoder = decoder_new();
