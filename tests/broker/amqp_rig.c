@@ -182,6 +182,16 @@ on_cancelled(void *ctx, uint64_t channel)
 }
 
 static void
+on_unclean(void *ctx, uint64_t channel, int64_t until)
+{
+	struct rig_broker *rig = ctx;
+
+	ck_assert(!in_call && channel != 0);
+	rig->uncleans++;
+	rig->unclean_until = until;
+}
+
+static void
 on_watch(void *ctx, const char *queue, enum broker_news news)
 {
 	struct rig_broker *rig = ctx;
@@ -313,6 +323,7 @@ rig_new(const struct amqp_settings *settings)
 	    .link = on_link,
 	    .channel_closed = on_channel_closed,
 	    .cancelled = on_cancelled,
+	    .unclean = on_unclean,
 	    .watch = on_watch,
 	    .wait_queue = on_wait_queue,
 	    .asked = on_message,
@@ -410,6 +421,31 @@ void
 rig_cancel(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	broker_drop(broker, channel, BROKER_BY_CONSUMER, queue, true, done);
+}
+
+void
+rig_claim_by_quorum(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_claim(broker, channel, BROKER_BY_QUORUM, queue, done);
+}
+
+void
+rig_renew(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_check_holder(broker, channel, BROKER_BY_QUORUM, queue, done);
+}
+
+void
+rig_release(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_drop(broker, channel, BROKER_BY_QUORUM, queue, true, done);
+}
+
+void
+rig_give_up(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_drop(broker, channel, BROKER_BY_QUORUM, queue, false, done);
 }
 
 unsigned

@@ -63,6 +63,8 @@ struct rig_broker {
 	int closed_code;
 	unsigned cancelled; /* number of events */
 	uint64_t cancelled_channel;
+	unsigned uncleans; /* number of events */
+	int64_t unclean_until;
 	struct rig_news news[RIG_NEWS];
 	unsigned news_count;
 	struct rig_wait_queue_news lines[RIG_NEWS];
@@ -131,6 +133,8 @@ int64_t rig_now(void);
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
 rig_operation rig_claim, rig_check_queue, rig_drop;                           /* by queue */
 rig_operation rig_consume, rig_consume_mutex, rig_check_consumer, rig_cancel; /* by consumer */
+/* By quorum. rig_give_up: the drop of a hold whose holder has not stopped. */
+rig_operation rig_claim_by_quorum, rig_renew, rig_release, rig_give_up;
 unsigned rig_ask(
     struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue);
 uint64_t rig_take(struct rig_broker *rig, enum broker_link link);
