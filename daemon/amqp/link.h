@@ -70,8 +70,8 @@ struct amqp_link_events {
 
 /* What the link is for, and the methods that it may send. */
 enum amqp_link_role {
-	AMQP_LINK_LOCKS, /* it declares, deletes and consumes from queues, and never publishes */
 	AMQP_LINK_AUXILIARY, /* everything */
+	AMQP_LINK_LOCKS,     /* it declares, deletes and consumes from queues, and never publishes */
 	AMQP_LINK_QUORUM     /* it consumes, and acknowledges and rejects messages */
 };
 

@@ -54,7 +54,8 @@ struct claim {
 	char *queue;        /* owned; NULL: TAKEN */
 	struct timer timer; /* the next deadline of its state */
 	struct broker_done claimed, dropped;
-	bool drops; /* the drop is asked, and not answered */
+	bool drops;  /* the drop is asked, and not answered */
+	bool proved; /* the release is proved */
 	struct questions asked,
 	    later; /* checks: answered by the renewal in flight, and by the next */
 };
@@ -182,7 +183,12 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 	struct amqp_quorum *quorum = claim->quorum;
 	const struct broker_events *events = &quorum->broker->events;
 	const struct broker_reply skipped = {.answer = BROKER_SKIPPED, .text = ""};
-	const struct broker_reply dropped = {.answer = BROKER_OK, .text = ""};
+	const struct broker_reply dropped = {
+	    .answer = BROKER_OK,
+	    .sent_at = claim->beads.asked_at,
+	    .text = "",
+	    .proved = claim->proved,
+	};
 	const struct broker_reply reply = {.answer = ended, .code = code, .text = text};
 	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
 	struct broker_done claimed = claim->claimed, done = claim->dropped;
@@ -276,23 +282,6 @@ renewed(struct claim *claim)
 }
 
 static void
-released(struct claim *claim)
-{
-	struct amqp_quorum *quorum = claim->quorum;
-	const struct broker_reply reply = {
-	    .answer = BROKER_OK,
-	    .sent_at = claim->beads.asked_at,
-	    .text = "",
-	    .proved = true,
-	};
-	struct broker_done done = claim->dropped;
-
-	amqp_raw_channel_close(&claim->raw);
-	claim_free(claim);
-	answer(quorum, done, &reply);
-}
-
-static void
 over(struct claim *claim)
 {
 	enum beads_end end = claim->beads.end;
@@ -327,7 +316,8 @@ act(struct claim *claim, struct beads_acts acts)
 		renewed(claim);
 		break;
 	case BEADS_NOW_RELEASED:
-		released(claim);
+		claim->proved = true;
+		claim_end(claim, BROKER_OK, 0, "");
 		break;
 	case BEADS_NOW_OVER:
 		over(claim);

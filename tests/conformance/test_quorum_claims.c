@@ -97,6 +97,13 @@ release(struct rig_broker *rig, uint64_t channel, const char *queue)
 	ck_assert(rig_answers[asked].reply.proved);
 }
 
+/* The closing of a channel is not answered: the broker performs it soon. */
+static void
+wait_for(struct client *client, const char *queue, const char *words)
+{
+	rig_wait(strcmp(client_declare(client, queue, CLIENT_PASSIVE), words) == 0);
+}
+
 START_TEST(a_claim_is_renewed_and_released)
 {
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
@@ -249,8 +256,10 @@ START_TEST(a_slot_without_beads_is_busy)
 	client_want(
 	    client_declare_quorum(client, "quorum-empty", &(struct client_quorum){0}), "ok");
 	rig_want(one, rig_claim_by_quorum, take_channel(one), "quorum-empty", BROKER_LOCKED);
+	wait_for(client, "quorum-empty", "ok 0 0");
 	put_set(client, "quorum-empty", "12", 7, 1);
 	rig_want(one, rig_claim_by_quorum, take_channel(one), "quorum-empty", BROKER_LOCKED);
+	wait_for(client, "quorum-empty", "ok 2 0");
 	put_set(client, "quorum-empty", "3", 7, 1);
 	/* Each of the two came back once. */
 	ck_assert_uint_eq(
@@ -276,7 +285,7 @@ START_TEST(foreign_messages_are_removed)
 	put_set(client, "quorum-foreign", "23", 7, 1);
 	(void)claim(one, "quorum-foreign", &channel);
 	release(one, channel, "quorum-foreign");
-	client_want(client_declare(client, "quorum-foreign", CLIENT_PASSIVE), "ok 3 0");
+	wait_for(client, "quorum-foreign", "ok 3 0");
 }
 END_TEST
 
