@@ -51,6 +51,8 @@ struct amqp_settings {
 	int64_t exclusion_timeout;
 	/* Connections of holds by quorum, at most BROKER_QUORUM_MOST. 0: 2. */
 	unsigned quorum_connections;
+	/* How long a release by quorum waits for its proof. 0: AMQP_QUORUM_PROOF. */
+	int64_t proof_timeout;
 	bool replays; /* the seed decides all random values, names of inboxes too */
 };
 

@@ -246,13 +246,21 @@ grant(struct claim *claim)
 
 static void act(struct claim *claim, struct beads_acts acts);
 
+static int64_t
+proof_timeout(const struct claim *claim)
+{
+	int64_t timeout = claim->quorum->broker->settings.proof_timeout;
+
+	return timeout != 0 ? timeout : AMQP_QUORUM_PROOF;
+}
+
 /* The next thing that was asked for, while nothing is in flight. */
 static void
 go_on(struct claim *claim)
 {
 	assert(claim->beads.state == BEADS_HELD);
 	if (claim->drops) {
-		set_timer(claim, now(claim) + AMQP_QUORUM_PROOF);
+		set_timer(claim, now(claim) + proof_timeout(claim));
 		act(claim, beads_release(&claim->beads, now(claim)));
 	} else if (!STAILQ_EMPTY(&claim->later)) {
 		STAILQ_CONCAT(&claim->asked, &claim->later);
@@ -637,7 +645,7 @@ amqp_quorum_drop(struct amqp_quorum *quorum, uint64_t id, bool stopped, struct b
 		go_on(claim);
 	} else {
 		/* The renewal in flight is answered first. */
-		set_timer(claim, now(claim) + AMQP_QUORUM_PROOF);
+		set_timer(claim, now(claim) + proof_timeout(claim));
 	}
 }
 

@@ -311,6 +311,7 @@ rig_settings(const struct amqp_host *hosts, size_t count)
 	    .connect_timeout = 10 * NSEC_PER_SEC,
 	    .probe_timeout = 2 * NSEC_PER_SEC,
 	    .auxiliary_idle = 60 * NSEC_PER_SEC,
+	    .proof_timeout = 60 * NSEC_PER_SEC,
 	    .name = "lockbrokerd test",
 	};
 }
