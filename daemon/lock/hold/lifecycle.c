@@ -65,10 +65,9 @@ timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 uint64_t
 lifecycle_channel(struct lock_engine *engine, struct hold *hold)
 {
-	bool gone = way_row(hold->way)->is_channel && hold->state != HOLD_CLAIMING;
-
-	FAULT(CONSUMER_ON_NEW_CHANNEL, gone = false);
-	if (hold->channel == 0 && !gone)
+	if (hold->channel == 0 &&
+	    (hold->state == HOLD_CLAIMING ||
+		!FAULT_ELSE(CONSUMER_ON_NEW_CHANNEL, false, way_row(hold->way)->is_channel)))
 		hold_set_channel(
 		    &engine->holds, hold, broker_channel_take(engine->broker, BROKER_LOCKS));
 	return hold->channel;
@@ -239,10 +238,7 @@ lifecycle_revoke(struct lock_engine *engine, struct hold *hold)
 	    .slot = hold->slot,
 	    .reason = REASON_REVOKED};
 
-	bool revoked = hold->revoked;
-
-	FAULT(REVOKED_TWICE, revoked = false);
-	if (revoked || hold->state == HOLD_DROPPING)
+	if (FAULT_ELSE(REVOKED_TWICE, false, hold->revoked) || hold->state == HOLD_DROPPING)
 		return;
 	hold_revoke(&engine->holds, hold);
 	if (hold->peer == 0)
