@@ -375,7 +375,6 @@ registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 	FAULT(CHANNEL_LEAKED, hold_set_channel(&engine->holds, hold, 0));
 	if (hold->channel != 0)
 		broker_channel_put(engine->broker, hold->channel);
-	timers_cancel(engine->timers, &hold->timer);
 	registry_hold_unwatch(engine, hold);
 	registry_hold_detach(engine, hold);
 	flight_end(engine, hold);

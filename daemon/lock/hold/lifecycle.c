@@ -223,7 +223,6 @@ vanish(struct lock_engine *engine, struct hold *hold)
 		return;
 	engine->total.holder_queues_lost++;
 	hold->asked = 0;
-	timers_cancel(engine->timers, &hold->timer);
 	/* The 404 closed the channel: the claim is sent after the channel's closed event. */
 	hold_set_state(&engine->holds, hold, HOLD_RECLAIMING);
 	engine_notice(engine, hold->peer, &notice);
@@ -407,14 +406,13 @@ lifecycle_drop(struct lock_engine *engine, struct hold *hold)
 void
 lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 {
-	timers_cancel(engine->timers, &hold->timer);
-	timer_init(&hold->timer, timer_fired, engine, hold->id);
 	registry_hold_unwatch(engine, hold);
 	registry_hold_detach(engine, hold);
 	hold->acquire = 0;
 	hold->drop = why;
 	FAULT(DROPPED_UNCOUNTED, channels_charge(engine, hold, NULL));
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
+	timer_init(&hold->timer, timer_fired, engine, hold->id);
 	hold->asked = 0;
 	start_drop(engine, hold);
 	FAULT(HINT_EARLY, hint_freed(engine, hold));

@@ -190,7 +190,6 @@ check(struct lock_engine *engine, struct hold *hold)
 		lifecycle_drop(engine, hold);
 		return;
 	}
-	timers_cancel(engine->timers, &hold->timer);
 	hold_set_state(&engine->holds, hold, HOLD_PASSING);
 	hold->asked = engine_now(engine);
 }
@@ -213,8 +212,6 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 {
 	bool in_a_row = hold->passes >= engine->settings.max_local_handoffs;
 
-	if (hold->state == HOLD_COUNTING)
-		timers_cancel(engine->timers, &hold->timer);
 	if (FAULT_ELSE(REVOKED_IS_PASSED, false, hold->revoked) || waiter == NULL) {
 		lifecycle_drop(engine, hold);
 		return;
@@ -224,7 +221,6 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		if (hold->others_asked == 0 || hold->others_at != 0)
 			count(engine, hold);
 		hold_set_state(&engine->holds, hold, HOLD_COUNTING);
-		timers_cancel(engine->timers, &hold->timer);
 		timer_init(&hold->timer, count_late, engine, hold->id);
 		timers_set(engine->timers, &hold->timer, engine_now(engine) + FRESH);
 		return;
