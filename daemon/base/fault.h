@@ -5,8 +5,11 @@
  *
  *	FAULT(NAME, statements);
  *	FAULT_IF(NAME, condition, statements);
+ *	FAULT_ELSE(NAME, mistake, truth)
  *
- * The statements run if that fault is active. In all other builds both macros are empty.
+ * The statements run if that fault is active. In all other builds the first two are empty. The third
+ * is an expression: the mistake if that fault is active, else the truth. So no variable exists only
+ * for a fault.
  */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
@@ -332,10 +335,12 @@ extern enum fault fault_active;
 		__VA_ARGS__;                                                                       \
 	} else                                                                                     \
 		(void)0
+#define FAULT_ELSE(name, mistake, truth) (fault_active == FAULT_##name ? (mistake) : (truth))
 
 #else
 #define FAULT(name, ...) (void)0
 #define FAULT_IF(name, condition, ...) (void)0
+#define FAULT_ELSE(name, mistake, truth) (truth)
 #endif
 
 #endif

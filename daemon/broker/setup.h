@@ -63,8 +63,7 @@ void broker_set_password(struct broker *broker, size_t host, const char *passwor
 void broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret);
 const struct amqp_dialer *broker_dialer(const struct broker *broker);
 const struct amqp_channels *broker_channels(const struct broker *broker, enum broker_link link);
-/* The number of watches, and of members of wait queues (each priority counts), placed or not. */
+/* The number of watches, placed or not. */
 size_t broker_watched(const struct broker *broker);
-size_t broker_joined(const struct broker *broker);
 
 #endif

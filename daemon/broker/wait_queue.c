@@ -579,12 +579,6 @@ broker_wait_queue_leave(struct broker *broker, const char *queue, int priority)
 	pump(wait_queues);
 }
 
-size_t
-broker_joined(const struct broker *broker)
-{
-	return broker->wait_queues->count;
-}
-
 bool
 amqp_wait_queues_any(const struct amqp_wait_queues *wait_queues)
 {

@@ -155,7 +155,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	TAILQ_INIT(&engine->verifies_again);
 	slot_check_init(&engine->slot_checks);
 	holder_wait_init(engine);
-	hold_table_init(&engine->holds);
+	hold_table_init(&engine->holds, timers);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	keepalive_init(engine);
 	channels_init(engine);

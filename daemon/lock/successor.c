@@ -407,13 +407,10 @@ hold_of(struct lock_engine *engine, const struct hold_record *record)
 static void
 hold_goes_on(struct lock_engine *engine, struct hold *hold, const struct hold_record *record)
 {
-	bool exempt = record->who.exempt;
-
-	FAULT(RESTORED_UNCHARGED, exempt = true);
 	FAULT(RESTORED_UNRESERVED, HASH_DELETE(by_queue, engine->holds.by_queue, hold);
 	      HASH_ADD_KEYPTR(by_queue, engine->holds.by_queue, "", 0, hold));
 	hold_set_channel(&engine->holds, hold, record->channel);
-	if (!exempt)
+	if (!FAULT_ELSE(RESTORED_UNCHARGED, true, record->who.exempt))
 		channels_charge_again(engine, hold, (uid_t)record->who.uid);
 	hold->from = record->from;
 	FAULT(RESTORED_LEASE_IS_NEW, hold->from = engine->lease.from = engine_now(engine));

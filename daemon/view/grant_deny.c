@@ -122,18 +122,15 @@ static const char cannot_ask[] = "the other daemons cannot be asked now";
 static void
 found(struct view *view, struct grant_deny *work, const struct daemon_message *answer)
 {
-	bool may;
-
 	queries_end(view->queries, work->request.query);
 	work->request.query = 0;
 	if (answer->reason != REASON_NONE || answer->name == NULL) {
 		refuse(view, work, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		return;
 	}
-	may = view->events.may(
-	    view->events.ctx, work->request.peer, work->request.number, answer->name);
-	FAULT(GRANTED_BY_ANYBODY, may = true);
-	if (!may) {
+	if (!FAULT_ELSE(GRANTED_BY_ANYBODY, true,
+		view->events.may(
+		    view->events.ctx, work->request.peer, work->request.number, answer->name))) {
 		grant_deny_free(view, &work->request);
 		return;
 	}

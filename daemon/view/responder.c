@@ -320,7 +320,6 @@ void
 responder_asked(void *ctx, uint64_t from, const struct daemon_message *message, const char *user)
 {
 	struct view *view = ctx;
-	uint32_t run = message->waiter_run;
 	const char *name;
 
 	switch (message->op) {
@@ -337,8 +336,8 @@ responder_asked(void *ctx, uint64_t from, const struct daemon_message *message, 
 	case DAEMON_MESSAGE_GRANT:
 	case DAEMON_MESSAGE_DENY:
 		/* It is for the one daemon at which that waiter would wait. */
-		FAULT(OTHERS_WAITER_IS_MEANT, run = view->run);
-		if (message->waiter != 0 && run != view->run)
+		if (message->waiter != 0 &&
+		    FAULT_ELSE(OTHERS_WAITER_IS_MEANT, false, message->waiter_run != view->run))
 			break;
 		if (message->op != DAEMON_MESSAGE_FIND) {
 			answer_act(view, from, message, user);

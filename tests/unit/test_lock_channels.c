@@ -537,7 +537,7 @@ START_TEST(a_hold_is_found_by_its_channel_without_a_search)
 	struct hold_table table = {.by_id = NULL};
 	struct hold *holds[2], *all;
 
-	hold_table_init(&table);
+	hold_table_init(&table, NULL);
 	for (int i = 0; i < 2; i++)
 		holds[i] = hold_new(&table, (uint64_t)i + 1, &b[i], "db", LOCK_KIND_SEMAPHORE,
 		    i + 1, BROKER_BY_QUEUE);

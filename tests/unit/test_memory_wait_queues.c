@@ -4,7 +4,9 @@
  */
 #include <stdio.h>
 
+#include "daemon/broker/internal.h"
 #include "daemon/broker/setup.h"
+#include "daemon/broker/wait_queue.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
@@ -150,7 +152,7 @@ START_TEST(no_channel_is_left_behind)
 	ck_assert_int_eq(channels, 1);
 	leave(one, "w", 5);
 	pass(0);
-	ck_assert_uint_eq(broker_joined(one), 0);
+	ck_assert(!amqp_wait_queues_any(one->wait_queues));
 	channels = 0;
 	memory_broker_each_channel(one, BROKER_AUXILIARY, count_channel, &channels);
 	ck_assert_int_eq(channels, 0);

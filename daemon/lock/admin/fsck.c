@@ -218,11 +218,9 @@ renew(struct fsck *fsck, int slot)
 static void
 clear_holder(struct fsck *fsck, int slot)
 {
-	bool remade = fsck->seen.odd[slot - 1] && slot <= fsck->seen.full_scan.slots;
-
 	work_add(&fsck->work, WORK_DELETE_HOLDER, slot);
-	FAULT(HOLDER_NOT_REMADE, remade = false);
-	if (remade)
+	FAULT(HOLDER_NOT_REMADE, return;);
+	if (fsck->seen.odd[slot - 1] && slot <= fsck->seen.full_scan.slots)
 		work_add(&fsck->work, WORK_MAKE_HOLDER, slot)->depends = true;
 }
 
@@ -231,17 +229,18 @@ static enum work_verdict
 judge_repair(struct lock_engine *engine, struct work *work, const struct work_request *request,
     const struct broker_reply *reply)
 {
-	bool gone = reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT, busy;
+	bool gone = reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT;
 	bool deletes = request->kind == WORK_DELETE_UNCOUNTED || request->kind == WORK_DELETE_GATE;
 
 	if (reply->answer == BROKER_REFUSED || (deletes && reply->answer == BROKER_UNREACHABLE))
 		return work_fail(work, REASON_BROKER_REFUSED, reply->text);
 	switch (request->kind) {
 	case WORK_ASK_HOLDER: /* busy, or unknown: it stays as it is */
-		busy = reply->answer != BROKER_ABSENT ||
-		       registry_is_reserved(engine, work->name, LOCK_KIND_SEMAPHORE, request->slot);
-		FAULT(BUSY_SLOT_RENEWED, busy = false);
-		return busy ? WORK_LEFT : WORK_DONE;
+		if (reply->answer == BROKER_ABSENT &&
+		    !registry_is_reserved(engine, work->name, LOCK_KIND_SEMAPHORE, request->slot))
+			return WORK_DONE;
+		FAULT(BUSY_SLOT_RENEWED, return WORK_DONE);
+		return WORK_LEFT;
 	case WORK_DELETE_SLOT:
 		/* Unknown: perhaps deleted, so it is declared in any case. */
 		return reply->answer == BROKER_SKIPPED || reply->answer == BROKER_LOCKED
@@ -262,8 +261,6 @@ repair(struct lock_engine *engine, struct fsck *fsck)
 {
 	const struct full_scan *full_scan = &fsck->seen.full_scan;
 	bool exists = full_scan_exists(full_scan); /* uncounted slots never counted */
-	/* A gate has no effect beside slots, or beside N-U. */
-	bool gate = full_scan->gate && (full_scan->unlimited || full_scan->slots > 0);
 
 	fsck_work_new(engine, fsck, judge_repair, scan);
 	for (int slot = fsck_seen_highest(&fsck->seen); slot > full_scan->slots; slot--) {
@@ -281,8 +278,9 @@ repair(struct lock_engine *engine, struct fsck *fsck)
 		if (fsck->seen.make[slot - 1] == FSCK_MAKE_TRANSIENT)
 			renew(fsck, slot);
 	}
-	FAULT(GATE_LEFT, gate = false);
-	if (gate)
+	/* A gate has no effect beside slots, or beside N-U. */
+	if (FAULT_ELSE(GATE_LEFT, false, full_scan->gate) &&
+	    (full_scan->unlimited || full_scan->slots > 0))
 		work_add(&fsck->work, WORK_DELETE_GATE, 0);
 	FAULT(REPAIRED_NOT_LISTED, exists = fsck->seen.listed);
 	if (exists != fsck->seen.listed)

@@ -564,11 +564,9 @@ refusal_at_the_door(
 {
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
 	struct broker_info info;
-	bool draining = engine->draining;
 
-	FAULT(DRAIN_LETS_WAIT, draining = false);
 	broker_get_info(engine->broker, &info);
-	if (draining)
+	if (FAULT_ELSE(DRAIN_LETS_WAIT, false, engine->draining))
 		*ret = engine_refusal(REASON_DRAINING, NULL);
 	else if (entry != NULL && entry->waiter_count + entry->holder_wait_count >=
 				      engine->settings.max_waits_per_connection)

@@ -346,20 +346,18 @@ let_queue_move(struct lock_engine *engine, const struct hold *hold, bool free_no
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
-	/*
-	 * The hold was never granted: it was claimed, and A did not exist. For that the semaphore
-	 * was forgotten before B was deleted (claim.c). The delete changes nothing. If probes fail,
-	 * it would cause the next claim.
-	 */
-	bool in_vain = hold->ours_since == 0;
 
-	FAULT(CLAIMED_IN_VAIN_AGAIN, in_vain = false);
 	if (semaphore == NULL)
 		return;
 	semaphore_saw_slot(semaphore, slot,
 	    !free_now || hold->drop == HOLD_DROP_NO_SLOT || withheld_has(semaphore, slot));
-	/* A was seen gone: a scan comes before the next claim. */
-	if (free_now && hold->drop == HOLD_DROP_NO_SLOT && !in_vain) {
+	/*
+	 * A was seen gone: a scan comes before the next claim. If the hold was never granted, it was
+	 * claimed, and A did not exist. For that the semaphore was forgotten before B was deleted
+	 * (claim.c). The delete changes nothing. If probes fail, it would cause the next claim.
+	 */
+	if (free_now && hold->drop == HOLD_DROP_NO_SLOT &&
+	    FAULT_ELSE(CLAIMED_IN_VAIN_AGAIN, true, hold->ours_since != 0)) {
 		semaphore_forget(semaphore);
 		timers_cancel(engine->timers, &semaphore->rescan);
 	}
@@ -377,7 +375,6 @@ registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 	FAULT(CHANNEL_LEAKED, hold_set_channel(&engine->holds, hold, 0));
 	if (hold->channel != 0)
 		broker_channel_put(engine->broker, hold->channel);
-	timers_cancel(engine->timers, &hold->timer);
 	registry_hold_unwatch(engine, hold);
 	registry_hold_detach(engine, hold);
 	flight_end(engine, hold);

@@ -48,10 +48,7 @@ member_set_state(struct member *member, enum member_state state)
 static bool
 may_join(const struct lock_engine *engine)
 {
-	bool frozen = engine->frozen;
-
-	FAULT(FROZEN_TAKES_HINTS, frozen = false);
-	return engine->link == BROKER_UP && !frozen;
+	return engine->link == BROKER_UP && !FAULT_ELSE(FROZEN_TAKES_HINTS, false, engine->frozen);
 }
 
 /*

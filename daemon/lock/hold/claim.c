@@ -190,7 +190,6 @@ win(struct lock_engine *engine, struct hold *hold)
 	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
 	int slot = hold->slot;
 
-	timers_cancel(engine->timers, &hold->timer);
 	if (waiter == NULL) {
 		/* Without the channel, which the check of A uses. */
 		FAULT(CLAIM_FORGOTTEN, hold_set_channel(&engine->holds, hold, 0);

@@ -49,13 +49,10 @@ tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 bool
 grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
-	bool good = lease_is_good(engine, hold);
-
-	FAULT(GRANT_BY_TIMER, good = true);
-	/* The broker may have freed B since. */
-	if (!good && lease_is_good(engine, NULL))
-		return false;
-	if (!good) {
+	if (!FAULT_ELSE(GRANT_BY_TIMER, true, lease_is_good(engine, hold))) {
+		/* The broker may have freed B since. */
+		if (lease_is_good(engine, NULL))
+			return false;
 		/* The end of the connection makes the waiter NEW. */
 		keepalive_run_out(engine);
 		return true;
@@ -76,19 +73,13 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 bool
 grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
-	struct share *share = waiter->share;
-	enum broker_way way = hold->way;
-	uint64_t lock;
-
 	assert(hold->peer == 0);
-	FAULT(PASSED_MUTEX_UNLIMITED, way = BROKER_BY_QUEUE);
-	if (!grant_has_room(engine, waiter, way))
+	if (!grant_has_room(
+		engine, waiter, FAULT_ELSE(PASSED_MUTEX_UNLIMITED, BROKER_BY_QUEUE, hold->way)))
 		return false;
-	lock = engine_id(engine);
-	FAULT(PASSED_UNDER_OLD_NUMBER, lock = hold->lock);
-	hold_renumber(&engine->holds, hold, lock);
-	FAULT(PASSED_UNCOUNTED, share = hold->share);
-	channels_charge(engine, hold, share);
+	hold_renumber(&engine->holds, hold,
+	    FAULT_ELSE(PASSED_UNDER_OLD_NUMBER, hold->lock, engine_id(engine)));
+	channels_charge(engine, hold, FAULT_ELSE(PASSED_UNCOUNTED, hold->share, waiter->share));
 	hold->kind = waiter->kind;
 	hold->wants_lease = waiter->lease;
 	hold->suspect = hold->stuck = false;

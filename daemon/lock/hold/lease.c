@@ -28,10 +28,8 @@ lock_margin(const struct lock_engine *engine)
 static int64_t
 from_of(const struct lock_engine *engine, const struct hold *hold)
 {
-	bool own = hold != NULL && hold_lease(hold) == HOLD_LEASE_OWN;
-
-	FAULT(LEASE_OF_LINK_FOR_ALL, own = false);
-	return own ? hold->from : engine->lease.from;
+	FAULT(LEASE_OF_LINK_FOR_ALL, return engine->lease.from);
+	return hold != NULL && hold_lease(hold) == HOLD_LEASE_OWN ? hold->from : engine->lease.from;
 }
 
 int64_t
@@ -112,12 +110,10 @@ tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 
 	FAULT(LEASE_OF_OLDER_ANSWER, least = INT64_MIN);
 	TAILQ_FOREACH (hold, &peer->holds, of_peer) {
-		bool suspect = hold->suspect;
-
-		FAULT(SUSPECT_HOLDS_UP_OTHERS, suspect = false);
-		FAULT(SUSPECT_UNTOLD_IS_LEFT_OUT,
-		    suspect = engine_now(engine) >= lease_suspect_at(engine, hold));
-		if (suspect || hold->state == HOLD_SLOTLESS)
+		FAULT_IF(SUSPECT_UNTOLD_IS_LEFT_OUT,
+		    engine_now(engine) >= lease_suspect_at(engine, hold), continue);
+		if (FAULT_ELSE(SUSPECT_HOLDS_UP_OTHERS, false, hold->suspect) ||
+		    hold->state == HOLD_SLOTLESS)
 			continue;
 		wanted |= hold->wants_lease;
 		if (from_of(engine, hold) < least)
@@ -173,10 +169,8 @@ lease_set_state(struct lock_engine *engine, enum lease_state state)
 void
 lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 {
-	enum broker_answer answer = reply->answer;
-
-	FAULT_IF(LEASE_FROM_SKIPPED, answer == BROKER_SKIPPED, answer = BROKER_OK);
-	if (answer == BROKER_SKIPPED || answer == BROKER_UNKNOWN)
+	if (reply->answer == BROKER_UNKNOWN ||
+	    FAULT_ELSE(LEASE_FROM_SKIPPED, false, reply->answer == BROKER_SKIPPED))
 		return; /* an answer of the broker layer, not of the broker */
 	/* Answers of several channels come in any order: the newest request counts. */
 	FAULT(LEASE_OF_OLDER_ANSWER, engine->lease.from = 0);

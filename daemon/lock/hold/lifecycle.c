@@ -65,10 +65,9 @@ timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 uint64_t
 lifecycle_channel(struct lock_engine *engine, struct hold *hold)
 {
-	bool gone = way_row(hold->way)->is_channel && hold->state != HOLD_CLAIMING;
-
-	FAULT(CONSUMER_ON_NEW_CHANNEL, gone = false);
-	if (hold->channel == 0 && !gone)
+	if (hold->channel == 0 &&
+	    (hold->state == HOLD_CLAIMING ||
+		!FAULT_ELSE(CONSUMER_ON_NEW_CHANNEL, false, way_row(hold->way)->is_channel)))
 		hold_set_channel(
 		    &engine->holds, hold, broker_channel_take(engine->broker, BROKER_LOCKS));
 	return hold->channel;
@@ -224,7 +223,6 @@ vanish(struct lock_engine *engine, struct hold *hold)
 		return;
 	engine->total.holder_queues_lost++;
 	hold->asked = 0;
-	timers_cancel(engine->timers, &hold->timer);
 	/* The 404 closed the channel: the claim is sent after the channel's closed event. */
 	hold_set_state(&engine->holds, hold, HOLD_RECLAIMING);
 	engine_notice(engine, hold->peer, &notice);
@@ -239,10 +237,7 @@ lifecycle_revoke(struct lock_engine *engine, struct hold *hold)
 	    .slot = hold->slot,
 	    .reason = REASON_REVOKED};
 
-	bool revoked = hold->revoked;
-
-	FAULT(REVOKED_TWICE, revoked = false);
-	if (revoked || hold->state == HOLD_DROPPING)
+	if (FAULT_ELSE(REVOKED_TWICE, false, hold->revoked) || hold->state == HOLD_DROPPING)
 		return;
 	hold_revoke(&engine->holds, hold);
 	if (hold->peer == 0)
@@ -411,14 +406,13 @@ lifecycle_drop(struct lock_engine *engine, struct hold *hold)
 void
 lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 {
-	timers_cancel(engine->timers, &hold->timer);
-	timer_init(&hold->timer, timer_fired, engine, hold->id);
 	registry_hold_unwatch(engine, hold);
 	registry_hold_detach(engine, hold);
 	hold->acquire = 0;
 	hold->drop = why;
 	FAULT(DROPPED_UNCOUNTED, channels_charge(engine, hold, NULL));
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
+	timer_init(&hold->timer, timer_fired, engine, hold->id);
 	hold->asked = 0;
 	start_drop(engine, hold);
 	FAULT(HINT_EARLY, hint_freed(engine, hold));

@@ -191,12 +191,9 @@ static void
 finish_held(struct lock_engine *engine, struct verify *verify, struct hold *hold,
     const struct broker_reply *reply)
 {
-	bool good = lease_is_good(engine, hold);
-
-	FAULT(VERIFY_BY_TIMER, good = true);
 	if (is_over(hold)) {
 		finish_over(engine, verify, reply);
-	} else if (!good) {
+	} else if (!FAULT_ELSE(VERIFY_BY_TIMER, true, lease_is_good(engine, hold))) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		keepalive_check(engine);
 	} else if (is_revoked(hold)) {
@@ -377,7 +374,7 @@ lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_
 	struct hold *hold = hold_find_lock(&engine->holds, lock);
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 	struct verify *verify, *before;
-	bool revoked, joins;
+	bool joins;
 
 	assert(!engine->telling);
 	FAULT(VERIFY_FOR_ANYBODY, uid = 0);
@@ -389,16 +386,14 @@ lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_
 		answer_at_once(engine, peer, request, REASON_NONE, hold);
 		return;
 	}
-	revoked = hold->revoked;
-	FAULT(REVOKED_ENDS, revoked = false);
-	if (revoked) {
+	if (FAULT_ELSE(REVOKED_ENDS, false, hold->revoked)) {
 		/* It stays revoked, even if A came back (invariant 5). */
 		answer_at_once(engine, peer, request, REASON_REVOKED, hold);
 		return;
 	}
 	before = verify_find(engine, hold->verify);
-	joins = before != NULL && before->state == VERIFY_NEXT;
-	FAULT(VERIFY_JOINS_FLIGHT, joins = before != NULL);
+	joins =
+	    before != NULL && FAULT_ELSE(VERIFY_JOINS_FLIGHT, true, before->state == VERIFY_NEXT);
 	verify = joins ? before : verify_new(engine, hold);
 	verify_add(engine, verify, engine_op_new(engine, peer, request)->id);
 	if (before == NULL) {

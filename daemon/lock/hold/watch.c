@@ -48,10 +48,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 check(struct lock_engine *engine, struct hold *hold)
 {
-	bool known = hold->revoked;
-
-	FAULT(REVOKED_TWICE, known = false);
-	if (known)
+	if (FAULT_ELSE(REVOKED_TWICE, false, hold->revoked))
 		return;
 	if (engine->frozen) {
 		hold->reclaimed = true; /* A was not seen since: it is checked before a hand-off */

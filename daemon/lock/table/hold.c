@@ -55,8 +55,9 @@ hold_new_slotless(struct hold_table *table, uint64_t id, const char *name, enum 
 /* ---- ages ---- */
 
 void
-hold_table_init(struct hold_table *table)
+hold_table_init(struct hold_table *table, struct timers *timers)
 {
+	table->timers = timers;
 	TAILQ_INIT(&table->ages[HOLD_LEASE_SHARED]);
 	TAILQ_INIT(&table->ages[HOLD_LEASE_OWN]);
 }
@@ -104,7 +105,8 @@ hold_answered(struct hold_table *table, struct hold *hold, int64_t sent)
 void
 hold_free(struct hold_table *table, struct hold *hold)
 {
-	assert(!timer_is_set(&hold->timer) && hold->share == NULL);
+	assert(hold->share == NULL);
+	timers_cancel(table->timers, &hold->timer);
 	age_remove(table, hold);
 	table->count[hold->state]--;
 	table->consumers -= is_consumer(hold);
@@ -203,6 +205,8 @@ hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state stat
 	table->count[hold->state]--;
 	table->count[state]++;
 	hold->state = state;
+	if (state != HOLD_CHECKING)
+		timers_cancel(table->timers, &hold->timer);
 	if (state == HOLD_HELD && !hold->aged)
 		age_add(table, hold);
 	if (state == HOLD_DROPPING)

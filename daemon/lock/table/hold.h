@@ -123,9 +123,10 @@ struct hold {
 	bool reclaimed;
 	unsigned rechecks; /* checks of B since it was declared (invariant 10) */
 	/*
-	 * CLAIMING, CHECKING: the answer is late. HELD: the next check of B. COUNTING: no answer
-	 * will come. DROPPING: the answer is late, or the drop is sent again. CLAIMING, DROPPING,
-	 * unsent: it may be sent, or its waiter is gone.
+	 * It belongs to the state, whose end cancels it. CLAIMING, CHECKING: the answer is late.
+	 * HELD: the next check of B. RECLAIMING: the claim is sent again. COUNTING: no answer will
+	 * come. DROPPING: the answer is late, or the drop is sent again. CLAIMING, DROPPING, unsent:
+	 * it may be sent, or its waiter is gone.
 	 */
 	struct timer timer;
 	struct requester *requester; /* owned; of its row; NULL: no client was told yet */
@@ -141,6 +142,7 @@ TAILQ_HEAD(hold_list, hold);
 enum hold_lease { HOLD_LEASE_SHARED, HOLD_LEASE_OWN };
 
 struct hold_table {
+	struct timers *timers; /* borrowed */
 	struct hold *by_id, *by_lock, *by_queue, *by_channel;
 	size_t count[HOLD_STATES]; /* by state */
 	size_t consumers;          /* of slots, claims included; true mutexes have no A to check */
@@ -150,7 +152,7 @@ struct hold_table {
 	size_t aged[2];
 };
 
-void hold_table_init(struct hold_table *table);
+void hold_table_init(struct hold_table *table, struct timers *timers);
 
 /* Reserves B, which must not be reserved yet. The hold is CLAIMING. */
 struct hold *hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b,
@@ -158,7 +160,7 @@ struct hold *hold_new(struct hold_table *table, uint64_t id, const struct queue_
 /* A hold without a slot: it is SLOTLESS and reserves nothing. */
 struct hold *hold_new_slotless(
     struct hold_table *table, uint64_t id, const char *name, enum lock_kind kind);
-/* Ends the reservation. B must be known to be gone, and the timer not set. */
+/* Ends the reservation. B must be known to be gone. */
 void hold_free(struct hold_table *table, struct hold *hold);
 struct hold *hold_find(const struct hold_table *table, uint64_t id);              /* or NULL */
 struct hold *hold_find_lock(const struct hold_table *table, uint64_t lock);       /* or NULL */
@@ -177,7 +179,10 @@ hold_lease(const struct hold *hold)
 }
 /* A question about B that was sent at that clock time was answered: B is held. */
 void hold_answered(struct hold_table *table, struct hold *hold, int64_t sent);
-/* The one way in which a hold's state changes. Asserts that the change is in the diagram above. */
+/*
+ * The one way in which a hold's state changes. Asserts that the change is in the diagram above, and
+ * cancels the timer. From CLAIMING to CHECKING the timer goes on, as both are one flight.
+ */
 void hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state);
 /* Its slot was removed: a mark that stays (invariant 5). */
 void hold_revoke(struct hold_table *table, struct hold *hold);

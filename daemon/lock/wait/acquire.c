@@ -118,11 +118,9 @@ static enum reason
 refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char **ret_text)
 {
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
-	bool draining = engine->draining;
 
 	*ret_text = NULL;
-	FAULT(DRAIN_LETS_IN, draining = false);
-	if (draining)
+	if (FAULT_ELSE(DRAIN_LETS_IN, false, engine->draining))
 		return REASON_DRAINING;
 	if (entry == NULL)
 		return REASON_NONE;

@@ -17,17 +17,15 @@ static void
 pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
 	int64_t now = engine_now(engine);
-	bool comes_back;
 
 	/*
 	 * Consumers without waiters would get the hint again. Without consumers it cannot come
 	 * back.
 	 */
 	wait_queue_shrink(engine, semaphore);
-	comes_back = wait_queue_has_place(semaphore);
-	FAULT(HINT_LAPSES, comes_back = true);
 	FAULT(HINT_NOT_PASSED_ON, return;);
-	if (comes_back && now < semaphore->pass_on_from)
+	if (FAULT_ELSE(HINT_LAPSES, true, wait_queue_has_place(semaphore)) &&
+	    now < semaphore->pass_on_from)
 		return;
 	semaphore->pass_on_from = now + PASS_ON_AGAIN;
 	broker_wait_queue_wake(engine->broker, semaphore->wait_queue_name.text, slot);

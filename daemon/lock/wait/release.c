@@ -119,14 +119,14 @@ lease_is_long(const struct lock_engine *engine, const struct hold *hold)
 static bool
 is_certain(const struct lock_engine *engine, const struct hold *hold)
 {
-	bool a_is_there =
-	    hold->kind == LOCK_KIND_MUTEX || (hold->watch == HOLD_WATCH_ON && !hold->reclaimed);
-
-	FAULT(PASSED_UNSEEN, a_is_there = true);
-	FAULT(PASSED_LATE, return a_is_there && lease_is_good(engine, hold));
-	FAULT(PASSED_STALE, return a_is_there && lease_is_long(engine, hold));
-	return a_is_there && lease_is_long(engine, hold) &&
-	       engine_now(engine) - engine->lease.from < FRESH;
+	/* A must be there. */
+	if (!FAULT_ELSE(PASSED_UNSEEN, true,
+		hold->kind == LOCK_KIND_MUTEX ||
+		    (hold->watch == HOLD_WATCH_ON && !hold->reclaimed)))
+		return false;
+	FAULT(PASSED_LATE, return lease_is_good(engine, hold));
+	FAULT(PASSED_STALE, return lease_is_long(engine, hold));
+	return lease_is_long(engine, hold) && engine_now(engine) - engine->lease.from < FRESH;
 }
 
 static void
@@ -190,7 +190,6 @@ check(struct lock_engine *engine, struct hold *hold)
 		lifecycle_drop(engine, hold);
 		return;
 	}
-	timers_cancel(engine->timers, &hold->timer);
 	hold_set_state(&engine->holds, hold, HOLD_PASSING);
 	hold->asked = engine_now(engine);
 }
@@ -211,13 +210,9 @@ was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 static void
 go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 {
-	bool in_a_row = hold->passes >= engine->settings.max_local_handoffs,
-	     revoked = hold->revoked;
+	bool in_a_row = hold->passes >= engine->settings.max_local_handoffs;
 
-	if (hold->state == HOLD_COUNTING)
-		timers_cancel(engine->timers, &hold->timer);
-	FAULT(REVOKED_IS_PASSED, revoked = false);
-	if (revoked || waiter == NULL) {
+	if (FAULT_ELSE(REVOKED_IS_PASSED, false, hold->revoked) || waiter == NULL) {
 		lifecycle_drop(engine, hold);
 		return;
 	}
@@ -226,7 +221,6 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		if (hold->others_asked == 0 || hold->others_at != 0)
 			count(engine, hold);
 		hold_set_state(&engine->holds, hold, HOLD_COUNTING);
-		timers_cancel(engine->timers, &hold->timer);
 		timer_init(&hold->timer, count_late, engine, hold->id);
 		timers_set(engine->timers, &hold->timer, engine_now(engine) + FRESH);
 		return;
@@ -256,10 +250,9 @@ static void
 let_go(struct lock_engine *engine, struct hold *hold)
 {
 	struct waiter *waiter = NULL;
-	bool revoked = hold->revoked;
 
-	FAULT(REVOKED_IS_PASSED, revoked = false);
-	if (hold->state == HOLD_HELD && !revoked && hold->verify == 0)
+	if (hold->state == HOLD_HELD && !FAULT_ELSE(REVOKED_IS_PASSED, false, hold->revoked) &&
+	    hold->verify == 0)
 		waiter = next_waiter(engine, hold);
 	if (waiter == NULL) {
 		lifecycle_drop(engine, hold);
@@ -273,13 +266,11 @@ void
 lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock)
 {
 	struct hold *hold = hold_find_lock(&engine->holds, lock);
-	uint64_t holder = hold == NULL ? 0 : hold->peer;
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 
 	assert(!engine->telling && peer != 0);
-	/* holder is 0 while the hold is claimed or dropped: only a granted hold can be released. */
-	FAULT_IF(RELEASE_BY_ANYBODY, holder != 0, holder = peer);
-	if (holder != peer) {
+	/* hold->peer is 0 while it is claimed or dropped: only a granted hold can be released. */
+	if (hold == NULL || !FAULT_ELSE(RELEASE_BY_ANYBODY, hold->peer != 0, hold->peer == peer)) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}

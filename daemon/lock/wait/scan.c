@@ -276,8 +276,8 @@ take_first_window(
 	if (semaphore->mutex) {
 		enum broker_answer others = either(either(gate, unlimited), answers[slots]);
 
-		FAULT(MUTEX_TAKES_ADMIN, others = BROKER_ABSENT);
-		take_guarded_answers(engine, semaphore, others, seen, slots + 1);
+		take_guarded_answers(engine, semaphore,
+		    FAULT_ELSE(MUTEX_TAKES_ADMIN, BROKER_ABSENT, others), seen, slots + 1);
 		return;
 	}
 	FAULT_IF(GATE_IS_UNLIMITED, gate == BROKER_OK, unlimited = BROKER_OK);
