@@ -41,5 +41,6 @@ Suite *wait_queues_suite(void);
 Suite *directory_suite(void);
 Suite *mailbox_suite(void);
 Suite *ends_suite(void);
+Suite *quorum_queues_suite(void);
 
 #endif

@@ -12,7 +12,8 @@ int
 main(int argc, char **argv)
 {
 	static Suite *(*const makers[])(void) = {claims_suite, holders_suite, probes_suite,
-	    watches_suite, wait_queues_suite, directory_suite, mailbox_suite, ends_suite};
+	    watches_suite, wait_queues_suite, directory_suite, mailbox_suite, ends_suite,
+	    quorum_queues_suite};
 
 	if (argc > 1 && strcmp(argv[1], "rabbitmq") == 0)
 		server = &server_rabbitmq;
