@@ -203,7 +203,8 @@ on_content(struct client *client, const struct amqp_frame *frame)
 
 		snprintf(words, sizeof(words), "%s", delivery->words);
 		snprintf(delivery->body, sizeof(delivery->body), "%.20s", client->body);
-		snprintf(delivery->words, sizeof(delivery->words), "%.20s %.60s", client->body, words);
+		snprintf(
+		    delivery->words, sizeof(delivery->words), "%.20s %.60s", client->body, words);
 		client->delivered = false;
 		client->complete++;
 	}
@@ -463,8 +464,7 @@ const char *
 client_declare_quorum(struct client *client, const char *queue, const struct client_quorum *how)
 {
 	/* Before 4.0, a limit of -1 drops a message at its first return. */
-	const bool limited =
-	    how->limited || (!how->no_limit && client_version(client) >= 4000);
+	const bool limited = how->limited || (!how->no_limit && client_version(client) >= 4000);
 	const amqp_table_entry_t timeout = {
 	    .key = amqp_cstring_bytes("x-consumer-timeout"),
 	    .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = 2592000000},
@@ -515,8 +515,7 @@ client_next(struct client *client)
 	if (client->connection->link == NULL)
 		return client->connection->why;
 	rig_wait(client->complete > client->taken);
-	ck_assert_uint_le(
-	    client->complete, sizeof(client->arrived) / sizeof(*client->arrived));
+	ck_assert_uint_le(client->complete, sizeof(client->arrived) / sizeof(*client->arrived));
 	return client->arrived[client->taken++].words;
 }
 
@@ -545,11 +544,9 @@ tag_of(const struct client *client, const char *body)
 static void
 send_reject(struct client *client, const char *body, bool requeue)
 {
-	amqp_basic_reject_t reject = {
-	    .delivery_tag = tag_of(client, body), .requeue = requeue};
+	amqp_basic_reject_t reject = {.delivery_tag = tag_of(client, body), .requeue = requeue};
 
-	amqp_link_send(
-	    client->connection->link, client->number, AMQP_BASIC_REJECT_METHOD, &reject);
+	amqp_link_send(client->connection->link, client->number, AMQP_BASIC_REJECT_METHOD, &reject);
 }
 
 void

@@ -52,7 +52,7 @@ struct client_quorum {
 	bool limited; /* by this number of returns; else each message may return for ever */
 	int limit;
 	bool no_limit; /* without that argument */
-	int expires; /* ms; 0: it does not expire */
+	int expires;   /* ms; 0: it does not expire */
 };
 const char *client_declare_quorum(
     struct client *client, const char *queue, const struct client_quorum *how);

@@ -63,9 +63,10 @@ wait_for(struct client *client, const char *queue, const char *words)
 	char said[64];
 
 	do
-		snprintf(said, sizeof(said), "%.60s",
-		    client_declare(client, queue, CLIENT_PASSIVE));
-	while (strncmp(said, words, strlen(words)) != 0 && (rig_pass_for(20 * NSEC_PER_MSEC), true));
+		snprintf(
+		    said, sizeof(said), "%.60s", client_declare(client, queue, CLIENT_PASSIVE));
+	while (
+	    strncmp(said, words, strlen(words)) != 0 && (rig_pass_for(20 * NSEC_PER_MSEC), true));
 }
 
 static const char *
@@ -168,47 +169,58 @@ START_TEST(the_order_outlives_many_ends)
 }
 END_TEST
 
-/* From 4.3 on, the old header counts only the ends of channels. */
+/* From 4.3 on there are two counts. A nack and the end of a node leave the old one as it is. */
 START_TEST(the_header_of_the_count)
 {
 	struct client *client = with_beads("qq-header"), *holder = holder_of("qq-header");
+	const bool two = client_version(client) >= 4003;
 
-	client_reject(holder, "1");
+	client_nack(holder, "1");
 	client_want(client_next(holder), "1 1 1");
-	ck_assert_str_eq(client_count_header(holder),
-	    client_version(client) >= 4003 ? "x-acquired-count" : "x-delivery-count");
+	ck_assert_str_eq(
+	    client_count_header(holder), two ? "x-acquired-count" : "x-delivery-count");
+	ck_assert_int_eq(client_failures(holder), two ? 0 : 1);
+	client_reject(holder, "1");
+	client_want(client_next(holder), "1 2 1");
+	ck_assert_int_eq(client_failures(holder), two ? 1 : 2);
 	client_close(holder);
 	wait_for(client, "qq-header", "ok 3 0");
 	client_want(client_attach(holder, "qq-header", ALL), "ok");
-	want_three(holder, "2 1 1", "3 1 1", "1 2 1");
-	ck_assert_int_eq(client_failures(holder), client_version(client) >= 4003 ? 1 : 2);
+	want_three(holder, "2 1 1", "3 1 1", "1 3 1");
+	ck_assert_int_eq(client_failures(holder), two ? 2 : 3);
 }
 END_TEST
 
-/* A rejected message goes behind those that were never delivered, unless the queue has a limit. */
+/*
+ * Before 4.3, a message that is given back goes behind those that were never delivered. It goes
+ * before them if the queue has a limit, and from 4.3 on.
+ */
 START_TEST(a_prefetch_of_one)
 {
 	struct client *client = with_beads("qq-one"), *holder = client_new();
 	const struct client_quorum limited = {.limited = true, .limit = 5};
+	const bool first = client_version(client) >= 4003;
+	void (*const ways[])(struct client *, const char *) = {client_reject, client_nack};
 
 	client_want(client_attach(holder, "qq-one", 1), "ok");
 	client_want(client_next(holder), "1 0 0");
 	client_want(look(client, "qq-one"), "ok 2 1");
-	client_reject(holder, "1");
-	client_want(client_next(holder), "2 0 0");
+	ways[_i](holder, "1");
+	client_want(client_next(holder), first ? "1 1 1" : "2 0 0");
 	client_want(look(client, "qq-one"), "ok 2 1");
-	client_ack(holder, "2");
-	client_want(client_next(holder), "3 0 0");
-	client_ack(holder, "3");
-	client_want(client_next(holder), "1 1 1");
+	client_ack(holder, first ? "1" : "2");
+	client_want(client_next(holder), first ? "2 0 0" : "3 0 0");
+	client_ack(holder, first ? "2" : "3");
+	client_want(client_next(holder), first ? "3 0 0" : "1 1 1");
 
+	client_want(client_delete(client, "qq-limited", 0), "ok");
 	client_want(client_declare_quorum(client, "qq-limited", &limited), "ok 0 0");
 	client_want(client_publish(client, "qq-limited", "1"), "ok");
 	client_want(client_publish(client, "qq-limited", "2"), "ok");
 	client_close(holder);
 	client_want(client_attach(holder, "qq-limited", 1), "ok");
 	client_want(client_next(holder), "1 0 0");
-	client_reject(holder, "1");
+	ways[_i](holder, "1");
 	client_want(client_next(holder), "1 1 1");
 	client_want(look(client, "qq-limited"), "ok 1 1");
 }
@@ -342,7 +354,8 @@ START_TEST(declares_are_refused)
 	struct client *client = client_new();
 	struct client_quorum other = {.auto_delete = true};
 
-	client_want(client_declare_quorum(client, "qq-bad", &other), REFUSED("qq-bad", "auto-delete"));
+	client_want(
+	    client_declare_quorum(client, "qq-bad", &other), REFUSED("qq-bad", "auto-delete"));
 	other = (struct client_quorum){.exclusive = true};
 	client_want(
 	    client_declare_quorum(client, "qq-bad", &other), REFUSED("qq-bad", "exclusive-owner"));
@@ -435,7 +448,7 @@ START_TEST(a_get_is_refused)
 
 	client_want(client_get(client, "qq-get"),
 	    "405 RESOURCE_LOCKED - cannot obtain access to locked queue 'qq-get' in vhost '/'. "
-	    "basic.get operations are not supported by quorum queues with single active consumer");
+	    "basic.get operations are not supported by ");
 	client_want(look(client, "qq-get"), "ok 3 0");
 }
 END_TEST
@@ -444,8 +457,8 @@ START_TEST(a_deletion_with_conditions)
 {
 	struct client *client = with_beads("qq-if"), *other = client_new();
 
-	client_want(client_delete(client, "qq-if", _i == 0 ? CLIENT_IF_UNUSED : CLIENT_IF_EMPTY),
-	    "dead");
+	client_want(
+	    client_delete(client, "qq-if", _i == 0 ? CLIENT_IF_UNUSED : CLIENT_IF_EMPTY), "dead");
 	client_want(look(other, "qq-if"), "ok 3 0");
 }
 END_TEST
@@ -551,12 +564,14 @@ START_TEST(a_message_returns_so_often)
 	client_want(client_next(holder), "2 0 0");
 	client_reject(holder, "1");
 	client_want(client_next(holder), "1 1 1");
-	client_reject(holder, "1");
+	client_nack(holder, "1");
 	client_want(client_next(holder), "1 2 1");
-	client_reject(holder, "1");
-	/* From 4.3 on, rejects do not count. */
-	if (client_version(client) >= 4003)
+	/* From 4.3 on, nacks do not count. */
+	if (client_version(client) >= 4003) {
+		client_reject(holder, "1");
 		client_want(client_next(holder), "1 3 1");
+	}
+	client_reject(holder, "1");
 	client_want(client_publish(client, "qq-limit", "m"), "ok");
 	client_want(client_next(holder), "m 0 0");
 }
@@ -613,11 +628,25 @@ START_TEST(the_order_outlives_the_node)
 }
 END_TEST
 
-Suite *
-quorum_queues_suite(void)
+/* version: sets that of the server; NULL: it has its own. */
+static TCase *
+tcase_of(Suite *suite, const char *name, void (*version)(void))
 {
-	Suite *suite = suite_create("conformance/quorum_queues");
-	TCase *tcase = server_tcase(suite, "order");
+	TCase *tcase = tcase_create(name);
+
+	if (version != NULL)
+		tcase_add_checked_fixture(tcase, version, NULL);
+	tcase_add_checked_fixture(tcase, server_setup, server_teardown);
+	tcase_set_timeout(tcase, 120);
+	suite_add_tcase(suite, tcase);
+	return tcase;
+}
+
+static Suite *
+suite_of(const char *name, void (*version)(void))
+{
+	Suite *suite = suite_create(name);
+	TCase *tcase = tcase_of(suite, "order", version);
 
 	tcase_add_test(tcase, messages_come_in_order);
 	tcase_add_loop_test(tcase, a_reject_goes_behind, 0, 3);
@@ -625,28 +654,59 @@ quorum_queues_suite(void)
 	tcase_add_loop_test(tcase, a_nack_is_a_reject, 0, 3);
 	tcase_add_test(tcase, the_order_outlives_many_ends);
 	tcase_add_test(tcase, the_header_of_the_count);
-	tcase_add_test(tcase, a_prefetch_of_one);
+	tcase_add_loop_test(tcase, a_prefetch_of_one, 0, 2);
 	tcase_add_test(tcase, the_end_of_a_channel_goes_first);
-	tcase = server_tcase(suite, "active");
+	tcase = tcase_of(suite, "active", version);
 	tcase_add_loop_test(tcase, a_second_consumer_waits, 0, 2);
 	tcase_add_test(tcase, a_cancel_returns_nothing);
 	tcase_add_test(tcase, a_consumer_that_waits_is_cancelled);
 	tcase_add_test(tcase, a_mark_finds_the_active_one);
-	tcase = server_tcase(suite, "refusals");
+	tcase = tcase_of(suite, "refusals", version);
 	tcase_add_test(tcase, declares_are_refused);
 	tcase_add_test(tcase, another_declare);
 	tcase_add_test(tcase, a_missing_queue);
 	tcase_add_loop_test(tcase, a_message_is_settled_once, 0, 4);
 	tcase_add_test(tcase, a_get_is_refused);
 	tcase_add_loop_test(tcase, a_deletion_with_conditions, 0, 2);
-	tcase = server_tcase(suite, "ends");
+	tcase = tcase_of(suite, "ends", version);
 	tcase_add_test(tcase, a_held_queue_is_deleted);
 	tcase_add_test(tcase, a_purge_takes_what_is_ready);
 	tcase_add_test(tcase, an_unused_queue_expires);
 	tcase_add_test(tcase, the_order_outlives_the_node);
-	tcase = server_tcase(suite, "limits");
+	tcase = tcase_of(suite, "limits", version);
 	tcase_add_test(tcase, a_message_returns_so_often);
 	tcase_add_test(tcase, a_limit_below_zero);
 	tcase_add_test(tcase, a_limit_by_default);
 	return suite;
+}
+
+Suite *
+quorum_queues_suite(void)
+{
+	return suite_of("conformance/quorum_queues", NULL);
+}
+
+static void
+be_3_10(void)
+{
+	server->be(3, 10);
+}
+
+static void
+be_4_3(void)
+{
+	server->be(4, 3);
+}
+
+/* The server in memory is of 4.0, unless it is told otherwise. */
+Suite *
+quorum_queues_3_10_suite(void)
+{
+	return suite_of("conformance/quorum_queues_3_10", be_3_10);
+}
+
+Suite *
+quorum_queues_4_3_suite(void)
+{
+	return suite_of("conformance/quorum_queues_4_3", be_4_3);
 }
