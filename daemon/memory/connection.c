@@ -565,8 +565,8 @@ come_up(struct memory_link *link)
 
 	link->base.server = (struct amqp_server){
 	    .product = mem_strdup("memory"),
-	    .version = mem_printf("%u.%u", link->client->world->version / 1000,
-		link->client->world->version % 1000),
+	    .version = mem_printf(
+		"%u.%u", link->client->world->version / 1000, link->client->world->version % 1000),
 	    .cluster = mem_strdup(""),
 	    .deletes_by_name = link->client->world->deletes_by_name,
 	    .hides_queues = link->client->world->hides_queues,

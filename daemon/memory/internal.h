@@ -152,12 +152,12 @@ struct memory_channel {
 	unsigned prefetch;
 	char *ended;      /* owned; the queue that ended last with a consumer of it; NULL: none */
 	int64_t ended_at; /* clock time */
-	struct memory_consumers consumers; /* borrowed; the queues own them */
-	struct memory_messages delivered;  /* the queues'; owned if the queue was deleted */
+	struct memory_consumers consumers;  /* borrowed; the queues own them */
+	struct memory_messages delivered;   /* the queues'; owned if the queue was deleted */
 	TAILQ_HEAD(, memory_handed) handed; /* owned; messages of quorum queues */
 	struct command *asks; /* borrowed; it waits until a quorum queue has taken it; NULL: no */
 	bool consumes_quorum; /* or did */
-	struct memory_coming *coming;      /* owned; NULL: no publish yet */
+	struct memory_coming *coming; /* owned; NULL: no publish yet */
 
 	struct memory_parcels in, out; /* owned */
 	/* arrival of the first of `in` (server's timers) and `out` (daemon's timers) */
@@ -384,9 +384,14 @@ void memory_handed_free(struct memory_channel *channel, struct memory_handed *ha
 /* NULL: the message was returned, or the queue was deleted. */
 const char *memory_quorum_body(
     const struct memory_channel *channel, const struct memory_handed *handed);
-/* Frees `handed`. returns: the message is rejected, and returns; else it is gone. */
+enum memory_settled {
+	MEMORY_GONE,     /* basic.ack, or basic.reject and basic.nack without requeue */
+	MEMORY_NACKED,   /* with requeue */
+	MEMORY_REJECTED, /* the same; RabbitMQ tells the two apart from 4.3 on */
+};
+/* Frees `handed`. */
 void memory_quorum_settle(
-    struct memory_channel *channel, struct memory_handed *handed, bool returns);
+    struct memory_channel *channel, struct memory_handed *handed, enum memory_settled how);
 /* Removes the ready messages, or all. Returns their number. */
 size_t memory_quorum_purge(struct memory_queue *queue, bool all);
 

@@ -62,8 +62,8 @@ refused(const char *queue)
 static struct failure
 unknown_tag(uint64_t tag)
 {
-	return fail(AMQP_PRECONDITION_FAILED,
-	    "PRECONDITION_FAILED - unknown delivery tag %" PRIu64, tag);
+	return fail(
+	    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag %" PRIu64, tag);
 }
 
 /* The home of the queue is MEMORY_TIMED_OUT or MEMORY_DOWN, or the queue hangs. */
@@ -443,7 +443,7 @@ basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **re
 	if (handed != NULL) {
 		*ret_body = mem_strdup(memory_quorum_body(channel, handed));
 		*ret_queue = strcpy(room, handed->queue);
-		memory_quorum_settle(channel, handed, false);
+		memory_quorum_settle(channel, handed, MEMORY_GONE);
 		return none;
 	}
 	if (message == NULL)
@@ -459,18 +459,18 @@ basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **re
 	return none;
 }
 
-/* Also of basic.nack. */
+/* Also of basic.nack. how: what it means for a quorum queue. */
 static struct failure
-basic_reject(struct memory_channel *channel, uint64_t tag, bool requeue)
+put_back(struct memory_channel *channel, uint64_t tag, enum memory_settled how)
 {
 	struct memory_message *message = find_delivered(channel, tag);
 	struct memory_handed *handed = memory_handed_find(channel, tag);
 
 	if (handed != NULL) {
-		memory_quorum_settle(channel, handed, requeue);
+		memory_quorum_settle(channel, handed, how);
 		return none;
 	}
-	assert(requeue);
+	assert(how != MEMORY_GONE);
 	if (message == NULL)
 		return unknown_tag(tag);
 	memory_message_take_back(message, channel);
@@ -766,10 +766,12 @@ perform(struct memory_channel *channel, const struct amqp_frame *frame,
 	case AMQP_BASIC_ACK_METHOD:
 		return basic_ack(channel, frame->fields, ret_body, room, queue);
 	case AMQP_BASIC_REJECT_METHOD:
-		return basic_reject(channel, reject->delivery_tag, reject->requeue);
+		return put_back(
+		    channel, reject->delivery_tag, reject->requeue ? MEMORY_REJECTED : MEMORY_GONE);
 	case AMQP_BASIC_NACK_METHOD:
 		assert(!nack->multiple);
-		return basic_reject(channel, nack->delivery_tag, nack->requeue);
+		return put_back(
+		    channel, nack->delivery_tag, nack->requeue ? MEMORY_NACKED : MEMORY_GONE);
 	case AMQP_BASIC_PUBLISH_METHOD:
 		return basic_publish(channel, frame->fields);
 	case AMQP_BASIC_CANCEL_METHOD:

@@ -228,8 +228,8 @@ memory_queue_differs(
 		snprintf(words, size, "inequivalent arg %s", found);
 		return true;
 	} else if (memory_quorum_is_meant(declare)) {
-		argument = "x-queue-type";
-		received = "the value 'quorum' of type 'longstr'";
+		argument = "x-single-active-consumer";
+		received = "the value 'true' of type 'bool'";
 		current = "none";
 	} else if (queue->odd || length_max != queue->length_max) {
 		argument = "x-max-length";

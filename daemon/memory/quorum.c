@@ -41,8 +41,7 @@ struct member {
 enum command_kind {
 	COMMAND_REGISTER,
 	COMMAND_CANCEL,
-	COMMAND_REJECT, /* the message returns */
-	COMMAND_SETTLE, /* the message is gone */
+	COMMAND_SETTLE, /* of a message */
 	COMMAND_ADD,    /* only if the queue could not be reached; else it is done at once */
 	COMMAND_END     /* of a channel */
 };
@@ -53,6 +52,7 @@ struct command {
 	bool lost;    /* it waits until the test sends it again */
 	unsigned node;
 	uint64_t key, opening, id;
+	enum memory_settled how;
 	unsigned prefetch;
 	/* borrowed; it waits for this command; NULL: it does not, or is gone */
 	struct memory_channel *channel;
@@ -78,9 +78,9 @@ struct memory_quorum {
 	} arguments[3];
 	TAILQ_HEAD(, member) members; /* owned; the first one that waits is the next */
 	TAILQ_HEAD(memory_commands, command) commands; /* owned */
-	TAILQ_HEAD(, parcel) parcels; /* owned; deliveries that are held back */
-	struct timer timer;           /* the first command that is due later */
-	int64_t last;                 /* clock time of the newest command: no later one is sooner */
+	TAILQ_HEAD(, parcel) parcels;                  /* owned; deliveries that are held back */
+	struct timer timer;                            /* the first command that is due later */
+	int64_t last; /* clock time of the newest command: no later one is sooner */
 	struct memory_quorum_faults faults;
 };
 
@@ -407,26 +407,41 @@ insert_returned(struct memory_queue *queue, struct memory_message *message)
 		TAILQ_INSERT_BEFORE(behind, message, of_queue);
 }
 
+enum cause { CAUSE_NACK, CAUSE_REJECT, CAUSE_END, CAUSE_NODE };
+
+/* From 4.3 on, x-delivery-count and the limit count these alone (rabbit_channel, settle). */
+static bool
+is_failure(enum cause cause)
+{
+	return cause == CAUSE_REJECT || cause == CAUSE_END;
+}
+
 /*
- * A message that its consumer rejects is appended as a new one, if the queue has no limit
- * (handle_aux, requeue). Others are returned (return_one). From 4.3 on only the ends of channels
- * count for the limit.
+ * Whether the message is appended as a new one (handle_aux, requeue). Others are returned
+ * (return_one). From 4.3 on, no message is appended.
  */
+static bool
+is_appended(const struct memory_queue *queue, enum cause cause)
+{
+	return !queue->quorum->limited && queue->world->version < MEMORY_VERSION(4, 3) &&
+	       (cause == CAUSE_NACK || cause == CAUSE_REJECT);
+}
+
 static void
 put_back(struct memory_queue *queue, struct member *member, struct memory_message *message,
-    bool rejected, bool ended)
+    enum cause cause)
 {
 	const struct memory_quorum *quorum = queue->quorum;
 	unsigned counted;
 
 	take_from(queue, member, message);
 	message->acquired++;
-	message->failed += ended;
+	message->failed += is_failure(cause);
 	counted =
 	    queue->world->version >= MEMORY_VERSION(4, 3) ? message->failed : message->acquired;
 	if (quorum->limited && (long)counted > quorum->limit) {
 		memory_message_free(message);
-	} else if (rejected && !quorum->limited) {
+	} else if (is_appended(queue, cause)) {
 		message->returned = false;
 		TAILQ_INSERT_TAIL(&queue->ready, message, of_queue);
 	} else {
@@ -436,13 +451,13 @@ put_back(struct memory_queue *queue, struct member *member, struct memory_messag
 
 /* In the order in which they were delivered (return_all). */
 static void
-put_all_back(struct memory_queue *queue, struct member *member, bool ended)
+put_all_back(struct memory_queue *queue, struct member *member, enum cause cause)
 {
 	struct memory_message *message, *next;
 
 	TAILQ_FOREACH_SAFE (message, &queue->delivered, of_queue, next) {
 		if (message->key == member->key)
-			put_back(queue, member, message, false, ended);
+			put_back(queue, member, message, cause);
 	}
 }
 
@@ -482,20 +497,25 @@ apply_cancel(struct memory_queue *queue, uint64_t key)
 	member->state = MEMBER_CANCELLED;
 }
 
-/* returns: it is rejected; else it is gone. */
 static void
-apply_settle(struct memory_queue *queue, const struct command *command, bool returns)
+apply_settle(struct memory_queue *queue, const struct command *command)
 {
 	struct memory_message *message = find_delivered(queue, command->key, command->id);
 	struct member *member = member_of(queue->quorum, command->key);
 
 	if (message == NULL)
 		return;
-	if (returns) {
-		put_back(queue, member, message, true, false);
-	} else {
+	switch (command->how) {
+	case MEMORY_GONE:
 		take_from(queue, member, message);
 		memory_message_free(message);
+		break;
+	case MEMORY_NACKED:
+		put_back(queue, member, message, CAUSE_NACK);
+		break;
+	case MEMORY_REJECTED:
+		put_back(queue, member, message, CAUSE_REJECT);
+		break;
 	}
 	remove_if_done(queue, member);
 }
@@ -508,7 +528,7 @@ apply_end(struct memory_queue *queue, uint64_t opening)
 	TAILQ_FOREACH_SAFE (member, &queue->quorum->members, entry, next) {
 		if (member->opening != opening)
 			continue;
-		put_all_back(queue, member, true);
+		put_all_back(queue, member, CAUSE_END);
 		member_remove(queue, member);
 	}
 }
@@ -532,11 +552,8 @@ apply(struct memory_queue *queue, struct command *command)
 	case COMMAND_CANCEL:
 		apply_cancel(queue, command->key);
 		break;
-	case COMMAND_REJECT:
-		apply_settle(queue, command, true);
-		break;
 	case COMMAND_SETTLE:
-		apply_settle(queue, command, false);
+		apply_settle(queue, command);
 		break;
 	case COMMAND_ADD:
 		add(queue, command->message);
@@ -584,8 +601,8 @@ next_command(struct memory_queue *queue)
 	struct command *command;
 
 	TAILQ_FOREACH (command, &queue->quorum->commands, entry) {
-		if (command->lost || (reach_from(queue, command->node) != MEMORY_REACHED &&
-					 !fails(queue, command)))
+		if (command->lost ||
+		    (reach_from(queue, command->node) != MEMORY_REACHED && !fails(queue, command)))
 			continue;
 		if (command->when <= memory_now(queue->world))
 			return command;
@@ -634,8 +651,8 @@ submit(struct memory_queue *queue, struct memory_channel *channel, bool sync, st
 	*command = values;
 	command->node = channel->connection->node;
 	command->opening = channel->opening;
-	command->when = quorum->last = memory_later(
-	    quorum->last, memory_now(queue->world) + memory_delay(queue->world));
+	command->when = quorum->last =
+	    memory_later(quorum->last, memory_now(queue->world) + memory_delay(queue->world));
 	if (sync) {
 		command->channel = channel;
 		channel->asks = command;
@@ -672,9 +689,8 @@ memory_quorum_register(struct memory_consumer *consumer)
 	consumer->key = new_key(queue, channel->opening);
 	channel->consumes_quorum = true;
 	submit(queue, channel, true,
-	    (struct command){.kind = COMMAND_REGISTER,
-		.key = consumer->key,
-		.prefetch = consumer->prefetch});
+	    (struct command){
+		.kind = COMMAND_REGISTER, .key = consumer->key, .prefetch = consumer->prefetch});
 	return true;
 }
 
@@ -766,19 +782,21 @@ memory_quorum_body(const struct memory_channel *channel, const struct memory_han
 }
 
 void
-memory_quorum_settle(struct memory_channel *channel, struct memory_handed *handed, bool returns)
+memory_quorum_settle(
+    struct memory_channel *channel, struct memory_handed *handed, enum memory_settled how)
 {
 	struct memory_queue *queue = queue_of(channel, handed);
 	struct command command = {
-	    .kind = returns ? COMMAND_REJECT : COMMAND_SETTLE,
+	    .kind = COMMAND_SETTLE,
+	    .how = how,
 	    .key = handed->key,
 	    .id = handed->id,
 	};
 
 	memory_handed_free(channel, handed);
-	if (queue == NULL || (returns && queue->quorum->faults.loses))
+	if (queue == NULL || (how != MEMORY_GONE && queue->quorum->faults.loses))
 		return;
-	command.lost = returns && queue->quorum->faults.delays;
+	command.lost = how != MEMORY_GONE && queue->quorum->faults.delays;
 	submit(queue, channel, false, command);
 }
 
@@ -794,8 +812,7 @@ memory_quorum_add_later(struct memory_queue *queue, struct memory_channel *chann
     const struct memory_message *published)
 {
 	submit(queue, channel, false,
-	    (struct command){
-		.kind = COMMAND_ADD, .message = memory_message_copy(published)});
+	    (struct command){.kind = COMMAND_ADD, .message = memory_message_copy(published)});
 }
 
 /* ---- nodes ---- */
@@ -805,7 +822,7 @@ suspend(struct memory_queue *queue, struct member *member)
 {
 	struct memory_quorum *quorum = queue->quorum;
 
-	put_all_back(queue, member, false);
+	put_all_back(queue, member, CAUSE_NODE);
 	if (member->state == MEMBER_CANCELLED) {
 		member_remove(queue, member);
 		return;
@@ -937,7 +954,7 @@ memory_quorum_time_out(struct memory_queue *queue)
 		if (message->key == active->key)
 			break;
 	active->state = MEMBER_TIMED_OUT;
-	put_back(queue, active, message, false, false);
+	put_back(queue, active, message, CAUSE_NODE);
 	consumer = consumer_of(queue, active->key);
 	if (consumer != NULL)
 		memory_consumer_send_cancel(consumer);

@@ -12,6 +12,13 @@
 /* The tag of the one consumer of a channel. */
 #define TAG "h"
 
+/* A message that was delivered. */
+struct delivery {
+	char body[64], words[96], header[32];
+	uint64_t tag;
+	int64_t failures;
+};
+
 struct connection {
 	struct rig_broker *lender; /* it is never started, and lends its dialer */
 	struct amqp_host host;
@@ -19,6 +26,7 @@ struct connection {
 	struct amqp_counts counts;
 	struct amqp_link *link; /* NULL: it ended */
 	bool up;
+	unsigned version;
 	char why[300];
 	struct client *channels[CHANNELS]; /* owned */
 	unsigned channel_count;
@@ -33,8 +41,11 @@ struct client {
 	char answer[400];
 	char body[64]; /* the beginning of the message that arrives */
 	uint64_t to_come;
-	bool got; /* the message answers a get */
+	bool got;       /* the message answers a get */
+	bool delivered; /* it is a delivery: the last one of these */
+	struct delivery arrived[64];
 	unsigned cancels, deliveries;
+	unsigned complete, taken; /* of the deliveries; taken by client_next() */
 };
 
 static struct connection *connections[8];
@@ -62,6 +73,53 @@ on_close(struct client *client, const amqp_channel_close_t *close)
 	    &(amqp_channel_close_ok_t){0});
 }
 
+static struct delivery *
+newest(struct client *client)
+{
+	return &client->arrived[(client->deliveries - 1) %
+				(sizeof(client->arrived) / sizeof(*client->arrived))];
+}
+
+static void
+on_deliver(struct client *client, const amqp_basic_deliver_t *deliver)
+{
+	client->deliveries++;
+	client->got = false;
+	client->delivered = true;
+	*newest(client) = (struct delivery){.tag = deliver->delivery_tag};
+	snprintf(newest(client)->words, sizeof(newest(client)->words), "%d", deliver->redelivered);
+}
+
+/* The count of a message. A server of 4.3 has both headers. */
+static void
+read_count(struct delivery *delivery, const amqp_table_t *headers, const char *key, int64_t *count)
+{
+	for (int i = 0; i < headers->num_entries; i++) {
+		const amqp_table_entry_t *entry = &headers->entries[i];
+
+		if (entry->key.len != strlen(key) ||
+		    memcmp(entry->key.bytes, key, entry->key.len) != 0)
+			continue;
+		*count = entry->value.kind == AMQP_FIELD_KIND_I64 ? entry->value.value.i64
+								  : entry->value.value.i32;
+		snprintf(delivery->header, sizeof(delivery->header), "%s", key);
+	}
+}
+
+static void
+on_headers(struct delivery *delivery, const amqp_basic_properties_t *properties)
+{
+	bool redelivered = delivery->words[0] == '1';
+	int64_t count = 0;
+
+	if (properties->_flags & AMQP_BASIC_HEADERS_FLAG) {
+		read_count(delivery, &properties->headers, "x-delivery-count", &count);
+		delivery->failures = count;
+		read_count(delivery, &properties->headers, "x-acquired-count", &count);
+	}
+	snprintf(delivery->words, sizeof(delivery->words), "%d %d", (int)count, redelivered);
+}
+
 static void
 on_method(struct client *client, const struct amqp_frame *frame)
 {
@@ -82,6 +140,11 @@ on_method(struct client *client, const struct amqp_frame *frame)
 	case AMQP_CHANNEL_CLOSE_OK_METHOD:
 		answer(client, "ok");
 		break;
+	case AMQP_QUEUE_PURGE_OK_METHOD:
+		snprintf(words, sizeof(words), "ok %d",
+		    (int)((const amqp_queue_purge_ok_t *)frame->fields)->message_count);
+		answer(client, words);
+		break;
 	case AMQP_BASIC_GET_EMPTY_METHOD:
 		answer(client, "empty");
 		break;
@@ -96,13 +159,15 @@ on_method(struct client *client, const struct amqp_frame *frame)
 		client->cancels++;
 		break;
 	case AMQP_BASIC_GET_OK_METHOD:
+		client->got = true;
+		client->delivered = false;
+		break;
 	case AMQP_BASIC_DELIVER_METHOD:
-		client->got = frame->method == AMQP_BASIC_GET_OK_METHOD;
-		client->deliveries += frame->method == AMQP_BASIC_DELIVER_METHOD;
+		on_deliver(client, frame->fields);
 		break;
 	case AMQP_BASIC_RETURN_METHOD:
 		client->returned = true;
-		client->got = false;
+		client->got = client->delivered = false;
 		break;
 	case AMQP_CHANNEL_CLOSE_METHOD:
 		on_close(client, frame->fields);
@@ -118,6 +183,8 @@ on_content(struct client *client, const struct amqp_frame *frame)
 	if (frame->type == AMQP_FRAME_HEADER) {
 		client->body[0] = '\0';
 		client->to_come = frame->body_size;
+		if (client->delivered)
+			on_headers(newest(client), frame->fields);
 	} else {
 		snprintf(client->body + used, sizeof(client->body) - used, "%.*s",
 		    (int)frame->body.len, (const char *)frame->body.bytes);
@@ -129,6 +196,17 @@ on_content(struct client *client, const struct amqp_frame *frame)
 		snprintf(words, sizeof(words), "got %s", client->body);
 		answer(client, words);
 		client->got = false;
+	}
+	if (client->to_come == 0 && client->delivered) {
+		struct delivery *delivery = newest(client);
+		char words[sizeof(delivery->words)];
+
+		snprintf(words, sizeof(words), "%s", delivery->words);
+		snprintf(delivery->body, sizeof(delivery->body), "%.20s", client->body);
+		snprintf(
+		    delivery->words, sizeof(delivery->words), "%.20s %.60s", client->body, words);
+		client->delivered = false;
+		client->complete++;
 	}
 }
 
@@ -148,8 +226,11 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 static char *
 on_vet(void *ctx, const struct amqp_server *told)
 {
-	(void)ctx;
-	(void)told;
+	struct connection *connection = ctx;
+	unsigned major = 0, minor = 0;
+
+	ck_assert_int_eq(sscanf(told->version, "%u.%u", &major, &minor), 2);
+	connection->version = major * 1000 + minor;
 	return NULL;
 }
 
@@ -377,6 +458,137 @@ client_consume(struct client *client, const char *queue, unsigned how, int prior
 	if (how & CLIENT_UNREAD)
 		(void)ask(client, AMQP_BASIC_QOS_METHOD, &qos);
 	return ask(client, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+const char *
+client_declare_quorum(struct client *client, const char *queue, const struct client_quorum *how)
+{
+	/* Before 4.0, a limit of -1 drops a message at its first return. */
+	const bool limited = how->limited || (!how->no_limit && client_version(client) >= 4000);
+	const amqp_table_entry_t timeout = {
+	    .key = amqp_cstring_bytes("x-consumer-timeout"),
+	    .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = 2592000000},
+	};
+	amqp_table_entry_t entries[5] = {amqp_entry_text("x-queue-type", "quorum"),
+	    amqp_entry_true("x-single-active-consumer"), timeout};
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .exclusive = how->exclusive,
+	    .durable = !how->transient,
+	    .auto_delete = how->auto_delete,
+	    .arguments = {.num_entries = 3, .entries = entries},
+	};
+
+	if (limited)
+		entries[declare.arguments.num_entries++] =
+		    amqp_entry_number("x-delivery-limit", how->limited ? how->limit : -1);
+	if (how->expires != 0)
+		entries[declare.arguments.num_entries++] =
+		    amqp_entry_number("x-expires", how->expires);
+	return ask(client, AMQP_QUEUE_DECLARE_METHOD, &declare);
+}
+
+const char *
+client_qos(struct client *client, unsigned prefetch)
+{
+	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)prefetch};
+
+	return ask(client, AMQP_BASIC_QOS_METHOD, &qos);
+}
+
+const char *
+client_attach(struct client *client, const char *queue, unsigned prefetch)
+{
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .consumer_tag = amqp_cstring_bytes(TAG),
+	};
+
+	client->deliveries = client->complete = client->taken = 0;
+	(void)client_qos(client, prefetch);
+	return ask(client, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+const char *
+client_next(struct client *client)
+{
+	if (client->connection->link == NULL)
+		return client->connection->why;
+	rig_wait(client->complete > client->taken);
+	ck_assert_uint_le(client->complete, sizeof(client->arrived) / sizeof(*client->arrived));
+	return client->arrived[client->taken++].words;
+}
+
+const char *
+client_count_header(const struct client *client)
+{
+	return client->taken == 0 ? "" : client->arrived[client->taken - 1].header;
+}
+
+int
+client_failures(const struct client *client)
+{
+	return client->taken == 0 ? 0 : (int)client->arrived[client->taken - 1].failures;
+}
+
+/* Of the newest delivery with that body. */
+static uint64_t
+tag_of(const struct client *client, const char *body)
+{
+	for (unsigned i = client->taken; i-- > 0;)
+		if (strcmp(client->arrived[i].body, body) == 0)
+			return client->arrived[i].tag;
+	ck_abort_msg("%s was not delivered", body);
+}
+
+static void
+send_reject(struct client *client, const char *body, bool requeue)
+{
+	amqp_basic_reject_t reject = {.delivery_tag = tag_of(client, body), .requeue = requeue};
+
+	amqp_link_send(client->connection->link, client->number, AMQP_BASIC_REJECT_METHOD, &reject);
+}
+
+void
+client_reject(struct client *client, const char *body)
+{
+	send_reject(client, body, true);
+}
+
+void
+client_drop(struct client *client, const char *body)
+{
+	send_reject(client, body, false);
+}
+
+void
+client_nack(struct client *client, const char *body)
+{
+	amqp_basic_nack_t nack = {.delivery_tag = tag_of(client, body), .requeue = true};
+
+	amqp_link_send(client->connection->link, client->number, AMQP_BASIC_NACK_METHOD, &nack);
+}
+
+void
+client_ack(struct client *client, const char *body)
+{
+	amqp_basic_ack_t ack = {.delivery_tag = tag_of(client, body)};
+
+	amqp_link_send(client->connection->link, client->number, AMQP_BASIC_ACK_METHOD, &ack);
+}
+
+const char *
+client_purge(struct client *client, const char *queue)
+{
+	amqp_queue_purge_t purge = {.queue = amqp_cstring_bytes(queue)};
+
+	return ask(client, AMQP_QUEUE_PURGE_METHOD, &purge);
+}
+
+unsigned
+client_version(const struct client *client)
+{
+	return client->connection->version;
 }
 
 const char *

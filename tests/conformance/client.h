@@ -3,7 +3,8 @@
  * without the broker layer. A call waits for the answer, and returns it in words:
  *
  *	ok 2 1		a declare: messages and consumers
- *	ok		a consume, a cancel, a delete, a publish
+ *	ok		a consume, a cancel, a delete, a publish, a qos
+ *	ok 2		a purge: messages
  *	nack, returned	a publish that is not taken, or finds no queue
  *	got BODY, empty	a get
  *	403 WORDS	a refusal. The channel is opened again
@@ -45,12 +46,41 @@ enum client_queue {
 	CLIENT_QUORUM      /* only a RabbitMQ has it */
 };
 const char *client_declare(struct client *client, const char *queue, enum client_queue how);
+/* A durable quorum queue with a single active consumer, as daemons declare it, but for these. */
+struct client_quorum {
+	bool exclusive, auto_delete, transient;
+	bool limited; /* by this number of returns; else each message may return for ever */
+	int limit;
+	bool no_limit; /* without that argument */
+	int expires;   /* ms; 0: it does not expire */
+};
+const char *client_declare_quorum(
+    struct client *client, const char *queue, const struct client_quorum *how);
 
 enum client_consume {
 	CLIENT_ALONE = 1, /* an exclusive consumer */
 	CLIENT_UNREAD = 2 /* takes one message, and acknowledges none; else it needs no acks */
 };
 const char *client_consume(struct client *client, const char *queue, unsigned how, int priority);
+/* Takes up to `prefetch` messages, which are acknowledged by hand. They are read with client_next(). */
+const char *client_attach(struct client *client, const char *queue, unsigned prefetch);
+/*
+ * Waits for the next message of that consumer. In words: its body, the count in its header (0: it
+ * has none), and 1 if it is redelivered. "1 0 0"
+ */
+const char *client_next(struct client *client);
+/* The name of the header with the count of that message; "": it had none. */
+const char *client_count_header(const struct client *client);
+/* The number in its header x-delivery-count. */
+int client_failures(const struct client *client);
+/* Of the newest delivery with that body. There is no answer: client_qos() waits for a refusal. */
+void client_reject(struct client *client, const char *body);
+void client_drop(struct client *client, const char *body); /* a reject without requeue */
+void client_nack(struct client *client, const char *body);
+void client_ack(struct client *client, const char *body);
+/* For the next consumer of the channel. A method whose answer shows that the channel is open. */
+const char *client_qos(struct client *client, unsigned prefetch);
+const char *client_purge(struct client *client, const char *queue);
 const char *client_cancel(struct client *client);
 enum client_delete { CLIENT_IF_UNUSED = 1, CLIENT_IF_EMPTY = 2 };
 const char *client_delete(struct client *client, const char *queue, unsigned conditions);
@@ -69,6 +99,8 @@ void client_put(struct client *client, const char *queue, const char *text);
 /* client_send() of a text. */
 const char *client_publish(struct client *client, const char *queue, const char *text);
 
+/* The server's version: 4.3 is 4003. */
+unsigned client_version(const struct client *client);
 /* The server cancelled so many consumers of the channel, or delivered so many messages to them. */
 unsigned client_cancels(const struct client *client);
 unsigned client_deliveries(const struct client *client);

@@ -20,6 +20,8 @@ struct server {
 	void (*restart)(void);
 	/* Whether the user may declare, delete and consume queues. It may always publish. */
 	void (*permit)(bool all);
+	/* The server of the next case is of another version. NULL: it has its own. */
+	void (*be)(unsigned major, unsigned minor);
 };
 
 extern const struct server server_memory, server_rabbitmq;
@@ -42,5 +44,9 @@ Suite *directory_suite(void);
 Suite *mailbox_suite(void);
 Suite *ends_suite(void);
 Suite *quorum_claims_suite(void);
+Suite *quorum_queues_suite(void);
+/* Only of a server that can be of any version. */
+Suite *quorum_queues_3_10_suite(void);
+Suite *quorum_queues_4_3_suite(void);
 
 #endif

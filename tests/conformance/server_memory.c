@@ -12,6 +12,8 @@ static int64_t now;
 static struct memory_world *world;
 static struct jitter chance;
 static bool refused;
+/* Of the next world. 0: its own. */
+static unsigned major_version, minor_version;
 /* Of this case, for a restart. */
 static struct broker *brokers[16];
 static size_t broker_count;
@@ -83,6 +85,9 @@ begin(void)
 	broker_count = 0;
 	jitter_init(&chance, 1);
 	world = memory_world_new(rig_timers, &behaviour);
+	if (major_version != 0)
+		memory_world_set_version(world, major_version, minor_version);
+	major_version = 0;
 }
 
 static void
@@ -119,6 +124,13 @@ permit(bool all)
 	refused = !all;
 }
 
+static void
+be(unsigned major, unsigned minor)
+{
+	major_version = major;
+	minor_version = minor;
+}
+
 static const struct rig_ground ground = {
     .clock = &virtual_clock,
     .wait = wait_for,
@@ -135,4 +147,5 @@ const struct server server_memory = {
     .close_connections = close_connections,
     .restart = restart,
     .permit = permit,
+    .be = be,
 };

@@ -245,6 +245,118 @@ memory_world_cancel(struct memory_world *world, const char *name)
 	return any;
 }
 
+/* ---- quorum queues ---- */
+
+/* NULL: there is no such queue, or it is a classic one. */
+static struct memory_queue *
+quorum(const struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = memory_queue_find(world, name);
+
+	return queue != NULL && queue->quorum != NULL ? queue : NULL;
+}
+
+uint64_t
+memory_world_active(const struct memory_world *world, const char *name, unsigned *ret_messages)
+{
+	const struct memory_queue *queue = quorum(world, name);
+
+	return queue == NULL ? 0 : memory_quorum_active(queue, ret_messages);
+}
+
+bool
+memory_world_suspend(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	return queue != NULL && memory_quorum_suspend_active(queue);
+}
+
+bool
+memory_world_resume(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue != NULL)
+		memory_quorum_resume(queue, MEMORY_NODES);
+	return queue != NULL;
+}
+
+bool
+memory_world_delay_deliveries(struct memory_world *world, const char *name, bool delay)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue == NULL)
+		return false;
+	memory_quorum_faults(queue)->late = delay;
+	if (!delay)
+		memory_quorum_release(queue, MEMORY_NODES, true);
+	return true;
+}
+
+bool
+memory_world_set_rejects(struct memory_world *world, const char *name, enum memory_rejects what)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue == NULL)
+		return false;
+	memory_quorum_faults(queue)->loses = what == MEMORY_REJECTS_LOST;
+	memory_quorum_faults(queue)->delays = what == MEMORY_REJECTS_DELAYED;
+	return true;
+}
+
+bool
+memory_world_resend(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue != NULL)
+		memory_quorum_resend(queue);
+	return queue != NULL;
+}
+
+bool
+memory_world_starve(struct memory_world *world, const char *name, bool starve)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue == NULL)
+		return false;
+	memory_quorum_faults(queue)->starved = starve;
+	memory_quorum_go_on(queue);
+	return true;
+}
+
+bool
+memory_world_lose(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue != NULL)
+		(void)memory_quorum_purge(queue, true);
+	return queue != NULL;
+}
+
+bool
+memory_world_time_out(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	return queue != NULL && memory_quorum_time_out(queue);
+}
+
+bool
+memory_world_refuse_consumers(struct memory_world *world, const char *name, bool refuse)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue != NULL)
+		memory_quorum_faults(queue)->refuses = refuse;
+	return queue != NULL;
+}
+
 /* ---- nodes ---- */
 
 int
@@ -309,7 +421,9 @@ memory_world_set_reach(
 	assert(from < MEMORY_NODES && home < MEMORY_NODES);
 	world->reach[from][home] = reach;
 	for (queue = world->queues; queue != NULL; queue = queue->hh.next)
-		if (queue->durable && queue->home == home)
+		if (queue->quorum != NULL && queue->home == home)
+			memory_quorum_part(queue, from, reach);
+		else if (queue->durable && queue->home == home)
 			part(queue, from, reach);
 	TAILQ_FOREACH (connection, &world->connections, entry)
 		if (connection->node == from)
@@ -339,6 +453,10 @@ memory_world_restart(struct memory_world *world)
 
 		if (!queue->durable) {
 			memory_queue_delete(world, queue, false);
+			continue;
+		}
+		if (queue->quorum != NULL) {
+			memory_quorum_restart(queue);
 			continue;
 		}
 		TAILQ_FOREACH_SAFE (message, &queue->ready, of_queue, next_message) {
@@ -396,6 +514,12 @@ describe_server(const struct memory_world *world)
 			link->base.server.hides_queues = world->hides_queues;
 		}
 	}
+}
+
+void
+memory_world_set_version(struct memory_world *world, unsigned major, unsigned minor)
+{
+	world->version = MEMORY_VERSION(major, minor);
 }
 
 void

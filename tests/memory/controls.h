@@ -110,6 +110,48 @@ unsigned memory_broker_channels_taken(const struct broker *broker, enum broker_l
 void memory_broker_close_channel(
     struct broker *broker, uint64_t channel, int code, const char *text);
 
+/* ---- quorum queues; false, or 0: there is no such queue, or no such consumer ---- */
+
+/* The channel, as in memory_performed, of the active consumer. NULL, or the number of its messages. */
+uint64_t memory_world_active(
+    const struct memory_world *world, const char *queue, unsigned *ret_messages);
+
+/* The node of the active consumer is down: its messages return, and the next one becomes active. */
+bool memory_world_suspend(struct memory_world *world, const char *queue);
+
+/* The nodes are back: the suspended consumers are behind those that wait. */
+bool memory_world_resume(struct memory_world *world, const char *queue);
+
+/* Deliveries are held back, or arrive now, and later ones at once. */
+bool memory_world_delay_deliveries(struct memory_world *world, const char *queue, bool delay);
+
+/* What becomes of rejects and nacks from now on. */
+enum memory_rejects {
+	MEMORY_REJECTS_TAKEN,
+	MEMORY_REJECTS_LOST,
+	MEMORY_REJECTS_DELAYED /* lost, until memory_world_resend() */
+};
+bool memory_world_set_rejects(
+    struct memory_world *world, const char *queue, enum memory_rejects what);
+
+/* The server's client sends the delayed rejects again, the last one first. */
+bool memory_world_resend(struct memory_world *world, const char *queue);
+
+/* The active consumer gets nothing, or is served again. */
+bool memory_world_starve(struct memory_world *world, const char *queue, bool starve);
+
+/* The queue loses all its messages, also the delivered ones. */
+bool memory_world_lose(struct memory_world *world, const char *queue);
+
+/*
+ * The consumer timeout of 4.3: the active consumer is cancelled by the server. Only its first
+ * message returns. It keeps the others until its channel ends.
+ */
+bool memory_world_time_out(struct memory_world *world, const char *queue);
+
+/* A consume is answered with consume-ok, and then ends the connection with 541. */
+bool memory_world_refuse_consumers(struct memory_world *world, const char *queue, bool refuse);
+
 /*
  * Restarts the server's node. Durable queues and their persistent messages stay. Exclusive,
  * transient and auto-delete queues are gone. No connection performs or answers anything more. The
@@ -128,6 +170,9 @@ void memory_broker_close_watches(struct broker *broker);
  * publishes is not read while the alarm lasts.
  */
 void memory_world_block(struct memory_world *world, bool blocked);
+
+/* Sets the version of the server, which is 4.0 otherwise. There is no quorum queue yet. */
+void memory_world_set_version(struct memory_world *world, unsigned major, unsigned minor);
 
 /* Sets deletes_by_name in broker_info. */
 void memory_world_set_deletes_by_name(struct memory_world *world, bool does);
