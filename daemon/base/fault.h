@@ -229,6 +229,7 @@
 	X(BEADS_LEASE_FROM_ANSWER, "test_beads",                                                   \
 	    "a lease by quorum computed from the answer's time")                                   \
 	X(BEADS_NO_GRACE, "test_beads", "a slot granted without a grace after an unclean end")     \
+	X(FENCE_KEPT, "test_lock/quorum", "a hand-off that keeps the fencing number")              \
 	X(BEADS_TWO_IN_FLIGHT, "test_memory/quorum",                                               \
 	    "a renewal while another one is not answered")                                         \
 	X(BEADS_FLIPPED_UNSTOPPED, "test_memory/quorum",                                           \

@@ -98,6 +98,7 @@ struct broker_reply {
 	uint64_t fence; /* the fencing number */
 	int64_t grace;  /* T, ns; the lease is bead_lease() of it */
 	bool proved;    /* of a drop: the next holder need not wait for T */
+	bool elsewhere; /* it came on another connection than the lock connection */
 };
 
 /* The callback of a request. id: of the caller's object, which may be gone by then. */
@@ -124,7 +125,13 @@ enum broker_question_kind {
 	/* Of a B: OK (it is held), ABSENT (it is not, whether it exists or not), UNREACHABLE, UNKNOWN */
 	BROKER_ASK_HOLDER,
 	/* the same of a B that is probably durable: one round trip instead of two */
-	BROKER_ASK_CONSUMER
+	BROKER_ASK_CONSUMER,
+	/*
+	 * Of the B of a slot by quorum: OK (it is perhaps free), LOCKED (it is held, or not all beads are
+	 * ready), UNREACHABLE (no node that leads the queue, or no beads), ABSENT (no such queue),
+	 * UNKNOWN. It proves nothing: a claim decides.
+	 */
+	BROKER_ASK_BEADS
 };
 
 struct broker_question {
@@ -135,7 +142,7 @@ struct broker_question {
 /* The answers to the questions of a probe, in their order. Borrowed for the callback. */
 struct broker_seen {
 	const enum broker_answer *answers;
-	const enum broker_way *ways; /* of a B: BY_CONSUMER if it is durable, else BY_QUEUE */
+	const enum broker_way *ways; /* of a B: how it is held, as far as it is known */
 	size_t count;
 };
 

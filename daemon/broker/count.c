@@ -53,7 +53,7 @@ struct amqp_counters {
 /* count: in no list any more. */
 static void
 answer(const struct amqp_counters *counters, struct count *count, enum broker_answer what,
-    int consumers)
+    int messages, int consumers)
 {
 	struct broker_count_done counted = count->counted;
 	struct amqp_check_done checked = count->checked;
@@ -63,7 +63,7 @@ answer(const struct amqp_counters *counters, struct count *count, enum broker_an
 	if (counters->broker->stopped)
 		return;
 	if (counted.fn == NULL)
-		checked.fn(checked.ctx, checked.id, what, consumers);
+		checked.fn(checked.ctx, checked.id, what, messages, consumers);
 	else
 		counted.fn(counted.ctx, counted.id,
 		    what == BROKER_OK || what == BROKER_ABSENT ? consumers : -1);
@@ -150,7 +150,7 @@ answer_unknown(struct amqp_counters *counters, struct count_list *list)
 
 	while ((count = TAILQ_FIRST(list)) != NULL) {
 		TAILQ_REMOVE(list, count, entry);
-		answer(counters, count, BROKER_UNKNOWN, 0);
+		answer(counters, count, BROKER_UNKNOWN, 0, 0);
 	}
 }
 
@@ -202,6 +202,12 @@ on_overdue(void *ctx, uint64_t id)
 
 /* ---- frames ---- */
 
+static int
+number_of(uint32_t count)
+{
+	return count > INT_MAX ? INT_MAX : (int)count;
+}
+
 static bool
 on_method(void *ctx, const struct amqp_frame *frame)
 {
@@ -216,8 +222,8 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	if (counters->window < WINDOW_MOST)
 		counters->window *= 2;
 	send_waiting(counters);
-	answer(counters, count, BROKER_OK,
-	    ok->consumer_count > INT_MAX ? INT_MAX : (int)ok->consumer_count);
+	answer(counters, count, BROKER_OK, number_of(ok->message_count),
+	    number_of(ok->consumer_count));
 	return true;
 }
 
@@ -239,7 +245,7 @@ on_closed(void *ctx, int code, const char *text)
 	counters->window = 1;
 	send_waiting(counters);
 	if (first != NULL)
-		answer(counters, first, what, 0);
+		answer(counters, first, what, 0, 0);
 }
 
 /* ---- outside ---- */

@@ -21,9 +21,9 @@ struct amqp_counters;
 struct amqp_counters *amqp_counters_new(struct broker *broker); /* broker: borrowed */
 void amqp_counters_free(struct amqp_counters *counters);        /* before its channels */
 
-/* answer: as of broker_check(), or UNKNOWN. consumers: 0 unless OK. */
+/* answer: as of broker_check(), or UNKNOWN. messages: ready ones. Both are 0 unless OK. */
 struct amqp_check_done {
-	void (*fn)(void *ctx, uint64_t id, enum broker_answer answer, int consumers);
+	void (*fn)(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers);
 	void *ctx;
 	uint64_t id;
 };

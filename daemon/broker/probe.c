@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/beads.h"
 #include "daemon/broker/count.h"
 #include "daemon/broker/raw_channel.h"
 
@@ -71,6 +72,13 @@ static int64_t
 now(const struct amqp_probes *probes)
 {
 	return clock_now(timers_clock(probes->timers));
+}
+
+/* Whether it is asked by a passive declare, and not by a message. */
+static bool
+is_by_check(enum broker_question_kind kind)
+{
+	return kind == BROKER_ASK_CONSUMER || kind == BROKER_ASK_BEADS;
 }
 
 static bool
@@ -210,14 +218,41 @@ settle(
 
 static void send_waiting(struct amqp_probes *probes);
 
+/* The B of a slot by quorum. While it is free, all its messages are ready. */
+static enum broker_answer
+beads_answer(enum broker_answer answer, int messages, int consumers)
+{
+	switch (answer) {
+	case BROKER_OK:
+		return messages >= BEADS                 ? BROKER_OK
+		       : messages == 0 && consumers == 0 ? BROKER_UNREACHABLE
+							 : BROKER_LOCKED;
+	case BROKER_ABSENT:
+	case BROKER_UNREACHABLE:
+		return answer;
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		return BROKER_UNKNOWN;
+	}
+	abort();
+}
+
 static void
-on_checked(void *ctx, uint64_t id, enum broker_answer answer, int consumers)
+on_checked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers)
 {
 	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
 	struct probe *probe = ctx;
 	struct amqp_probes *probes = probe->probes;
 	struct place *place = &probe->places[id];
 
+	if (place->kind == BROKER_ASK_BEADS) {
+		settle(place, beads_answer(answer, messages, consumers), BROKER_BY_QUORUM, &ready);
+		answer_all(&ready);
+		send_waiting(probes);
+		return;
+	}
 	switch (answer) {
 	case BROKER_OK:
 		settle(place, consumers > 0 || !is_of_holder(place) ? BROKER_OK : BROKER_ABSENT,
@@ -297,7 +332,7 @@ probe_send(struct amqp_probes *probes, struct probe *probe)
 	for (size_t i = 0; i < probe->count; i++) {
 		struct place *place = &probe->places[i];
 
-		if (place->kind == BROKER_ASK_CONSUMER) {
+		if (is_by_check(place->kind)) {
 			check(place);
 			continue;
 		}
@@ -486,7 +521,7 @@ amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questi
 		assert(strlen(questions[i].queue) <= UINT8_MAX);
 		probe->places[i].queue = mem_strdup(questions[i].queue);
 		probe->places[i].kind = questions[i].kind;
-		probe->publishes |= questions[i].kind != BROKER_ASK_CONSUMER;
+		probe->publishes |= !is_by_check(questions[i].kind);
 		probe->places[i].probe = probe;
 		probe->answers[i] = BROKER_UNKNOWN;
 	}

@@ -128,7 +128,7 @@ on_gone(void *ctx, uint64_t id)
 {
 	struct amqp_quorum *quorum = ctx;
 	struct questions gone = STAILQ_HEAD_INITIALIZER(gone);
-	const struct broker_reply reply = {.answer = BROKER_SKIPPED, .text = ""};
+	const struct broker_reply reply = {.answer = BROKER_SKIPPED, .text = "", .elsewhere = true};
 
 	(void)id;
 	STAILQ_CONCAT(&gone, &quorum->gone);
@@ -182,30 +182,35 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 {
 	struct amqp_quorum *quorum = claim->quorum;
 	const struct broker_events *events = &quorum->broker->events;
-	const struct broker_reply skipped = {.answer = BROKER_SKIPPED, .text = ""};
+	const struct broker_reply skipped = {
+	    .answer = BROKER_SKIPPED, .text = "", .elsewhere = true};
 	const struct broker_reply dropped = {
 	    .answer = BROKER_OK,
 	    .sent_at = claim->beads.asked_at,
 	    .text = "",
+	    .elsewhere = true,
 	    .proved = claim->proved,
 	};
-	const struct broker_reply reply = {.answer = ended, .code = code, .text = text};
+	const struct broker_reply reply = {
+	    .answer = ended, .code = code, .text = text, .elsewhere = true};
 	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
 	struct broker_done claimed = claim->claimed, done = claim->dropped;
 	enum claim_state state = claim->state;
-	bool drops = claim->drops;
+	bool drops = claim->drops, asks;
 	uint64_t id = claim->id;
 
 	amqp_raw_channel_close(&claim->raw);
 	STAILQ_CONCAT(&asked, &claim->asked);
 	STAILQ_CONCAT(&asked, &claim->later);
+	asks = !STAILQ_EMPTY(&asked);
 	claim_free(claim);
 	answer_all(quorum, &asked, &skipped);
 	if (state == CLAIM_WAITING || state == CLAIM_ATTACHED)
 		answer(quorum, claimed, &reply);
 	else if (drops)
 		answer(quorum, done, &dropped);
-	else if (state == CLAIM_GRANTED && events->channel_closed != NULL)
+	/* Those who asked wait for this event before they ask again. */
+	if (state == CLAIM_GRANTED && (!drops || asks) && events->channel_closed != NULL)
 		events->channel_closed(events->ctx, id, code, text);
 }
 
@@ -235,6 +240,7 @@ grant(struct claim *claim)
 	    .channel_open = true,
 	    .sent_at = beads->proved_at,
 	    .text = "",
+	    .elsewhere = true,
 	    .fence = beads_fence(beads, 0),
 	    .grace = beads->mine[0].grace,
 	};
@@ -278,6 +284,7 @@ renewed(struct claim *claim)
 	    .channel_open = true,
 	    .sent_at = claim->beads.proved_at,
 	    .text = "",
+	    .elsewhere = true,
 	    .fence = beads_fence(&claim->beads, 0),
 	    .grace = claim->beads.mine[0].grace,
 	};

@@ -29,7 +29,11 @@ struct way {
 	/* How a probe asks about a B that was held in this way when last seen. */
 	enum broker_question_kind question;
 
-	/* Claims and holds follow beads.h, and not these three requests, which are NULL. */
+	/*
+	 * Claims and holds follow beads.h, and not the three requests below, which are NULL. A claim
+	 * can wait for a grace. Each hold has a connection and a lease of its own, with a length of
+	 * its own, and a fencing number. There is no A: B alone is the slot.
+	 */
 	bool by_beads;
 	/* On the lock connection: claims B, asks whether it is still held, frees it. */
 	const struct amqp_request *claim, *check, *drop;

@@ -6,15 +6,13 @@
 #include "daemon/broker/request.h"
 #include "daemon/broker/way.h"
 
-/* A claim tells nothing about other ways: B has a name that only this way uses. */
+/* B has a name that only this way uses: nothing is to be learned about others. */
 static struct way_lesson
 learn(const struct broker_reply *reply, bool unsure)
 {
+	(void)reply;
 	(void)unsure;
-	return (struct way_lesson){
-	    .known = reply->answer == BROKER_OK || reply->answer == BROKER_LOCKED,
-	    .way = BROKER_BY_QUORUM,
-	};
+	return (struct way_lesson){0};
 }
 
 const struct way way_quorum = {
@@ -22,9 +20,11 @@ const struct way way_quorum = {
     .by_what = "a quorum queue",
     .how = "by quorum queues",
     .of_mutex = BROKER_BY_QUORUM,
-    .question = BROKER_ASK_CONSUMER,
+    .question = BROKER_ASK_BEADS,
     .by_beads = true,
     .learn = learn,
+    .claim_is_cheap = true,
+    .drop_is_cheap = true,
     .is_channel = true,
     .own_lease = true,
 };

@@ -88,6 +88,16 @@ on_cancelled(void *ctx, uint64_t channel)
 		lifecycle_cancelled(engine, hold);
 }
 
+static void
+on_unclean(void *ctx, uint64_t channel, int64_t until)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find_channel(&engine->holds, channel);
+
+	if (hold != NULL)
+		claim_unclean(engine, hold, until);
+}
+
 /* ---- the engine ---- */
 
 static void
@@ -162,6 +172,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
 				      .channel_closed = on_channel_closed,
 				      .cancelled = on_cancelled,
+				      .unclean = on_unclean,
 				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,

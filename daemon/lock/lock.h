@@ -237,6 +237,10 @@ struct lock_answer {
 	 * come. 0: it takes no slot and has no lease.
 	 */
 	int64_t safe_until;
+	/* acquire, verify: of a hold by quorum, ns: T, and the length of its lease. Else 0 */
+	int64_t grace, lease;
+	/* acquire, verify: a number that is larger for each later holder of the slot; 0: there is none */
+	uint64_t fence;
 	/*
 	 * size, create, resize; would-block, timeout: size as last seen; LOCK_UNLIMITED; -1 = not
 	 * known

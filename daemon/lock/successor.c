@@ -158,6 +158,9 @@ lock_is_still(const struct lock_engine *engine)
 {
 	const struct hold *hold;
 
+	/* The connections of holds by quorum are not handed over. */
+	if (engine->holds.elsewhere > 0)
+		return false;
 	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		if (hold->state == HOLD_SLOTLESS)
 			continue;
@@ -363,6 +366,14 @@ restore_channel(struct lock_engine *engine, const struct hold_record *record)
 	    engine->broker, record->channel, way_row(record->way)->is_channel);
 }
 
+static struct queue_name
+b_of(const struct lock_engine *engine, const struct hold_record *record)
+{
+	if (record->kind == LOCK_KIND_MUTEX)
+		return queue_name_mutex(engine->settings.naming, record->name);
+	return queue_name_b(engine->settings.naming, record->name, record->slot);
+}
+
 /* Whether a hold can be as the record says. */
 static bool
 hold_is_possible(const struct lock_engine *engine, const struct hold_record *record)
@@ -385,7 +396,7 @@ hold_is_possible(const struct lock_engine *engine, const struct hold_record *rec
 	    record->admitted || engine->lease.state == LEASE_NONE || record->from == 0 ||
 	    record->ours_since == 0)
 		return false;
-	b = registry_slot_queue(engine, record->name, (enum lock_kind)record->kind, record->slot);
+	b = b_of(engine, record);
 	return record->queue != NULL && strcmp(record->queue, b.text) == 0 &&
 	       hold_find_queue(&engine->holds, b.text) == NULL;
 }
@@ -398,7 +409,7 @@ hold_of(struct lock_engine *engine, const struct hold_record *record)
 
 	if (record->slotless)
 		return hold_new_slotless(&engine->holds, record->id, record->name, kind);
-	b = registry_slot_queue(engine, record->name, kind, record->slot);
+	b = b_of(engine, record);
 	return hold_new(&engine->holds, record->id, &b, record->name, kind, record->slot,
 	    (enum broker_way)record->way);
 }

@@ -61,12 +61,44 @@ add_safe(struct cJSON *result, const struct result_facts *facts, const struct lo
 	json_add_seconds(result, "safe_until", answer->safe_until);
 }
 
+/* The lease of a hold by quorum has a length of its own. Clients of 0.1 compute it from the first two. */
+static void
+add_lease(struct cJSON *result, const struct result_facts *facts, const struct lock_answer *answer)
+{
+	int64_t grace = answer->grace, length = answer->lease;
+	struct cJSON *lease = json_new_object();
+
+	if (grace != 0) {
+		json_add_integer(lease, "heartbeat", grace / 2 / NSEC_PER_SEC);
+		json_add_seconds(lease, "margin", grace - length);
+		json_add_seconds(lease, "length", length);
+		json_add_seconds(lease, "renewal", length / 5);
+	} else {
+		json_add_integer(lease, "heartbeat", facts->heartbeat);
+		json_add_seconds(lease, "margin", facts->margin);
+		json_add_seconds(
+		    lease, "length", 2 * facts->heartbeat * NSEC_PER_SEC - facts->margin);
+		json_add_seconds(lease, "renewal", facts->heartbeat * NSEC_PER_SEC / 3);
+	}
+	json_add(result, "lease", lease);
+}
+
+static void
+add_fence(struct cJSON *result, const struct lock_answer *answer)
+{
+	if (answer->fence == 0)
+		json_add_null(result, "fence");
+	else
+		json_add_integer(result, "fence", (int64_t)answer->fence);
+}
+
 struct cJSON *
 result_verify(const struct result_facts *facts, const struct lock_answer *answer)
 {
 	struct cJSON *result = new_hold(facts, answer);
 
 	add_safe(result, facts, answer);
+	add_fence(result, answer);
 	return result;
 }
 
@@ -74,19 +106,14 @@ struct cJSON *
 result_acquire(const struct result_facts *facts, const struct lock_answer *answer)
 {
 	struct cJSON *result = new_hold(facts, answer);
-	struct cJSON *lease;
 
 	json_add_seconds(result, "waited", answer->waited);
 	add_safe(result, facts, answer);
-	if (answer->safe_until == 0) {
+	if (answer->safe_until == 0)
 		json_add_null(result, "lease");
-		return result;
-	}
-	lease = json_new_object();
-	json_add_integer(lease, "heartbeat", facts->heartbeat);
-	json_add_seconds(lease, "margin", facts->margin);
-	json_add_seconds(lease, "length", 2 * facts->heartbeat * NSEC_PER_SEC - facts->margin);
-	json_add(result, "lease", lease);
+	else
+		add_lease(result, facts, answer);
+	add_fence(result, answer);
 	return result;
 }
 

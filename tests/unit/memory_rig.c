@@ -616,7 +616,7 @@ void
 claim(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_claim(broker, channel, BROKER_BY_QUEUE, queue, true, done(id));
+	broker_claim(broker, channel, BROKER_BY_QUEUE, queue, done(id));
 	rig.in_call = false;
 }
 
@@ -632,7 +632,7 @@ void
 drop(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_drop(broker, channel, BROKER_BY_QUEUE, queue, done(id));
+	broker_drop(broker, channel, BROKER_BY_QUEUE, queue, true, done(id));
 	rig.in_call = false;
 }
 

@@ -164,13 +164,13 @@ ask_something(uint64_t *channels)
 	asked[id] = (struct asked){.channel = channels[which]};
 	switch (channels[which] == 0 ? 3 : jitter_below(&chance, 4)) {
 	case 0:
-		broker_claim(two, channels[which], BROKER_BY_QUEUE, queue, true, counted);
+		broker_claim(two, channels[which], BROKER_BY_QUEUE, queue, counted);
 		break;
 	case 1:
 		broker_check(two, channels[which], queue, counted);
 		break;
 	case 2:
-		broker_drop(two, channels[which], BROKER_BY_QUEUE, queue, counted);
+		broker_drop(two, channels[which], BROKER_BY_QUEUE, queue, true, counted);
 		break;
 	default:
 		asked[id].channel = 0;

@@ -323,21 +323,32 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 /* ---- reservations ---- */
 
 struct queue_name
-registry_slot_queue(
-    const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+registry_slot_queue(const struct semaphore *semaphore, int slot)
 {
-	if (kind == LOCK_KIND_MUTEX)
-		return queue_name_mutex(engine->settings.naming, name);
-	return queue_name_b(engine->settings.naming, name, slot);
+	const struct queue_naming *naming = semaphore->engine->settings.naming;
+
+	if (semaphore->mutex)
+		return queue_name_mutex(naming, semaphore->name);
+	return semaphore->by_quorum ? queue_name_quorum(semaphore->name, slot)
+				    : queue_name_b(naming, semaphore->name, slot);
 }
 
 bool
 registry_is_reserved(
     const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
 {
-	struct queue_name b = registry_slot_queue(engine, name, kind, slot);
+	const struct queue_naming *naming = engine->settings.naming;
+	struct queue_name b;
 
-	return hold_find_queue(&engine->holds, b.text) != NULL;
+	if (kind == LOCK_KIND_MUTEX) {
+		b = queue_name_mutex(naming, name);
+		return hold_find_queue(&engine->holds, b.text) != NULL;
+	}
+	b = queue_name_b(naming, name, slot);
+	if (hold_find_queue(&engine->holds, b.text) != NULL)
+		return true;
+	b = queue_name_quorum(name, slot);
+	return engine->holds.elsewhere > 0 && hold_find_queue(&engine->holds, b.text) != NULL;
 }
 
 static void

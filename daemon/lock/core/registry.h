@@ -44,8 +44,7 @@ void registry_admin_done(struct lock_engine *engine, const char *name, uint64_t 
     enum reason reason, const char *text);
 
 /* The B that a claim of this slot would take. slot is ignored for a true mutex. */
-struct queue_name registry_slot_queue(
-    const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot);
+struct queue_name registry_slot_queue(const struct semaphore *semaphore, int slot);
 /*
  * Whether this daemon reserves the slot (invariant 1). It is then busy, even if the broker has no
  * B.

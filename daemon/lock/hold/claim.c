@@ -245,7 +245,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		FAULT(NO_A_CHECK, win(engine, hold); return;);
-		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0)
+		if (!hold_has_a(hold) || hold->acquire == 0)
 			win(engine, hold);
 		else
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
@@ -263,7 +263,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_SKIPPED:
 		/* The check of A may have failed first, and undone the claim with its channel. */
-		if (way_row(hold->way)->is_channel && hold->kind != LOCK_KIND_MUTEX)
+		if (way_row(hold->way)->is_channel && hold_has_a(hold))
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
 		else
 			fail(engine, hold, CLAIM_AGAIN, reply);
@@ -312,6 +312,40 @@ claim_cancelled(struct lock_engine *engine, struct hold *hold)
 	fail(engine, hold, CLAIM_LOST, NULL);
 }
 
+/*
+ * The claim goes on without the waiter, which tries another slot. The claim is finished in any case: else
+ * a slot after an unclean end would never be free for clients that only try.
+ */
+static void
+leave_behind(struct lock_engine *engine, struct hold *hold)
+{
+	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
+
+	hold->acquire = 0;
+	hold->asked = 0;
+	flight_end(engine, hold);
+	if (waiter != NULL)
+		go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
+}
+
+void
+claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until)
+{
+	assert(hold->state == HOLD_CLAIMING);
+	hold->free_at = until;
+	timers_cancel(engine->timers, &hold->timer);
+	leave_behind(engine, hold);
+}
+
+void
+claim_link_died(struct lock_engine *engine, struct hold *hold)
+{
+	assert(hold->state == HOLD_CLAIMING);
+	hold->acquire = 0;
+	hold->asked = 0;
+	timers_cancel(engine->timers, &hold->timer);
+}
+
 /* ---- the flight ---- */
 
 static void
@@ -330,7 +364,7 @@ send(struct lock_engine *engine, struct hold *hold)
 	hold->asked = engine_now(engine);
 	timers_set(engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
 	FAULT(CLAIM_WITHOUT_TIMEOUT, timers_cancel(engine->timers, &hold->timer));
-	if (hold->kind == LOCK_KIND_MUTEX) {
+	if (!hold_has_a(hold)) {
 		broker_claim(engine->broker, hold->channel, hold->way, hold->b.text, claimed);
 		return;
 	}
@@ -386,6 +420,8 @@ way_to_claim(const struct lock_engine *engine, const struct waiter *waiter, int 
 {
 	enum broker_way way = engine->settings.claim;
 
+	if (waiter->semaphore->by_quorum)
+		return BROKER_BY_QUORUM;
 	if (waiter->kind == LOCK_KIND_MUTEX) {
 		/* Administrators take their mutex as an exclusive queue, as seeds/000 says. */
 		if (queue_naming_mutex_is_admin(engine->settings.naming))
@@ -404,7 +440,7 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 {
 	const char *name = waiter->semaphore->name;
 	enum lock_kind kind = waiter->kind;
-	struct queue_name b = registry_slot_queue(engine, name, kind, slot);
+	struct queue_name b = registry_slot_queue(waiter->semaphore, slot);
 	enum broker_way way = way_to_claim(engine, waiter, slot);
 	struct hold *hold;
 	uint64_t channel;
@@ -412,7 +448,7 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	if (!grant_has_room(engine, waiter, way))
 		return;
 	assert(channels_are_left(engine));
-	channel = broker_channel_take(engine->broker, BROKER_LOCKS);
+	channel = broker_channel_take_for(engine->broker, way);
 	if (channel == 0) {
 		channels_not_given(engine);
 		return;

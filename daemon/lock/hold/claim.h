@@ -39,5 +39,12 @@ void claim_start(struct lock_engine *engine, struct waiter *waiter, int slot);
 
 /* The broker ended the consumer of a claim whose A is being checked: the race is lost. */
 void claim_cancelled(struct lock_engine *engine, struct hold *hold);
+/*
+ * By quorum: the last hold of the slot did not end cleanly, and the claim will be answered after `until`
+ * (clock time). Its waiter goes on. The slot is reserved until then, and free after it.
+ */
+void claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until);
+/* The lock connection died. The claim goes on, on another connection. */
+void claim_link_died(struct lock_engine *engine, struct hold *hold);
 
 #endif

@@ -42,6 +42,9 @@ tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	answer.name = hold->name;
 	answer.kind = hold->kind;
 	answer.slot = hold->slot;
+	answer.fence = hold_fence(hold);
+	answer.grace = hold->grace;
+	answer.lease = hold->grace == 0 ? 0 : lease_length(engine, hold);
 	answer.waited = engine_now(engine) - waiter->started;
 	registry_waiter_end(engine, waiter, &answer);
 }
@@ -51,7 +54,7 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 {
 	if (!FAULT_ELSE(GRANT_BY_TIMER, true, lease_is_good(engine, hold))) {
 		/* The broker may have freed B since. */
-		if (lease_is_good(engine, NULL))
+		if (hold_lease(hold) == HOLD_LEASE_TIMED || lease_is_good(engine, NULL))
 			return false;
 		/* The end of the connection makes the waiter NEW. */
 		keepalive_run_out(engine);
@@ -81,6 +84,8 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	    FAULT_ELSE(PASSED_UNDER_OLD_NUMBER, hold->lock, engine_id(engine)));
 	channels_charge(engine, hold, FAULT_ELSE(PASSED_UNCOUNTED, hold->share, waiter->share));
 	hold->kind = waiter->kind;
+	hold->hand_offs++;
+	FAULT(FENCE_KEPT, hold->hand_offs--);
 	hold->wants_lease = waiter->lease;
 	hold->suspect = hold->stuck = false;
 	requester_free(hold->requester);

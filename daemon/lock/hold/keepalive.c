@@ -11,10 +11,11 @@
 /* Questions of one pass, and one more if both kinds of leases are rounded up. */
 #define ASK_MOST 64
 
+/* Whether somebody relies on the lock connection. */
 static bool
 is_needed(const struct lock_engine *engine)
 {
-	return engine->holds.count[HOLD_HELD] + engine->holds.count[HOLD_RECLAIMING] > 0;
+	return engine->holds.aged[HOLD_LEASE_SHARED] + engine->holds.aged[HOLD_LEASE_OWN] > 0;
 }
 
 /* All granted holds with a slot are lost now, and the lock connection is made anew. */
@@ -140,6 +141,63 @@ keepalive_due(void *ctx, uint64_t id)
 	}
 	ask_oldest(engine, HOLD_LEASE_OWN);
 	ask_oldest(engine, HOLD_LEASE_SHARED);
+}
+
+/* ---- a hold whose lease has a length of its own ---- */
+
+/* How often it is extended in that time. */
+#define RENEWALS 5
+
+static void on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply);
+
+/* The next moment at which something is to be done. */
+static void
+schedule_renewal(struct lock_engine *engine, struct hold *hold)
+{
+	int64_t now = engine_now(engine), suspect_at = lease_suspect_at(engine, hold);
+	int64_t when = now < suspect_at ? suspect_at : lease_until(engine, hold);
+	int64_t renew_at = hold->from + lease_length(engine, hold) / RENEWALS;
+
+	if (hold->asked == 0 && renew_at < when)
+		when = renew_at;
+	timers_set(engine->timers, &hold->timer, when);
+}
+
+/* A renewal that is not answered is never sent again: the lease runs out. */
+void
+keepalive_renew(struct lock_engine *engine, struct hold *hold)
+{
+	int64_t now = engine_now(engine);
+	char why[96];
+
+	assert(hold->state == HOLD_HELD && hold_lease(hold) == HOLD_LEASE_TIMED);
+	if (now >= lease_until(engine, hold)) {
+		snprintf(why, sizeof(why), "the lease ran out: it was not confirmed for %.1f s",
+		    duration_to_seconds(now - hold->from));
+		lifecycle_lose(engine, hold, why);
+		return;
+	}
+	if (now >= lease_suspect_at(engine, hold))
+		lease_suspect(engine, hold);
+	if (hold->asked == 0 && hold->channel != 0 &&
+	    now >= hold->from + lease_length(engine, hold) / RENEWALS) {
+		hold->asked = now;
+		broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
+		    (struct broker_done){on_renewed, engine, hold->id});
+	}
+	schedule_renewal(engine, hold);
+}
+
+static void
+on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold;
+
+	on_keepalive(ctx, id, reply);
+	hold = hold_find(&engine->holds, id);
+	if (hold != NULL && hold->state == HOLD_HELD)
+		schedule_renewal(engine, hold);
 }
 
 /* ---- the end ---- */
@@ -288,6 +346,14 @@ keepalive_granted(struct lock_engine *engine, struct hold *hold)
 {
 	int64_t now = engine_now(engine);
 
+	if (hold_lease(hold) == HOLD_LEASE_TIMED) {
+		struct lock_peer *peer = engine_peer_find(engine, hold->peer);
+
+		/* The grant tells a lease that may end before those that were told. */
+		if (lease_until(engine, hold) < peer->lease_told)
+			peer->lease_told = lease_until(engine, hold);
+		return;
+	}
 	assert(engine->lease.state != LEASE_NONE && hold->aged);
 	if (!timer_is_set(&engine->lease.watch))
 		schedule_watch(engine, now);

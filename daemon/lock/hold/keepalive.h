@@ -21,6 +21,11 @@ void keepalive_done(struct lock_engine *engine);
 void keepalive_start(struct lock_engine *engine);
 /* Holds were restored. Their newest answers may be old: the first timer is due now. */
 void keepalive_resume(struct lock_engine *engine);
+/*
+ * Of a hold whose lease has a length of its own (LEASE_TIMED): tells and ends what is due, asks about B if
+ * that is due, and sets the hold's timer to the next of these moments.
+ */
+void keepalive_renew(struct lock_engine *engine, struct hold *hold);
 /* The hold was granted: starts the second timer, or sets it earlier. */
 void keepalive_granted(struct lock_engine *engine, struct hold *hold);
 /*

@@ -4,6 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/margin.h"
+#include "daemon/broker/beads.h"
 
 int64_t
 lease_heartbeat(const struct lock_engine *engine)
@@ -29,30 +30,45 @@ static int64_t
 from_of(const struct lock_engine *engine, const struct hold *hold)
 {
 	FAULT(LEASE_OF_LINK_FOR_ALL, return engine->lease.from);
-	return hold != NULL && hold_lease(hold) == HOLD_LEASE_OWN ? hold->from : engine->lease.from;
+	return hold != NULL && hold_lease(hold) != HOLD_LEASE_SHARED ? hold->from
+								     : engine->lease.from;
+}
+
+static bool
+is_timed(const struct hold *hold)
+{
+	return hold != NULL && hold_lease(hold) == HOLD_LEASE_TIMED;
+}
+
+int64_t
+lease_length(const struct lock_engine *engine, const struct hold *hold)
+{
+	if (is_timed(hold))
+		return bead_lease(hold->grace);
+	FAULT(LEASE_WITHOUT_MARGIN, return 2 * lease_heartbeat(engine));
+	return 2 * lease_heartbeat(engine) - lock_margin(engine);
 }
 
 int64_t
 lease_until(const struct lock_engine *engine, const struct hold *hold)
 {
-	int64_t from = from_of(engine, hold);
-
-	if (engine->lease.state == LEASE_NONE)
+	if (engine->lease.state == LEASE_NONE && !is_timed(hold))
 		return INT64_MIN;
-	FAULT(LEASE_WITHOUT_MARGIN, return from + 2 * lease_heartbeat(engine));
-	return from + 2 * lease_heartbeat(engine) - lock_margin(engine);
+	return from_of(engine, hold) + lease_length(engine, hold);
 }
 
 int64_t
 lease_suspect_at(const struct lock_engine *engine, const struct hold *hold)
 {
-	return from_of(engine, hold) + lease_heartbeat(engine);
+	return from_of(engine, hold) +
+	       (is_timed(hold) ? lease_length(engine, hold) / 2 : lease_heartbeat(engine));
 }
 
 bool
 lease_is_good(const struct lock_engine *engine, const struct hold *hold)
 {
-	return engine->link == BROKER_UP && engine_now(engine) < lease_until(engine, hold);
+	return (engine->link == BROKER_UP || is_timed(hold)) &&
+	       engine_now(engine) < lease_until(engine, hold);
 }
 
 /* From each state, those that may be next. */
@@ -96,6 +112,13 @@ tell_holders(struct lock_engine *engine, bool suspect)
 	}
 }
 
+/* A lease is told again when it ends at least so much later. */
+static int64_t
+step_of(const struct lock_engine *engine, const struct hold *hold)
+{
+	return is_timed(hold) ? lease_length(engine, hold) / 8 : lease_heartbeat(engine) / 3;
+}
+
 /*
  * A peer that wants to know is told of the earliest lease of its holds, once for all of them. Holds
  * that it knows to be suspect do not count. Not each of many answers is told.
@@ -105,10 +128,8 @@ tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE};
 	const struct hold *hold, *oldest = NULL;
-	int64_t least = peer->lease_told + lease_heartbeat(engine) / 3;
 	bool wanted = false;
 
-	FAULT(LEASE_OF_OLDER_ANSWER, least = INT64_MIN);
 	TAILQ_FOREACH (hold, &peer->holds, of_peer) {
 		FAULT_IF(SUSPECT_UNTOLD_IS_LEFT_OUT,
 		    engine_now(engine) >= lease_suspect_at(engine, hold), continue);
@@ -116,14 +137,15 @@ tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 		    hold->state == HOLD_SLOTLESS)
 			continue;
 		wanted |= hold->wants_lease;
-		if (from_of(engine, hold) < least)
+		FAULT(LEASE_OF_OLDER_ANSWER, peer->lease_told = INT64_MIN / 2);
+		if (lease_until(engine, hold) < peer->lease_told + step_of(engine, hold))
 			return;
-		if (oldest == NULL || from_of(engine, hold) < from_of(engine, oldest))
+		if (oldest == NULL || lease_until(engine, hold) < lease_until(engine, oldest))
 			oldest = hold;
 	}
 	if (!wanted || !lease_is_good(engine, oldest))
 		return;
-	peer->lease_told = from_of(engine, oldest);
+	peer->lease_told = lease_until(engine, oldest);
 	notice.safe_until = lease_until(engine, oldest);
 	engine_notice(engine, peer->id, &notice);
 }
@@ -189,9 +211,9 @@ lease_b_answered(struct lock_engine *engine, struct hold *hold, const struct bro
 	struct lock_peer *peer;
 
 	if (hold != NULL && reply->answer == BROKER_OK)
-		hold_answered(&engine->holds, hold, reply->sent_at);
+		hold_answered(&engine->holds, hold, reply);
 	lease_answered(engine, reply);
-	if (hold == NULL || reply->answer != BROKER_OK || hold_lease(hold) != HOLD_LEASE_OWN)
+	if (hold == NULL || reply->answer != BROKER_OK || hold_lease(hold) == HOLD_LEASE_SHARED)
 		return;
 	if (engine_now(engine) < lease_suspect_at(engine, hold))
 		tell_holder(engine, hold, false);

@@ -38,6 +38,8 @@ void lease_recover(struct lock_engine *engine);
  * there is no lease.
  */
 int64_t lease_until(const struct lock_engine *engine, const struct hold *hold);
+/* How long it lasts from the question on that extends it, ns. hold NULL: that of the connection. */
+int64_t lease_length(const struct lock_engine *engine, const struct hold *hold);
 /* ns, as negotiated. */
 int64_t lease_heartbeat(const struct lock_engine *engine);
 /* Clock time at which the lease becomes SUSPECT if no more answers come. */

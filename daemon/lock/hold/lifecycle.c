@@ -9,7 +9,9 @@
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/rows.h"
+#include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/lease.h"
 
 /*
@@ -38,7 +40,10 @@ timer_fired(void *ctx, uint64_t id)
 	assert(hold != NULL);
 	switch (hold->state) {
 	case HOLD_HELD:
-		send_recheck(engine, hold);
+		if (hold_lease(hold) == HOLD_LEASE_TIMED)
+			keepalive_renew(engine, hold);
+		else
+			send_recheck(engine, hold);
 		break;
 	case HOLD_RECLAIMING:
 		send_reclaim(engine, hold);
@@ -69,7 +74,7 @@ lifecycle_channel(struct lock_engine *engine, struct hold *hold)
 	    (hold->state == HOLD_CLAIMING ||
 		!FAULT_ELSE(CONSUMER_ON_NEW_CHANNEL, false, way_row(hold->way)->is_channel)))
 		hold_set_channel(
-		    &engine->holds, hold, broker_channel_take(engine->broker, BROKER_LOCKS));
+		    &engine->holds, hold, broker_channel_take_for(engine->broker, hold->way));
 	return hold->channel;
 }
 
@@ -102,7 +107,10 @@ lifecycle_resume(struct lock_engine *engine, struct hold *hold)
 {
 	assert(hold->state == HOLD_HELD);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
-	schedule_recheck(engine, hold);
+	if (hold_lease(hold) == HOLD_LEASE_TIMED)
+		keepalive_renew(engine, hold);
+	else
+		schedule_recheck(engine, hold);
 }
 
 void
@@ -490,6 +498,12 @@ lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 	struct hold *hold, *next;
 
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
+		if (hold_lease(hold) == HOLD_LEASE_TIMED) {
+			/* It is on another connection. */
+			if (hold->state == HOLD_CLAIMING && !held_only)
+				claim_link_died(engine, hold);
+			continue;
+		}
 		/* Its channel is gone with the connection. */
 		hold_set_channel(&engine->holds, hold, 0);
 		FAULT_IF(HOLD_OUTLIVES_LINK, hold->state == HOLD_HELD, continue);

@@ -170,6 +170,9 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 		answer.name = hold->name;
 		answer.kind = hold->kind;
 		answer.slot = hold->slot;
+		answer.fence = hold_fence(hold);
+		answer.grace = hold->grace;
+		answer.lease = hold->grace == 0 ? 0 : lease_length(engine, hold);
 	}
 	for (size_t i = 0; i < verify->count; i++)
 		engine_op_end(engine, verify->ops[i], &answer);
@@ -312,7 +315,7 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
 	verify_set_state(engine, verify, VERIFY_ASKED);
 	verify->b_ours = false;
-	verify->a_seen = hold->kind == LOCK_KIND_MUTEX;
+	verify->a_seen = !hold_has_a(hold);
 	verify->channel = lifecycle_channel(engine, hold);
 	if (verify->channel == 0 || ++verify->tries > TRIES) {
 		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);

@@ -79,7 +79,7 @@ watch_due(void *ctx, uint64_t id)
 void
 watch_start(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->kind == LOCK_KIND_MUTEX)
+	if (!hold_has_a(hold))
 		return;
 	hold->a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 	timer_init(&hold->watch_timer, watch_due, engine, hold->id);

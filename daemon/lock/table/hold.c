@@ -27,7 +27,7 @@ add(struct hold_table *table, uint64_t id, enum hold_state state, const char *na
 static bool
 is_consumer(const struct hold *hold)
 {
-	return way_row(hold->way)->is_channel && hold->slot > 0;
+	return way_row(hold->way)->is_channel && hold_has_a(hold);
 }
 
 struct hold *
@@ -42,6 +42,7 @@ hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, cons
 	hold->slot = slot;
 	hold->way = way;
 	table->consumers += is_consumer(hold);
+	table->elsewhere += way_row(way)->by_beads;
 	HASH_ADD_KEYPTR(by_queue, table->by_queue, hold->b.text, strlen(hold->b.text), hold);
 	return hold;
 }
@@ -60,6 +61,7 @@ hold_table_init(struct hold_table *table, struct timers *timers)
 	table->timers = timers;
 	TAILQ_INIT(&table->ages[HOLD_LEASE_SHARED]);
 	TAILQ_INIT(&table->ages[HOLD_LEASE_OWN]);
+	TAILQ_INIT(&table->ages[HOLD_LEASE_TIMED]);
 }
 
 static void
@@ -90,14 +92,17 @@ age_remove(struct hold_table *table, struct hold *hold)
 }
 
 void
-hold_answered(struct hold_table *table, struct hold *hold, int64_t sent)
+hold_answered(struct hold_table *table, struct hold *hold, const struct broker_reply *reply)
 {
 	bool aged = hold->aged;
 
-	if (sent <= hold->from)
+	if (reply->sent_at <= hold->from)
 		return;
 	age_remove(table, hold);
-	hold->from = sent;
+	hold->from = reply->sent_at;
+	hold->grace = reply->grace;
+	hold->fence = reply->fence;
+	hold->hand_offs = 0;
 	if (aged)
 		age_add(table, hold);
 }
@@ -110,6 +115,7 @@ hold_free(struct hold_table *table, struct hold *hold)
 	age_remove(table, hold);
 	table->count[hold->state]--;
 	table->consumers -= is_consumer(hold);
+	table->elsewhere -= way_row(hold->way)->by_beads;
 	table->revoked -= hold->revoked;
 	hold_set_channel(table, hold, 0);
 	HASH_DELETE(by_id, table->by_id, hold);
@@ -181,7 +187,7 @@ hold_set_channel(struct hold_table *table, struct hold *hold, uint64_t channel)
 size_t
 hold_count_on_link(const struct hold_table *table)
 {
-	return HASH_CNT(by_id, table->by_id) - table->count[HOLD_SLOTLESS];
+	return HASH_CNT(by_id, table->by_id) - table->count[HOLD_SLOTLESS] - table->elsewhere;
 }
 
 /* From each state, those that may be next. */

@@ -112,9 +112,14 @@ struct hold {
 	bool suspect;     /* its client was told so */
 	/* clock time of sending of the newest answered question about B; 0: not claimed yet */
 	int64_t from;
-	bool aged;     /* it is in hold_table.ages */
-	int64_t asked; /* clock time of an unanswered claim, keepalive or drop; 0: none */
-	bool stuck;    /* LOCK_NOTICE_STUCK was sent */
+	int64_t
+	    free_at;    /* CLAIMING, by beads: clock time of the end of a grace; 0: there is none */
+	int64_t grace;  /* by beads: T of its slot, ns */
+	uint64_t fence; /* by beads: the fencing number of its newest proof; 0: there is none */
+	unsigned hand_offs; /* since that proof; a part of the number that a client gets */
+	bool aged;          /* it is in hold_table.ages */
+	int64_t asked;      /* clock time of an unanswered claim, keepalive or drop; 0: none */
+	bool stuck;         /* LOCK_NOTICE_STUCK was sent */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; not of a true mutex */
 	struct timer watch_timer; /* places the watch, or checks A again */
@@ -138,8 +143,21 @@ struct hold {
 
 TAILQ_HEAD(hold_list, hold);
 
-/* Holds with a lease of the connection, and holds with a lease of their own (lease.h). */
-enum hold_lease { HOLD_LEASE_SHARED, HOLD_LEASE_OWN };
+/* Hand-offs after one proof, at most. */
+#define HOLD_HAND_OFFS_MOST 255
+
+/* The fencing number of its holder. 0: there is none. */
+static inline uint64_t
+hold_fence(const struct hold *hold)
+{
+	return hold->fence == 0 ? 0 : hold->fence + hold->hand_offs;
+}
+
+/*
+ * Holds with a lease of the connection, with a lease of their own, and with one whose length is their own,
+ * too (lease.h).
+ */
+enum hold_lease { HOLD_LEASE_SHARED, HOLD_LEASE_OWN, HOLD_LEASE_TIMED };
 
 struct hold_table {
 	struct timers *timers; /* borrowed */
@@ -148,8 +166,9 @@ struct hold_table {
 	size_t consumers;          /* of slots, claims included; true mutexes have no A to check */
 	size_t revoked;
 	/* by enum hold_lease: holds that were granted and are not dropped, the oldest `from` first */
-	struct hold_list ages[2];
-	size_t aged[2];
+	struct hold_list ages[3];
+	size_t aged[3];
+	size_t elsewhere; /* holds on other connections, claims included */
 };
 
 void hold_table_init(struct hold_table *table, struct timers *timers);
@@ -175,10 +194,20 @@ void hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock);
 static inline enum hold_lease
 hold_lease(const struct hold *hold)
 {
-	return way_row(hold->way)->own_lease ? HOLD_LEASE_OWN : HOLD_LEASE_SHARED;
+	const struct way *way = way_row(hold->way);
+
+	return way->by_beads    ? HOLD_LEASE_TIMED
+	       : way->own_lease ? HOLD_LEASE_OWN
+				: HOLD_LEASE_SHARED;
 }
-/* A question about B that was sent at that clock time was answered: B is held. */
-void hold_answered(struct hold_table *table, struct hold *hold, int64_t sent);
+/* Whether its slot has an A, which can be removed under it. */
+static inline bool
+hold_has_a(const struct hold *hold)
+{
+	return hold->slot > 0 && !way_row(hold->way)->by_beads;
+}
+/* A question about B was answered OK: it is held. */
+void hold_answered(struct hold_table *table, struct hold *hold, const struct broker_reply *reply);
 /*
  * The one way in which a hold's state changes. Asserts that the change is in the diagram above, and
  * cancels the timer. From CLAIMING to CHECKING the timer goes on, as both are one flight.

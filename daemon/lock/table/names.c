@@ -134,6 +134,27 @@ queue_name_b(const struct queue_naming *naming, const char *name, int slot)
 }
 
 struct queue_name
+queue_name_quorum(const char *name, int slot)
+{
+	static const char prefix[] = "lockbroker=q=";
+	struct queue_name queue;
+	size_t at = append(&queue, 0, prefix, sizeof(prefix) - 1);
+
+	assert(slot > 0);
+	at = append(&queue, at, name, strlen(name));
+	at = append(&queue, at, "=", 1);
+	at = append_number(&queue, at, slot);
+	queue.text[at] = '\0';
+	return queue;
+}
+
+bool
+queue_naming_has_quorum(const struct queue_naming *naming)
+{
+	return naming == &queue_naming_amqp_locks;
+}
+
+struct queue_name
 queue_name_mutex(const struct queue_naming *naming, const char *name)
 {
 	return plain_queue(name, naming->mutex);

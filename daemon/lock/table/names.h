@@ -39,6 +39,12 @@ struct queue_name {
 struct queue_name queue_name_a(const struct queue_naming *naming, const char *name, int slot);
 /* B[slot], the holder queue: exclusive. */
 struct queue_name queue_name_b(const struct queue_naming *naming, const char *name, int slot);
+/*
+ * The queue of a slot that is held by quorum, which has no A. Its name contains '=', which no lock name
+ * contains. Only amqp-locks has such slots (queue_naming_has_quorum()).
+ */
+struct queue_name queue_name_quorum(const char *name, int slot);
+bool queue_naming_has_quorum(const struct queue_naming *naming);
 /* The one exclusive queue of a true mutex. */
 struct queue_name queue_name_mutex(const struct queue_naming *naming, const char *name);
 /* The administration mutex of a semaphore. */

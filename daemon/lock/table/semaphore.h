@@ -55,6 +55,8 @@ struct scan {
 	bool overtaken;   /* a slot was freed here meanwhile, so "full" may be outdated */
 	bool forgotten;   /* the lock may be another by now: all findings are outdated */
 	bool withheld;    /* a free slot was seen that is withheld */
+	bool by_quorum;   /* the window is of slots by quorum */
+	bool to_quorum;   /* a gate was seen, and the next window is of slots by quorum */
 	/* While probes fail: the next slot to claim unseen; 0: this is over, or has not begun */
 	int direct;
 	uint64_t claimer; /* the waiter of that claim; it may be gone */
@@ -66,6 +68,7 @@ struct semaphore {
 	char *name;                 /* owned */
 	struct lock_engine *engine; /* borrowed */
 	bool mutex;                 /* true mutex: one slot, no A */
+	bool by_quorum; /* a gate stands at the place of its As, and its slots are quorum queues */
 	enum semaphore_mode mode;
 	int size;      /* slots seen without a gap; of a mutex 1 */
 	bool complete; /* the slot above `size` does not exist; else there may be more */

@@ -55,7 +55,6 @@ turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 void
 hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
-	enum lock_kind kind = semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE;
 	struct queue_name b;
 	struct waiter *waiter;
 	struct hold *hold;
@@ -73,7 +72,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		engine_scan(engine, semaphore);
 		return;
 	}
-	b = registry_slot_queue(engine, semaphore->name, kind, slot);
+	b = registry_slot_queue(semaphore, slot);
 	hold = hold_find_queue(&engine->holds, b.text);
 	if (hold != NULL) {
 		/*

@@ -111,8 +111,11 @@ pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 static bool
 lease_is_long(const struct lock_engine *engine, const struct hold *hold)
 {
+	int64_t least = hold_lease(hold) == HOLD_LEASE_TIMED ? lease_length(engine, hold) / 2
+							     : lease_heartbeat(engine) / 2;
+
 	return lease_is_good(engine, hold) &&
-	       lease_until(engine, hold) - engine_now(engine) > lease_heartbeat(engine) / 2;
+	       lease_until(engine, hold) - engine_now(engine) > least;
 }
 
 /* Whether the slot can be handed off without asking the broker. */
@@ -121,9 +124,11 @@ is_certain(const struct lock_engine *engine, const struct hold *hold)
 {
 	/* A must be there. */
 	if (!FAULT_ELSE(PASSED_UNSEEN, true,
-		hold->kind == LOCK_KIND_MUTEX ||
-		    (hold->watch == HOLD_WATCH_ON && !hold->reclaimed)))
+		!hold_has_a(hold) || (hold->watch == HOLD_WATCH_ON && !hold->reclaimed)))
 		return false;
+	/* The number of the next holder must be larger. A proof makes room for more. */
+	if (hold_lease(hold) == HOLD_LEASE_TIMED)
+		return lease_is_long(engine, hold) && hold->hand_offs < HOLD_HAND_OFFS_MOST;
 	FAULT(PASSED_LATE, return lease_is_good(engine, hold));
 	FAULT(PASSED_STALE, return lease_is_long(engine, hold));
 	return lease_is_long(engine, hold) && engine_now(engine) - engine->lease.from < FRESH;
@@ -148,8 +153,8 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_ABSENT:
 		/* Of a true mutex B itself is gone. Its delete confirms this. */
-		lifecycle_drop_for(engine, hold,
-		    hold->kind == LOCK_KIND_MUTEX ? HOLD_DROP_RELEASED : HOLD_DROP_NO_SLOT);
+		lifecycle_drop_for(
+		    engine, hold, hold_has_a(hold) ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
 		break;
 	case BROKER_LOCKED:
 	case BROKER_UNREACHABLE:
@@ -177,7 +182,7 @@ check(struct lock_engine *engine, struct hold *hold)
 {
 	bool asked;
 
-	if (hold->kind == LOCK_KIND_MUTEX) {
+	if (!hold_has_a(hold)) {
 		asked = lifecycle_channel(engine, hold) != 0;
 		if (asked)
 			broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,

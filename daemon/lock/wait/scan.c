@@ -42,26 +42,22 @@ scan_is_whole(const struct semaphore *semaphore)
 {
 	bool forgotten = semaphore->seen == INT64_MIN;
 
+	if (semaphore->scan.to_quorum)
+		return false;
 	return forgotten || semaphore->complete || semaphore->scan.unknown ||
 	       semaphore->scan.again || semaphore->mode == SEMAPHORE_UNLIMITED;
 }
 
-static struct queue_name
-b_of(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
-{
-	return registry_slot_queue(engine, semaphore->name,
-	    semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE, slot);
-}
-
 /* The question about a slot's B. One that was durable when last seen is asked in one step. */
 static void
-add_b(const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe,
-    int slot)
+add_b(const struct semaphore *semaphore, struct probe *probe, int slot)
 {
 	enum broker_way way = BROKER_BY_QUEUE;
 
 	(void)semaphore_way(semaphore, slot, &way);
-	probe_add(probe, b_of(engine, semaphore, slot), way_row(way)->question);
+	if (semaphore->by_quorum)
+		way = BROKER_BY_QUORUM;
+	probe_add(probe, registry_slot_queue(semaphore, slot), way_row(way)->question);
 }
 
 /*
@@ -73,14 +69,17 @@ static void
 take_b_answer(struct lock_engine *engine, struct semaphore *semaphore, int slot,
     const struct broker_seen *seen, size_t i)
 {
-	struct queue_name b = b_of(engine, semaphore, slot);
+	struct queue_name b = registry_slot_queue(semaphore, slot);
 	enum broker_answer answer = seen->answers[i];
-	bool busy = answer != BROKER_ABSENT || hold_find_queue(&engine->holds, b.text) != NULL;
+	bool is_free = answer == (semaphore->by_quorum ? BROKER_OK : BROKER_ABSENT);
+	bool busy = !is_free || hold_find_queue(&engine->holds, b.text) != NULL;
 	bool withheld = !busy && withheld_has(semaphore, slot);
 
 	semaphore->scan.withheld |= withheld;
 	semaphore->scan.unknown |= answer == BROKER_UNKNOWN;
 	semaphore_saw_slot(semaphore, slot, busy || withheld);
+	if (semaphore->by_quorum)
+		return;
 	/* Of a mutex that does not exist the setting decides. */
 	if (answer == BROKER_ABSENT && semaphore->mutex && !way_is_durable(seen->ways[i]))
 		semaphore_saw_way(semaphore, slot, engine->settings.claim);
@@ -103,6 +102,19 @@ asks_for_markers(const struct lock_engine *engine, const struct semaphore *semap
 
 /* ---- the probes ---- */
 
+/* Of slots by quorum: first the gate at the place of their As, without which there are none. */
+static void
+list_quorum_slots(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
+{
+	const struct scan *scan = &semaphore->scan;
+
+	probe_add(
+	    probe, queue_name_gate(engine->settings.naming, semaphore->name), BROKER_ASK_EXISTENCE);
+	for (int slot = scan->first; slot < scan->first + scan->count; slot++)
+		probe_add(probe, queue_name_quorum(semaphore->name, slot), BROKER_ASK_BEADS);
+}
+
 /* The queues of a window, in order. */
 static void
 list_queues(
@@ -122,12 +134,12 @@ list_queues(
 		/* Only the absence of the first slot is told to a client. */
 		probe_add(probe, queue_name_a(naming, name, slot),
 		    slot == 1 ? BROKER_ASK_SLOT : BROKER_ASK_EXISTENCE);
-		add_b(engine, semaphore, probe, slot);
+		add_b(semaphore, probe, slot);
 	}
 	if (scan_is_guarded(engine, semaphore))
 		probe_add(probe, queue_name_a(naming, name, 1), BROKER_ASK_EXISTENCE);
 	if (semaphore->mutex)
-		add_b(engine, semaphore, probe, 1);
+		add_b(semaphore, probe, 1);
 	if (markers)
 		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_MARKER);
 }
@@ -146,7 +158,13 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 	const struct queue_naming *naming = engine->settings.naming;
 	bool guarded = scan_is_guarded(engine, semaphore);
 
-	if (!semaphore->mutex || guarded) {
+	if (semaphore->by_quorum) {
+		probe_add(probe, queue_name_quorum(semaphore->name, semaphore->size + 1),
+		    BROKER_ASK_BEADS);
+		if (semaphore->scan.for_new)
+			probe_add(probe, queue_name_quorum(semaphore->name, semaphore->size),
+			    BROKER_ASK_BEADS);
+	} else if (!semaphore->mutex || guarded) {
 		int next = semaphore->mutex ? 1 : semaphore->size + 1;
 
 		probe_add(
@@ -156,12 +174,14 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 			probe_add(probe, queue_name_a(naming, semaphore->name, semaphore->size),
 			    BROKER_ASK_EXISTENCE);
 	}
+	if (semaphore->mode == SEMAPHORE_GATE && queue_naming_has_quorum(naming))
+		probe_add(probe, queue_name_quorum(semaphore->name, 1), BROKER_ASK_BEADS);
 	if (semaphore->mode == SEMAPHORE_GATE || guarded)
 		probe_add(probe, queue_name_gate(naming, semaphore->name), BROKER_ASK_EXISTENCE);
 	for (int i = 0; i < semaphore->above_count; i++)
-		add_b(engine, semaphore, probe, semaphore->above[i]);
+		add_b(semaphore, probe, semaphore->above[i]);
 	for (int i = 0; i < semaphore->scan.count; i++)
-		add_b(engine, semaphore, probe, again_slot(semaphore, i));
+		add_b(semaphore, probe, again_slot(semaphore, i));
 }
 
 /* ---- the answers ---- */
@@ -242,6 +262,45 @@ take_slot_answers(struct lock_engine *engine, struct semaphore *semaphore,
 	}
 }
 
+/*
+ * Of slots by quorum: the gate, and each slot of the window. A slot that is not led by any node exists, and
+ * is not free.
+ */
+static void
+take_quorum_answers(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
+{
+	struct scan *scan = &semaphore->scan;
+
+	if (seen->answers[0] == BROKER_ABSENT) {
+		/* All was removed, or converted. */
+		semaphore->by_quorum = false;
+		semaphore_forget(semaphore);
+		return;
+	}
+	scan->unknown |= seen->answers[0] != BROKER_OK;
+	for (int i = 0; i < scan->count; i++) {
+		int slot = scan->first + i;
+		enum broker_answer answer = seen->answers[1 + i];
+
+		if (answer == BROKER_UNKNOWN) {
+			semaphore_saw_size(semaphore, slot - 1, false);
+			scan->unknown = true;
+			return;
+		}
+		if (answer == BROKER_ABSENT || slot > engine->settings.slots_most) {
+			semaphore_saw_size(semaphore, slot - 1, true);
+			semaphore->by_quorum = slot > 1;
+			if (slot == 1)
+				semaphore->mode = SEMAPHORE_GATE;
+			return;
+		}
+		semaphore->by_quorum = true;
+		semaphore_saw_size(semaphore, slot, false);
+		take_b_answer(engine, semaphore, slot, seen, 1 + (size_t)i);
+	}
+}
+
 /* A name with any of `others` is a semaphore. If this is unknown, the mutex is not claimed. */
 static void
 take_guarded_answers(struct lock_engine *engine, struct semaphore *semaphore,
@@ -290,8 +349,10 @@ take_first_window(
 	semaphore->scan.unknown |= unlimited != BROKER_ABSENT;
 	if (semaphore->size > 0)
 		return;
-	if (gate == BROKER_OK)
+	if (gate == BROKER_OK) {
 		semaphore->mode = SEMAPHORE_GATE;
+		semaphore->scan.to_quorum = queue_naming_has_quorum(engine->settings.naming);
+	}
 	FAULT(GATE_UNHEEDED, semaphore->mode = SEMAPHORE_PLAIN);
 	semaphore->scan.unknown |= gate != BROKER_OK && gate != BROKER_ABSENT;
 	if (semaphore->scan.unknown)
@@ -316,8 +377,12 @@ take_again_answers(
 		    (i == above - 1 && (semaphore->mode == SEMAPHORE_GATE || scan->for_new));
 
 		scan->unknown |= i < above && answers[i] == BROKER_UNKNOWN;
-		changed |= answers[i] == (was_there ? BROKER_ABSENT : BROKER_OK);
+		changed |= was_there ? answers[i] == BROKER_ABSENT
+				     : answers[i] != BROKER_ABSENT && answers[i] != BROKER_UNKNOWN;
 	}
+	/* Of slots by quorum, B is the slot. */
+	for (size_t i = others; semaphore->by_quorum && i < seen->count; i++)
+		changed |= answers[i] == BROKER_ABSENT;
 	if (changed) {
 		semaphore_forget(semaphore);
 		return;
@@ -336,6 +401,11 @@ take_answers(
 	semaphore->seen = semaphore->scan.started;
 	if (semaphore->scan.again) {
 		take_again_answers(engine, semaphore, seen);
+		return;
+	}
+	if (semaphore->scan.by_quorum) {
+		semaphore->mode = SEMAPHORE_PLAIN;
+		take_quorum_answers(engine, semaphore, seen);
 		return;
 	}
 	if (semaphore->scan.first == 1)
@@ -374,6 +444,8 @@ probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first,
 	HASH_ADD(by_probe, engine->scans, scan.probe, sizeof(semaphore->scan.probe), semaphore);
 	if (semaphore->scan.again)
 		list_again(engine, semaphore, &probe);
+	else if (semaphore->scan.by_quorum)
+		list_quorum_slots(engine, semaphore, &probe);
 	else
 		list_queues(engine, semaphore, &probe);
 	probe_send(engine, &probe, on_probed, semaphore->scan.probe);
@@ -388,6 +460,8 @@ begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
 	scan->number++;
 	scan->again = again;
 	scan->unknown = scan->overtaken = scan->forgotten = scan->withheld = false;
+	scan->by_quorum = semaphore->by_quorum && !again;
+	scan->to_quorum = false;
 	scan->started = engine_now(engine);
 }
 
@@ -397,7 +471,8 @@ scan_start(struct lock_engine *engine, struct semaphore *semaphore)
 	/* One slot more than last seen shows the gap, so that a full semaphore costs one flush. */
 	int window = semaphore->size + 1;
 
-	if (window < WINDOW_FIRST)
+	/* Each passive declare of an absent queue costs a channel. */
+	if (window < WINDOW_FIRST && !semaphore->by_quorum)
 		window = WINDOW_FIRST;
 	if (window > WINDOW_MOST)
 		window = WINDOW_MOST;
@@ -445,6 +520,13 @@ scan_continue(struct lock_engine *engine, struct semaphore *semaphore)
 	int window = 2 * semaphore->scan.count;
 
 	assert(semaphore->scan.state == SCAN_SEEN && !scan_is_whole(semaphore));
+	if (semaphore->scan.to_quorum) {
+		semaphore->scan.to_quorum = false;
+		semaphore->scan.by_quorum = true;
+		semaphore_saw_size(semaphore, 0, false);
+		probe_window(engine, semaphore, 1, 1);
+		return;
+	}
 	probe_window(engine, semaphore, semaphore->scan.first + semaphore->scan.count,
 	    window > WINDOW_MOST ? WINDOW_MOST : window);
 }
