@@ -101,7 +101,7 @@ ask_create(struct asking *asking)
 	if (code != LB_OK)
 		return code;
 	tell_done(asking);
-	if (!asking->options->json && mutex_is_held(asking->lb, asking->name))
+	if (!asking->options->json && ask_mutex_is_held(asking->lb, asking->name))
 		say("%s: a mutex of this name is in use, and the semaphore does not exclude its "
 		    "holder",
 		    asking->name);

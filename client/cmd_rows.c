@@ -69,7 +69,7 @@ ask_deny(struct asking *asking)
 	if (!all || atoi(denied) > 0)
 		return LB_OK;
 	if (lb_size(asking->lb, asking->name, ASKING_ANSWER_MS, &slots) != LB_NO_SUCH_LOCK ||
-	    mutex_is_held(asking->lb, asking->name)) {
+	    ask_mutex_is_held(asking->lb, asking->name)) {
 		say("%s: no waiters", asking->name);
 		return LB_OK;
 	}

@@ -262,7 +262,7 @@ say_refusal(const struct lb_event *event, const struct options *options, const c
 
 /* "full": it has a holder. The daemon probes the one queue of the mutex, which all hosts share. */
 bool
-mutex_is_held(struct lb *lb, const char *name)
+ask_mutex_is_held(struct lb *lb, const char *name)
 {
 	char params[JSON_PARAMS_SIZE];
 
@@ -274,7 +274,7 @@ mutex_is_held(struct lb *lb, const char *name)
 bool
 say_mutex_is_held(struct lb *lb, const char *name)
 {
-	bool held = mutex_is_held(lb, name);
+	bool held = ask_mutex_is_held(lb, name);
 
 	if (held)
 		say("%s: a mutex of this name is in use; lockbroker show %s prints its holder; to "

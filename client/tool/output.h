@@ -27,11 +27,11 @@ int status_of_word(const char *word);
  * Asks the daemon whether a client on any host holds the mutex of this name. Also false if the daemon does not
  * answer in time.
  */
-bool mutex_is_held(struct lb *lb, const char *name);
+bool ask_mutex_is_held(struct lb *lb, const char *name);
 /* Says which requesters hold the lock, on all hosts, if the daemon answers in time. */
 void say_held_by(struct lb *lb, const char *name);
 /*
- * As mutex_is_held(), after no-such-lock. If so, says it, because a semaphore of the same name would be another
+ * As ask_mutex_is_held(), after no-such-lock. If so, says it, because a semaphore of the same name would be another
  * lock.
  */
 bool say_mutex_is_held(struct lb *lb, const char *name);

@@ -287,7 +287,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		handlers_reply(&call, row->result(&facts, answer));
 	}
 	/* Its client may be visited only after the broker got the requests of this pass. */
-	if (request_waits(&kept) || kept.kind == REQUEST_TRIES)
+	if (request_ends_with_client(&kept))
 		conn_push(call.conn);
 	lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 }

@@ -69,6 +69,12 @@ request_waits(const struct request *request)
 	return request->kind == REQUEST_WAITS || request->kind == REQUEST_WATCHES;
 }
 
+bool
+request_ends_with_client(const struct request *request)
+{
+	return request_waits(request) || request->kind == REQUEST_TRIES;
+}
+
 static void
 keep(struct requests *requests, struct record *record, size_t bytes)
 {
@@ -272,7 +278,7 @@ requests_remove_waiting(
 	struct record *record, *next;
 
 	HASH_ITER (by_number, requests->by_number, record, next) {
-		if (!request_waits(&record->request) && record->request.kind != REQUEST_TRIES)
+		if (!request_ends_with_client(&record->request))
 			continue;
 		left(ctx, &record->request);
 		record_remove(requests, record);

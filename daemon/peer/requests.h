@@ -73,6 +73,8 @@ void requests_remove_waiting(
 void requests_scanned(struct requests *requests, uint64_t number);
 /* Whether the request waits by design. */
 bool request_waits(const struct request *request);
+/* Whether it waits by design or tries: it ends unanswered with its client. */
+bool request_ends_with_client(const struct request *request);
 size_t requests_count(const struct requests *requests);
 /* The number of requests that do not wait by design. */
 size_t requests_answering(const struct requests *requests);

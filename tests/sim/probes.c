@@ -6,22 +6,45 @@
 #include "daemon/base/queue.h"
 #include "tests/sim/queues.h"
 
+struct asked_slot {
+	int name, slot;
+	bool shared; /* two waits of the daemon ask about it, each one for itself */
+};
+
 /* A probe that is not answered yet. */
 struct probes_asked {
 	struct sim_daemon *daemon;
 	struct broker_probe_done done; /* the engine's */
-	struct queue_id *queues;       /* owned */
+	struct asked_slot *slots;      /* owned */
 	uint64_t began;                /* moment */
 	TAILQ_ENTRY(probes_asked) entry;
 };
 
 /*
- * alone: the batch has no other question. Else it may be that of a wait for removed slots, and no
- * await hears that the slot is held.
+ * The awaits of a slot share its questions, but each wait for removed slots asks for itself. If
+ * there are several, the others do not hear that the slot is held.
  */
+static bool
+is_shared(const struct sim_daemon *daemon, int name, int slot)
+{
+	const struct book *book = &daemon->sim->book;
+	bool awaited = false;
+	int waits = 0;
+
+	for (size_t i = 0; i < book->ask_count; i++) {
+		const struct ask *ask = &book->asks[i];
+
+		if (ask->daemon != daemon->number || ask->name != name)
+			continue;
+		awaited |= ask->what == ASK_AWAIT && ask->slot == slot;
+		waits += ask->order.wait != 0;
+	}
+	return waits + awaited > 1;
+}
+
 static void
-see_slot(
-    struct seen_slot *slot, const struct probes_asked *asked, enum broker_answer answer, bool alone)
+see_slot(struct seen_slot *slot, const struct probes_asked *asked, enum broker_answer answer,
+    bool shared)
 {
 	if (asked->began < slot->last)
 		return; /* its batch was answered after a later one */
@@ -29,7 +52,7 @@ see_slot(
 		slot->twice = slot->last;
 	if (answer == BROKER_ABSENT)
 		*slot = (struct seen_slot){asked->began, slot->last, slot->twice};
-	else if (answer == BROKER_OK && alone)
+	else if (answer == BROKER_OK && !shared)
 		*slot = (struct seen_slot){.twice = slot->twice};
 }
 
@@ -42,10 +65,10 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 
 	(void)id;
 	for (size_t i = 0; i < seen->count; i++)
-		see_slot(&daemon->awaited[asked->queues[i].name][asked->queues[i].slot], asked,
-		    seen->answers[i], seen->count == 1);
+		see_slot(&daemon->awaited[asked->slots[i].name][asked->slots[i].slot], asked,
+		    seen->answers[i], asked->slots[i].shared);
 	TAILQ_REMOVE(&daemon->asked, asked, entry);
-	free(asked->queues);
+	free(asked->slots);
 	free(asked);
 	done.fn(done.ctx, done.id, seen);
 }
@@ -63,9 +86,13 @@ probes_ask(struct sim_daemon *daemon, const struct broker_question *questions, s
 	asked = mem_alloc(sizeof(*asked));
 	asked->daemon = daemon;
 	asked->done = done;
-	asked->queues = mem_alloc(count * sizeof(*asked->queues));
-	for (size_t i = 0; i < count; i++)
-		asked->queues[i] = queue_find(questions[i].queue);
+	asked->slots = mem_alloc(count * sizeof(*asked->slots));
+	for (size_t i = 0; i < count; i++) {
+		struct queue_id queue = queue_find(questions[i].queue);
+
+		asked->slots[i] = (struct asked_slot){
+		    queue.name, queue.slot, is_shared(daemon, queue.name, queue.slot)};
+	}
 	asked->began = daemon->sim->truth.moment;
 	TAILQ_INSERT_TAIL(&daemon->asked, asked, entry);
 	return (struct broker_probe_done){on_probed, asked, done.id};
@@ -84,7 +111,7 @@ probes_done(struct sim_daemon *daemon)
 
 	while ((asked = TAILQ_FIRST(&daemon->asked)) != NULL) {
 		TAILQ_REMOVE(&daemon->asked, asked, entry);
-		free(asked->queues);
+		free(asked->slots);
 		free(asked);
 	}
 }

@@ -653,6 +653,24 @@ START_TEST(a_wait_for_one_slot_does_not_wait_for_removed_ones)
 }
 END_TEST
 
+/* A change has the turns of its own user. Both rounds of its probes are before the thousands of uid 0. */
+START_TEST(a_change_waits_in_the_line_of_its_user)
+{
+	int64_t began;
+
+	world_make(world, "db", 16);
+	await_many(0);
+	world_pass(world, 10 * SECOND);
+	began = world->now;
+	lock_destroy(
+	    engine(0), 1, 1, &(struct lock_change){.name = "db", .wait = FOREVER, .uid = 1000});
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - began, SECOND);
+	hang_up_many();
+	world_pass(world, SECOND);
+}
+END_TEST
+
 /* It takes longer than a second to ask for so many slots twice. */
 START_TEST(a_short_wait_for_ten_thousand_slots_asks_for_all_of_them_twice)
 {
@@ -783,6 +801,7 @@ suite_lock_holder_wait(void)
 	tcase_add_test(tc, a_wait_for_one_slot_does_not_wait_for_another_s_thousands);
 	tcase_add_test(tc, so_many_removed_slots_are_probed_a_second);
 	tcase_add_test(tc, a_wait_for_one_slot_does_not_wait_for_removed_ones);
+	tcase_add_test(tc, a_change_waits_in_the_line_of_its_user);
 	tcase_add_test(tc, a_short_wait_for_ten_thousand_slots_asks_for_all_of_them_twice);
 	tcase_add_test(tc, a_wait_for_many_slots_can_end_at_any_moment);
 	tcase_add_test(tc, a_newcomer_while_a_slot_is_probed_probes_for_itself);

@@ -405,6 +405,31 @@ START_TEST(a_request_is_logged_once)
 }
 END_TEST
 
+/* Users take turns at the probes of waits for holders, here as at the successor. */
+START_TEST(a_wait_for_holders_is_charged_to_the_user_of_the_change)
+{
+	int holder = client(), fd = client();
+	struct state_text text;
+	const char *record, *found;
+
+	ck_assert_ptr_null(access_rules_add(its.config->access, "allow uid:7 resize *"));
+	newest()->subject.uid = 7;
+	ask(holder, "{\"id\":1,\"method\":\"acquire\",\"params\":{\"name\":\"db\"}}\n");
+	ask(fd, "{\"id\":1,\"method\":\"resize\",\"params\":"
+		"{\"name\":\"db\",\"slots\":0,\"wait\":30}}\n");
+	freeze();
+	text = save();
+	record = strstr(text.text, "\"holder-wait\"");
+	ck_assert_ptr_nonnull(record);
+	found = strstr(record, "\"uid\":\"7\"");
+	ck_assert_ptr_nonnull(found);
+	ck_assert_ptr_null(memchr(record, '\n', (size_t)(found - record)));
+	state_text_done(&text);
+	close(holder);
+	close(fd);
+}
+END_TEST
+
 /* The broker has not answered it for two of its three seconds, and the successor repeats it. */
 START_TEST(the_wait_of_a_repeated_request_does_not_begin_anew)
 {
@@ -757,6 +782,7 @@ peer_successor_suite(void)
 	tcase_add_test(tests, a_client_that_sends_and_hangs_up_is_heard_if_the_daemon_goes_on);
 	tcase_add_test(tests, a_parked_scan_of_a_client_that_ends_is_answered);
 	tcase_add_test(tests, a_request_is_logged_once);
+	tcase_add_test(tests, a_wait_for_holders_is_charged_to_the_user_of_the_change);
 	tcase_add_test(tests, the_wait_of_a_repeated_request_does_not_begin_anew);
 	tcase_add_test(tests, no_number_of_a_client_is_used_twice);
 	tcase_add_test(tests, requests_keep_their_ids_and_numbers);
