@@ -140,6 +140,7 @@ struct memory_channel {
 	struct memory_messages delivered;   /* the queues'; owned if the queue was deleted */
 	TAILQ_HEAD(, memory_handed) handed; /* owned; messages of quorum queues */
 	struct memory_command *asks;  /* borrowed; quorum.c has not taken it yet; NULL: none */
+	int64_t last_command;         /* clock time of the newest: no later one is taken sooner */
 	bool broken;                  /* its connection ends */
 	bool consumes_quorum;         /* or did */
 	struct memory_coming *coming; /* owned; NULL: no publish yet */

@@ -125,24 +125,41 @@ on_timer(void *ctx, uint64_t id)
 	run(ctx);
 }
 
-/* sync: the channel waits until the queue has taken it. */
+/* Behind those that are due at the same time, or sooner. */
+static void
+insert(struct memory_quorum *quorum, struct memory_command *command)
+{
+	struct memory_command *before;
+
+	TAILQ_FOREACH_REVERSE(before, &quorum->commands, memory_commands, entry)
+	if (before->when <= command->when)
+		break;
+	if (before != NULL)
+		TAILQ_INSERT_AFTER(&quorum->commands, before, command, entry);
+	else
+		TAILQ_INSERT_HEAD(&quorum->commands, command, entry);
+}
+
+/*
+ * Commands of a channel stay in order. Those of several channels come in any order. sync: the channel
+ * waits until the queue has taken it.
+ */
 static void
 submit(struct memory_queue *queue, struct memory_channel *channel, bool sync,
     struct memory_command values)
 {
-	struct memory_quorum *quorum = queue->quorum;
 	struct memory_command *command = mem_alloc(sizeof(*command));
 
 	*command = values;
 	command->node = channel->connection->node;
 	command->opening = channel->opening;
-	command->when = quorum->last =
-	    memory_later(quorum->last, memory_now(queue->world) + memory_delay(queue->world));
+	command->when = channel->last_command = memory_later(
+	    channel->last_command, memory_now(queue->world) + memory_delay(queue->world));
 	if (sync) {
 		command->channel = channel;
 		channel->asks = command;
 	}
-	TAILQ_INSERT_TAIL(&quorum->commands, command, entry);
+	insert(queue->quorum, command);
 	run(queue);
 }
 
@@ -324,18 +341,19 @@ void
 memory_quorum_resend(struct memory_queue *queue)
 {
 	struct memory_quorum *quorum = queue->quorum;
-	struct memory_command *command, *before;
+	struct memory_command *command;
 
-	for (command = TAILQ_LAST(&quorum->commands, memory_commands); command != NULL;
-	     command = before) {
-		before = TAILQ_PREV(command, memory_commands, entry);
-		if (!command->lost)
-			continue;
-		command->lost = false;
-		command->when = quorum->last = memory_later(quorum->last, memory_now(queue->world));
+	do {
+		TAILQ_FOREACH_REVERSE(command, &quorum->commands, memory_commands, entry)
+		if (command->lost)
+			break;
+		if (command == NULL)
+			break;
 		TAILQ_REMOVE(&quorum->commands, command, entry);
-		TAILQ_INSERT_TAIL(&quorum->commands, command, entry);
-	}
+		command->lost = false;
+		command->when = memory_now(queue->world);
+		insert(quorum, command);
+	} while (true);
 	run(queue);
 }
 

@@ -2,7 +2,7 @@
  * Quorum queues with a single active consumer. fifo.c is the queue, as RabbitMQ's machine
  * rabbit_fifo is. It knows no channel: a consumer has a key, and each message that it has is
  * numbered. quorum.c is on the side of the channels. Their requests become commands, which the queue
- * takes some time later, in their order. A command that comes late, or twice, has no effect if its
+ * takes some time later. A command that comes late, or twice, has no effect if its
  * message has returned meanwhile. Other folders include memory.h only.
  */
 #ifndef MEMORY_QUORUM_H
@@ -48,8 +48,7 @@ struct memory_quorum {
 	TAILQ_HEAD(, memory_delivery) held; /* fifo.c's; owned; deliveries on their way */
 	/* quorum.c's */
 	TAILQ_HEAD(memory_commands, memory_command) commands; /* owned */
-	struct timer timer; /* the first command that is due later */
-	int64_t last;       /* clock time of the newest command: no later one is sooner */
+	struct timer timer;                                   /* the first that is due later */
 	/* what a test makes it do wrong */
 	bool late;    /* deliveries are held */
 	bool starved; /* the active consumer gets nothing */
