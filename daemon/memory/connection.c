@@ -109,6 +109,8 @@ on_arrive(void *ctx, uint64_t id)
 	unsigned taken = 0;
 
 	(void)id;
+	if (channel->broken && connection->state != MEMORY_CONNECTION_OVER)
+		memory_connection_close(connection, AMQP_INTERNAL_ERROR, "INTERNAL_ERROR");
 	while (
 	    reads(connection) && !is_stuck(channel) &&
 	    (parcel = take_first(&channel->in, world->timers, &channel->arrive, taken++)) != NULL) {

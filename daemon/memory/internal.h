@@ -14,6 +14,7 @@
 #include "daemon/memory/memory.h"
 
 struct memory_channel;
+struct memory_command;
 struct memory_connection;
 struct memory_quorum;
 
@@ -58,23 +59,6 @@ struct memory_consumer {
 	TAILQ_ENTRY(memory_consumer) of_queue, of_channel;
 };
 TAILQ_HEAD(memory_consumers, memory_consumer);
-
-/* What a channel knows of a message that a quorum queue delivered to it. */
-struct memory_handed {
-	uint64_t tag;             /* delivery tag */
-	char *queue;              /* owned; its name */
-	uint64_t number, key, id; /* of the queue, of its consumer, of the delivery there */
-	TAILQ_ENTRY(memory_handed) entry;
-};
-
-/* What a test made a quorum queue do wrong. */
-struct memory_quorum_faults {
-	bool late;    /* deliveries are held back */
-	bool starved; /* the active consumer gets nothing */
-	bool loses;   /* rejects are lost */
-	bool delays;  /* rejects are lost, and the server will send them again */
-	bool refuses; /* a consume ends the connection */
-};
 
 struct memory_queue {
 	char *name;                      /* owned */
@@ -155,8 +139,10 @@ struct memory_channel {
 	struct memory_consumers consumers;  /* borrowed; the queues own them */
 	struct memory_messages delivered;   /* the queues'; owned if the queue was deleted */
 	TAILQ_HEAD(, memory_handed) handed; /* owned; messages of quorum queues */
-	struct command *asks; /* borrowed; it waits until a quorum queue has taken it; NULL: no */
-	bool consumes_quorum; /* or did */
+	struct memory_command *asks;  /* borrowed; quorum.c has not taken it yet; NULL: none */
+	int64_t last_command;         /* clock time of the newest: no later one is taken sooner */
+	bool broken;                  /* its connection ends */
+	bool consumes_quorum;         /* or did */
 	struct memory_coming *coming; /* owned; NULL: no publish yet */
 
 	struct memory_parcels in, out; /* owned */
@@ -258,6 +244,15 @@ memory_now(const struct memory_world *world)
 	return clock_now(timers_clock(world->timers));
 }
 
+/* How the connections of a node reach a queue. */
+static inline enum memory_reach
+memory_reach_from(const struct memory_queue *queue, unsigned node)
+{
+	if (!queue->durable)
+		return queue->hangs ? MEMORY_TIMED_OUT : MEMORY_REACHED;
+	return queue->world->reach[node][queue->home];
+}
+
 static inline int64_t
 memory_later(int64_t a, int64_t b)
 {
@@ -295,26 +290,43 @@ void memory_channel_send_message(struct memory_channel *channel, bool asked,
 /* Notifies the daemon that an alarm began or ended. */
 void memory_connection_send_blocked(struct memory_connection *connection, bool blocked);
 
-/* ---- queues (queue.c) ---- */
+/* ---- arguments of a declare (arguments.c); see quorum.h, too ---- */
 
-/* The user of all daemons. */
-#define MEMORY_USER "memory"
-
-/* NULL: there is no such queue. */
-struct memory_queue *memory_queue_find(const struct memory_world *world, const char *name);
-/* Makes a queue that is not durable and has no limit. The name must be free. */
-struct memory_queue *memory_queue_new(
-    struct memory_world *world, const char *name, struct memory_connection *owner);
 /* NULL, and -1: there is no such argument. */
 const amqp_field_value_t *memory_argument(const amqp_table_t *arguments, const char *key);
 long memory_number_argument(const amqp_table_t *arguments, const char *key);
 /* Whether a declare has other arguments than the queue. words: the first difference. */
 bool memory_queue_differs(const struct memory_queue *queue, const amqp_queue_declare_t *declare,
     char *words, size_t size);
-/* Deletes a queue. told: its consumers get basic.cancel. */
-void memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told);
+
+/* ---- what queues of both types share (shared.c) ---- */
+
+struct memory_headers *memory_headers_new(const amqp_table_t *table);
+void memory_headers_free(struct memory_headers *headers); /* may be NULL */
+struct memory_message *memory_message_copy(const struct memory_message *message);
+void memory_message_free(struct memory_message *message);
+/* NULL: there is no such queue. */
+struct memory_queue *memory_queue_find(const struct memory_world *world, const char *name);
 /* The queue was used: x-expires begins again. */
 void memory_queue_used(struct memory_queue *queue);
+/* The number of messages that are ready. */
+size_t memory_queue_length(const struct memory_queue *queue);
+struct memory_consumer *memory_consumer_find(
+    const struct memory_channel *channel, amqp_bytes_t tag);
+void memory_consumer_free(struct memory_consumer *consumer);
+/* Sends basic.cancel. */
+void memory_consumer_send_cancel(const struct memory_consumer *consumer);
+
+/* ---- queues (queue.c) ---- */
+
+/* The user of all daemons. */
+#define MEMORY_USER "memory"
+
+/* Makes a queue that is not durable and has no limit. The name must be free. */
+struct memory_queue *memory_queue_new(
+    struct memory_world *world, const char *name, struct memory_connection *owner);
+/* Deletes a queue. told: its consumers get basic.cancel. */
+void memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told);
 /* Appends a copy of the message, if the queue keeps messages. False: the queue rejects it. */
 bool memory_queue_add(
     struct memory_world *world, struct memory_queue *queue, const struct memory_message *published);
@@ -322,14 +334,9 @@ bool memory_queue_add(
 void memory_queue_deliver(struct memory_world *world, struct memory_queue *queue);
 /* Removes expired messages. */
 void memory_queue_expire(const struct memory_world *world, struct memory_queue *queue);
-size_t memory_queue_length(const struct memory_queue *queue);
 /* The number of consumers; without those that are lost. */
 size_t memory_queue_members(const struct memory_queue *queue);
 
-struct memory_headers *memory_headers_new(const amqp_table_t *table);
-void memory_headers_free(struct memory_headers *headers); /* may be NULL */
-struct memory_message *memory_message_copy(const struct memory_message *message);
-void memory_message_free(struct memory_message *message);
 /* Marks a message as delivered on that channel. It must be in no list. */
 void memory_message_hand_over(struct memory_message *message, struct memory_queue *queue,
     struct memory_channel *channel, struct memory_consumer *consumer);
@@ -340,79 +347,31 @@ void memory_message_requeue(struct memory_world *world, struct memory_message *m
 
 struct memory_consumer *memory_consumer_new(
     struct memory_channel *channel, struct memory_queue *queue, const char *tag, int priority);
-void memory_consumer_free(struct memory_consumer *consumer);
 /* Ends a consumer. An auto-delete queue ends with its last one. */
 void memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer);
-struct memory_consumer *memory_consumer_find(
-    const struct memory_channel *channel, amqp_bytes_t tag);
-/* Sends basic.cancel. */
-void memory_consumer_send_cancel(const struct memory_consumer *consumer);
 
 /* Ends the consumers of a channel, and requeues its deliveries. */
 void memory_channel_end(struct memory_channel *channel);
 /* Sets the state OVER, deletes the exclusive queues, and ends the channels. */
 void memory_connection_release(struct memory_connection *connection);
 
-/* ---- quorum queues (quorum.c) ---- */
+/* ---- publishing (publish.c) ---- */
 
-/* Whether a declare is for a quorum queue, and the property for which it is refused; NULL: none. */
-bool memory_quorum_is_meant(const amqp_queue_declare_t *declare);
-const char *memory_quorum_refuses(const amqp_queue_declare_t *declare);
-/* Makes a new queue a quorum queue. memory_queue_delete() undoes it. */
-void memory_quorum_new(struct memory_queue *queue, const amqp_queue_declare_t *declare);
-void memory_quorum_free(struct memory_queue *queue);
-/* As memory_queue_differs(), for the arguments of quorum queues alone. */
-bool memory_quorum_differs(const struct memory_queue *queue, const amqp_queue_declare_t *declare,
-    char *words, size_t size);
-/* Consumers that are active, or have messages. */
-size_t memory_quorum_members(const struct memory_queue *queue);
-/* The opening of the channel of the active consumer, and its messages. 0: there is none. */
-uint64_t memory_quorum_active(const struct memory_queue *queue, unsigned *ret_unread);
-
-/* After consume-ok: registers the consumer. False: the connection ends. */
-bool memory_quorum_register(struct memory_consumer *consumer) __attribute__((warn_unused_result));
-/* Frees the consumer. Its queue keeps it until it has no message. */
-void memory_quorum_cancel(struct memory_consumer *consumer);
-/* After the consumers of the channel are freed. */
-void memory_quorum_channel_ended(struct memory_channel *channel);
-void memory_quorum_add(struct memory_queue *queue, const struct memory_message *published);
-/* As soon as the channel reaches the queue. */
-void memory_quorum_add_later(struct memory_queue *queue, struct memory_channel *channel,
-    const struct memory_message *published);
-struct memory_handed *memory_handed_find(const struct memory_channel *channel, uint64_t tag);
-void memory_handed_free(struct memory_channel *channel, struct memory_handed *handed);
-/* NULL: the message was returned, or the queue was deleted. */
-const char *memory_quorum_body(
-    const struct memory_channel *channel, const struct memory_handed *handed);
-enum memory_settled {
-	MEMORY_GONE,     /* basic.ack, or basic.reject and basic.nack without requeue */
-	MEMORY_NACKED,   /* with requeue */
-	MEMORY_REJECTED, /* the same; RabbitMQ tells the two apart from 4.3 on */
+/* The result of a publish, of all its queues together. */
+struct memory_fate {
+	bool routed, rejected;
+	bool unanswered; /* the home of a queue is silent */
 };
-/* Frees `handed`. */
-void memory_quorum_settle(
-    struct memory_channel *channel, struct memory_handed *handed, enum memory_settled how);
-/* Removes the ready messages, or all. Returns their number. */
-size_t memory_quorum_purge(struct memory_queue *queue, bool all);
-
-/* The connections of node `from` reach the queue in another way than before. */
-void memory_quorum_part(struct memory_queue *queue, unsigned from, enum memory_reach reach);
-/* All connections have ended. Commands on their way are lost. */
-void memory_quorum_restart(struct memory_queue *queue);
-
-struct memory_quorum_faults *memory_quorum_faults(const struct memory_queue *queue);
-/* Delivers what may be delivered after a change of faults. */
-void memory_quorum_go_on(struct memory_queue *queue);
-/* False: there is no active consumer. */
-bool memory_quorum_suspend_active(struct memory_queue *queue);
-/* The suspended consumers of a node wait again. MEMORY_NODES: of all nodes. */
-void memory_quorum_resume(struct memory_queue *queue, unsigned node);
-/* The deliveries to a node that are held back arrive, or are lost. MEMORY_NODES: to all nodes. */
-void memory_quorum_release(struct memory_queue *queue, unsigned node, bool arrive);
-/* Sends the lost rejects again, the last one first. */
-void memory_quorum_resend(struct memory_queue *queue);
-/* False: no consumer has a message. */
-bool memory_quorum_time_out(struct memory_queue *queue);
+/*
+ * Routes a message: to each queue bound to the exchange, or by the default exchange to the queue of
+ * that name.
+ */
+struct memory_fate memory_route(
+    struct memory_channel *channel, const struct memory_message *message);
+/* Confirms one more publish: alone, or later together with the next ones. */
+void memory_channel_count(struct memory_channel *channel, bool nacked);
+/* Sends the confirms that were held back. */
+void memory_channel_confirm(struct memory_channel *channel);
 
 /* ---- the effect of methods (method.c) ---- */
 
@@ -421,8 +380,6 @@ bool memory_quorum_time_out(struct memory_queue *queue);
  * waits for a queue's node, and had no effect.
  */
 bool memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, bool crashes);
-/* Sends the confirms that were held back. */
-void memory_channel_confirm(struct memory_channel *channel);
 /* The server closes the channel by itself. Methods behind an unanswered one are read again. */
 void memory_channel_close(struct memory_channel *channel, int code, const char *text);
 

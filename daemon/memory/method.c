@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/memory/internal.h"
+#include "daemon/memory/quorum.h"
 
 #define UNANNOUNCED UINT64_MAX
 /* A channel hears so late of the end of an auto-delete queue. */
@@ -143,9 +143,7 @@ is_others(const struct memory_channel *channel, const struct memory_queue *queue
 static enum memory_reach
 reach_of(const struct memory_channel *channel, const struct memory_queue *queue)
 {
-	if (!queue->durable)
-		return queue->hangs ? MEMORY_TIMED_OUT : MEMORY_REACHED;
-	return world_of(channel)->reach[channel->connection->node][queue->home];
+	return memory_reach_from(queue, channel->connection->node);
 }
 
 /*
@@ -281,7 +279,7 @@ queue_purge(struct memory_channel *channel, const char *name)
 	if (queue == NULL)
 		return not_found(name);
 	assert(queue->quorum != NULL);
-	ok.message_count = (uint32_t)memory_quorum_purge(queue, false);
+	ok.message_count = (uint32_t)memory_fifo_purge(queue, false);
 	reply(channel, AMQP_QUEUE_PURGE_OK_METHOD, &ok);
 	return none;
 }
@@ -441,9 +439,9 @@ basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **re
 
 	assert(!ack->multiple);
 	if (handed != NULL) {
-		*ret_body = mem_strdup(memory_quorum_body(channel, handed));
+		*ret_body = mem_strdup(memory_handed_body(channel, handed));
 		*ret_queue = strcpy(room, handed->queue);
-		memory_quorum_settle(channel, handed, MEMORY_GONE);
+		memory_handed_settle(channel, handed, MEMORY_GONE);
 		return none;
 	}
 	if (message == NULL)
@@ -467,7 +465,7 @@ put_back(struct memory_channel *channel, uint64_t tag, enum memory_settled how)
 	struct memory_handed *handed = memory_handed_find(channel, tag);
 
 	if (handed != NULL) {
-		memory_quorum_settle(channel, handed, how);
+		memory_handed_settle(channel, handed, how);
 		return none;
 	}
 	assert(how != MEMORY_GONE);
@@ -479,98 +477,6 @@ put_back(struct memory_channel *channel, uint64_t tag, enum memory_settled how)
 }
 
 /* ---- publishing ---- */
-
-static void
-send_confirm(struct memory_channel *channel, bool taken)
-{
-	bool multiple = channel->published - channel->confirmed > 1;
-	amqp_basic_ack_t ack = {.delivery_tag = channel->published, .multiple = multiple};
-	amqp_basic_nack_t nack = {.delivery_tag = channel->published, .multiple = multiple};
-
-	if (taken)
-		reply(channel, AMQP_BASIC_ACK_METHOD, &ack);
-	else
-		reply(channel, AMQP_BASIC_NACK_METHOD, &nack);
-	channel->confirmed = channel->published;
-}
-
-void
-memory_channel_confirm(struct memory_channel *channel)
-{
-	if (channel->confirms && channel->published > channel->confirmed)
-		send_confirm(channel, true);
-}
-
-/* Confirms one more publish: alone, or later together with the next ones. */
-static void
-confirm(struct memory_channel *channel, bool nacked)
-{
-	const struct memory_world *world = world_of(channel);
-
-	if (nacked || channel->confirms_not)
-		memory_channel_confirm(channel);
-	channel->published++;
-	if (channel->confirms_not) {
-		channel->confirmed = channel->published;
-		channel->confirms_singly = true;
-	} else if (nacked) {
-		send_confirm(channel, false);
-	} else if (channel->confirms_singly || !memory_chance(world, world->behaviour.holds_acks)) {
-		memory_channel_confirm(channel);
-	}
-}
-
-/* The result of a publish, of all its queues together. */
-struct fate {
-	bool routed, rejected;
-	bool unanswered; /* the home of a queue is silent */
-};
-
-static void
-offer(struct memory_channel *channel, struct memory_queue *queue,
-    const struct memory_message *message, struct fate *fate)
-{
-	enum memory_reach reach = reach_of(channel, queue);
-
-	if (queue->quorum != NULL && reach != MEMORY_REACHED) {
-		fate->routed = fate->unanswered = true;
-		memory_quorum_add_later(queue, channel, message);
-		return;
-	}
-	if (reach == MEMORY_DOWN && world_of(channel)->hides_queues)
-		return;
-	fate->routed = true;
-	if (reach == MEMORY_REACHED)
-		fate->rejected |= !memory_queue_add(world_of(channel), queue, message);
-	else if (reach == MEMORY_SILENT || reach == MEMORY_PARTED)
-		fate->unanswered = true;
-	else /* as from RabbitMQ 3.11 on */
-		fate->rejected = true;
-}
-
-/*
- * Routes a message: to each queue bound to the exchange, or by the default exchange to the queue of
- * that name.
- */
-static struct fate
-route(struct memory_channel *channel, const struct memory_message *message)
-{
-	struct memory_world *world = world_of(channel);
-	struct memory_queue *queue, *next;
-	struct fate fate = {0};
-
-	if (message->exchange[0] == '\0') {
-		queue = memory_queue_find(world, message->routing_key);
-		if (queue != NULL)
-			offer(channel, queue, message, &fate);
-		return fate;
-	}
-	HASH_ITER (hh, world->queues, queue, next) {
-		if (queue->exchange != NULL && strcmp(queue->exchange, message->exchange) == 0)
-			offer(channel, queue, message, &fate);
-	}
-	return fate;
-}
 
 static void
 tell_performed(const struct memory_channel *channel, struct memory_performed what)
@@ -603,7 +509,7 @@ publish(struct memory_channel *channel)
 	struct memory_world *world = world_of(channel);
 	const struct memory_message *message = &channel->coming->message;
 	bool nacked = channel->confirms && memory_chance(world, world->behaviour.nacks);
-	struct fate fate = route(channel, message);
+	struct memory_fate fate = memory_route(channel, message);
 	bool returned = !fate.routed && channel->coming->mandatory && !nacked;
 	amqp_basic_return_t back = {
 	    .reply_code = AMQP_NO_ROUTE,
@@ -617,7 +523,7 @@ publish(struct memory_channel *channel)
 		    channel, true, AMQP_BASIC_RETURN_METHOD, &back, message);
 	channel->confirms_not |= fate.unanswered;
 	if (channel->confirms)
-		confirm(channel, nacked || fate.rejected);
+		memory_channel_count(channel, nacked || fate.rejected);
 	tell_performed(channel, (struct memory_performed){.method = AMQP_BASIC_PUBLISH_METHOD,
 				    .queue = message->routing_key,
 				    .body = message->body,

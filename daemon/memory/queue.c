@@ -4,60 +4,9 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/memory/internal.h"
+#include "daemon/memory/quorum.h"
 
 /* ---- messages ---- */
-
-struct memory_headers *
-memory_headers_new(const amqp_table_t *table)
-{
-	struct memory_headers *headers = mem_alloc(sizeof(*headers));
-	int status;
-
-	init_amqp_pool(&headers->pool, 512);
-	status = amqp_table_clone(table, &headers->table, &headers->pool);
-	assert(status == AMQP_STATUS_OK);
-	return headers;
-}
-
-void
-memory_headers_free(struct memory_headers *headers)
-{
-	if (headers != NULL)
-		empty_amqp_pool(&headers->pool);
-	free(headers);
-}
-
-struct memory_message *
-memory_message_copy(const struct memory_message *message)
-{
-	struct memory_message *copy = mem_alloc(sizeof(*copy));
-
-	*copy = *message;
-	copy->body = mem_alloc(message->len + 1);
-	memcpy(copy->body, message->body, message->len);
-	copy->correlation_id = mem_strdup(message->correlation_id);
-	copy->reply_to = mem_strdup(message->reply_to);
-	copy->user_id = mem_strdup(message->user_id);
-	copy->exchange = mem_strdup(message->exchange);
-	copy->routing_key = mem_strdup(message->routing_key);
-	if (message->headers != NULL)
-		copy->headers = memory_headers_new(&message->headers->table);
-	return copy;
-}
-
-void
-memory_message_free(struct memory_message *message)
-{
-	free(message->body);
-	free(message->correlation_id);
-	free(message->reply_to);
-	free(message->user_id);
-	free(message->exchange);
-	free(message->routing_key);
-	memory_headers_free(message->headers);
-	free(message);
-}
 
 void
 memory_message_hand_over(struct memory_message *message, struct memory_queue *queue,
@@ -106,15 +55,6 @@ memory_message_requeue(struct memory_world *world, struct memory_message *messag
 
 /* ---- queues ---- */
 
-struct memory_queue *
-memory_queue_find(const struct memory_world *world, const char *name)
-{
-	struct memory_queue *queue;
-
-	HASH_FIND_STR(world->queues, name, queue);
-	return queue;
-}
-
 static void
 on_expiry(void *ctx, uint64_t id)
 {
@@ -125,15 +65,6 @@ on_expiry(void *ctx, uint64_t id)
 		memory_queue_used(queue);
 	else if (memory_queue_members(queue) == 0)
 		memory_queue_delete(queue->world, queue, true);
-}
-
-/* RabbitMQ: rabbit_amqqueue_process, ensure_expiry_timer. The end of a consumer is a use, too. */
-void
-memory_queue_used(struct memory_queue *queue)
-{
-	if (queue->expires >= 0)
-		timers_set(queue->world->timers, &queue->expiry,
-		    memory_now(queue->world) + queue->expires * NSEC_PER_MSEC);
 }
 
 struct memory_queue *
@@ -155,113 +86,6 @@ memory_queue_new(struct memory_world *world, const char *name, struct memory_con
 	return queue;
 }
 
-const amqp_field_value_t *
-memory_argument(const amqp_table_t *arguments, const char *key)
-{
-	for (int i = 0; i < arguments->num_entries; i++) {
-		const amqp_table_entry_t *entry = &arguments->entries[i];
-
-		if (entry->key.len == strlen(key) &&
-		    memcmp(entry->key.bytes, key, entry->key.len) == 0)
-			return &entry->value;
-	}
-	return NULL;
-}
-
-long
-memory_number_argument(const amqp_table_t *arguments, const char *key)
-{
-	const amqp_field_value_t *value = memory_argument(arguments, key);
-
-	if (value == NULL)
-		return -1;
-	return value->kind == AMQP_FIELD_KIND_I64 ? value->value.i64 : value->value.i32;
-}
-
-/* In RabbitMQ's words (rabbit_misc, val). -1: there is no such argument. */
-static const char *
-number_words(char room[64], long number)
-{
-	if (number < 0)
-		return "none";
-	snprintf(room, 64, "the value '%ld' of type 'signedint'", number);
-	return room;
-}
-
-static const char *
-overflow_words(bool rejects)
-{
-	return rejects ? "the value 'reject-publish' of type 'longstr'" : "none";
-}
-
-static const char *
-flag_words(bool flag)
-{
-	return flag ? "'true'" : "'false'";
-}
-
-bool
-memory_queue_differs(
-    const struct memory_queue *queue, const amqp_queue_declare_t *declare, char *words, size_t size)
-{
-	long length_max = memory_number_argument(&declare->arguments, "x-max-length");
-	long expires = memory_number_argument(&declare->arguments, "x-expires");
-	bool rejects = memory_argument(&declare->arguments, "x-overflow") != NULL;
-	const char *argument, *received, *current;
-	char room[64], other[64], found[2 * AMQP_CONTENT_WORD];
-
-	if (declare->durable != queue->durable) {
-		argument = "durable";
-		received = flag_words(declare->durable);
-		current = flag_words(queue->durable);
-	} else if (declare->auto_delete != queue->auto_delete) {
-		argument = "auto_delete";
-		received = flag_words(declare->auto_delete);
-		current = flag_words(queue->auto_delete);
-	} else if (expires != queue->expires) {
-		argument = "x-expires";
-		received = number_words(room, expires);
-		current = number_words(other, queue->expires);
-	} else if (queue->quorum != NULL) {
-		if (!memory_quorum_differs(queue, declare, found, sizeof(found)))
-			return false;
-		snprintf(words, size, "inequivalent arg %s", found);
-		return true;
-	} else if (memory_quorum_is_meant(declare)) {
-		argument = "x-single-active-consumer";
-		received = "the value 'true' of type 'bool'";
-		current = "none";
-	} else if (queue->odd || length_max != queue->length_max) {
-		argument = "x-max-length";
-		received = number_words(room, length_max);
-		current = number_words(other, queue->odd ? -1 : queue->length_max);
-	} else if (rejects != queue->rejects) {
-		argument = "x-overflow";
-		received = overflow_words(rejects);
-		current = overflow_words(queue->rejects);
-	} else {
-		return false;
-	}
-	snprintf(words, size,
-	    "inequivalent arg '%s' for queue '%s' in vhost '/': received %s but current is %s",
-	    argument, queue->name, received, current);
-	return true;
-}
-
-void
-memory_consumer_free(struct memory_consumer *consumer)
-{
-	struct memory_message *message;
-
-	TAILQ_FOREACH (message, &consumer->channel->delivered, of_channel)
-		if (message->consumer == consumer)
-			message->consumer = NULL;
-	TAILQ_REMOVE(&consumer->queue->consumers, consumer, of_queue);
-	TAILQ_REMOVE(&consumer->channel->consumers, consumer, of_channel);
-	free(consumer->tag);
-	free(consumer);
-}
-
 /* A daemon that ended a connection gets nothing over it, even before the server notices. */
 static bool
 hears(const struct memory_world *world, const struct memory_consumer *consumer)
@@ -271,15 +95,6 @@ hears(const struct memory_world *world, const struct memory_consumer *consumer)
 	return world->behaviour.unheard == NULL || connection->link == NULL ||
 	       !world->behaviour.unheard(
 		   world->behaviour.ctx, connection->broker, consumer->queue->name);
-}
-
-void
-memory_consumer_send_cancel(const struct memory_consumer *consumer)
-{
-	amqp_basic_cancel_t cancel = {
-	    .consumer_tag = amqp_cstring_bytes(consumer->tag), .nowait = 1};
-
-	memory_channel_send(consumer->channel, false, AMQP_BASIC_CANCEL_METHOD, &cancel);
 }
 
 void
@@ -313,24 +128,13 @@ memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool
 }
 
 size_t
-memory_queue_length(const struct memory_queue *queue)
-{
-	const struct memory_message *message;
-	size_t count = 0;
-
-	TAILQ_FOREACH (message, &queue->ready, of_queue)
-		count++;
-	return count;
-}
-
-size_t
 memory_queue_members(const struct memory_queue *queue)
 {
 	const struct memory_consumer *consumer;
 	size_t count = 0;
 
 	if (queue->quorum != NULL)
-		return memory_quorum_members(queue);
+		return memory_fifo_members(queue);
 	TAILQ_FOREACH (consumer, &queue->consumers, of_queue)
 		count += !consumer->lost;
 	return count;
@@ -422,7 +226,7 @@ memory_queue_add(
 	struct memory_message *message;
 
 	if (queue->quorum != NULL) {
-		memory_quorum_add(queue, published);
+		memory_fifo_add(queue, published);
 		return true;
 	}
 	/* RabbitMQ looks at the length before it looks for a consumer (maybe_deliver_or_enqueue). */
@@ -483,18 +287,6 @@ memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer
 	channel->ended = mem_strdup(queue->name);
 	channel->ended_at = memory_now(world);
 	memory_queue_delete(world, queue, true);
-}
-
-struct memory_consumer *
-memory_consumer_find(const struct memory_channel *channel, amqp_bytes_t tag)
-{
-	struct memory_consumer *consumer;
-
-	TAILQ_FOREACH (consumer, &channel->consumers, of_channel)
-		if (strlen(consumer->tag) == tag.len &&
-		    memcmp(consumer->tag, tag.bytes, tag.len) == 0)
-			break;
-	return consumer;
 }
 
 /* ---- ends ---- */

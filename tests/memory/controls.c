@@ -7,7 +7,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/broker/channel.h"
 #include "daemon/broker/setup.h"
-#include "daemon/memory/internal.h"
+#include "daemon/memory/quorum.h"
 
 /* ---- changes to queues from outside ---- */
 
@@ -261,7 +261,7 @@ memory_world_active(const struct memory_world *world, const char *name, unsigned
 {
 	const struct memory_queue *queue = quorum(world, name);
 
-	return queue == NULL ? 0 : memory_quorum_active(queue, ret_messages);
+	return queue == NULL ? 0 : memory_fifo_active(queue, ret_messages);
 }
 
 bool
@@ -269,7 +269,7 @@ memory_world_suspend(struct memory_world *world, const char *name)
 {
 	struct memory_queue *queue = quorum(world, name);
 
-	return queue != NULL && memory_quorum_suspend_active(queue);
+	return queue != NULL && memory_fifo_suspend_active(queue);
 }
 
 bool
@@ -278,7 +278,7 @@ memory_world_resume(struct memory_world *world, const char *name)
 	struct memory_queue *queue = quorum(world, name);
 
 	if (queue != NULL)
-		memory_quorum_resume(queue, MEMORY_NODES);
+		memory_fifo_resume(queue, MEMORY_NODES);
 	return queue != NULL;
 }
 
@@ -289,9 +289,9 @@ memory_world_delay_deliveries(struct memory_world *world, const char *name, bool
 
 	if (queue == NULL)
 		return false;
-	memory_quorum_faults(queue)->late = delay;
+	queue->quorum->late = delay;
 	if (!delay)
-		memory_quorum_release(queue, MEMORY_NODES, true);
+		memory_fifo_release(queue, MEMORY_NODES, true);
 	return true;
 }
 
@@ -302,8 +302,8 @@ memory_world_set_rejects(struct memory_world *world, const char *name, enum memo
 
 	if (queue == NULL)
 		return false;
-	memory_quorum_faults(queue)->loses = what == MEMORY_REJECTS_LOST;
-	memory_quorum_faults(queue)->delays = what == MEMORY_REJECTS_DELAYED;
+	queue->quorum->loses = what == MEMORY_REJECTS_LOST;
+	queue->quorum->delays = what == MEMORY_REJECTS_DELAYED;
 	return true;
 }
 
@@ -324,8 +324,8 @@ memory_world_starve(struct memory_world *world, const char *name, bool starve)
 
 	if (queue == NULL)
 		return false;
-	memory_quorum_faults(queue)->starved = starve;
-	memory_quorum_go_on(queue);
+	queue->quorum->starved = starve;
+	memory_fifo_go_on(queue);
 	return true;
 }
 
@@ -335,7 +335,7 @@ memory_world_lose(struct memory_world *world, const char *name)
 	struct memory_queue *queue = quorum(world, name);
 
 	if (queue != NULL)
-		(void)memory_quorum_purge(queue, true);
+		(void)memory_fifo_purge(queue, true);
 	return queue != NULL;
 }
 
@@ -344,7 +344,7 @@ memory_world_time_out(struct memory_world *world, const char *name)
 {
 	struct memory_queue *queue = quorum(world, name);
 
-	return queue != NULL && memory_quorum_time_out(queue);
+	return queue != NULL && memory_fifo_time_out(queue);
 }
 
 bool
@@ -353,7 +353,7 @@ memory_world_refuse_consumers(struct memory_world *world, const char *name, bool
 	struct memory_queue *queue = quorum(world, name);
 
 	if (queue != NULL)
-		memory_quorum_faults(queue)->refuses = refuse;
+		queue->quorum->refuses = refuse;
 	return queue != NULL;
 }
 

@@ -248,7 +248,10 @@ struct raw {
 	struct broker *broker; /* owned; it is never started, and lends its dialer */
 	struct amqp_link *link;
 	char name;
-	char got[32]; /* the body that arrives */
+	char got[32];    /* the body that arrives */
+	char header[32]; /* its header */
+	bool wants_header;
+	int64_t acquired, failed; /* its counts; -1: none */
 	uint64_t to_come;
 	SLIST_ENTRY(raw) entry;
 };
@@ -321,6 +324,8 @@ raw_word(const struct amqp_frame *frame, char room[32])
 		return "cancelled";
 	case AMQP_BASIC_CANCEL_METHOD:
 		return "cancel";
+	case AMQP_CHANNEL_CLOSE_OK_METHOD:
+		return "close-ok";
 	case AMQP_QUEUE_DELETE_OK_METHOD:
 		return "deleted";
 	case AMQP_BASIC_GET_EMPTY_METHOD:
@@ -337,6 +342,45 @@ raw_word(const struct amqp_frame *frame, char room[32])
 }
 
 static void
+raw_headers(struct raw *raw, const amqp_basic_properties_t *properties)
+{
+	const amqp_table_t *headers = &properties->headers;
+
+	raw->acquired = raw->failed = -1;
+	raw->header[0] = '\0';
+	for (int i = 0; properties->_flags & AMQP_BASIC_HEADERS_FLAG && i < headers->num_entries;
+	     i++) {
+		const amqp_field_value_t *value = &headers->entries[i].value;
+		char key[32];
+
+		snprintf(key, sizeof(key), "%.*s", (int)headers->entries[i].key.len,
+		    (const char *)headers->entries[i].key.bytes);
+		if (strcmp(key, "x-acquired-count") == 0)
+			raw->acquired = value->value.i64;
+		else if (strcmp(key, "x-delivery-count") == 0)
+			raw->failed = value->value.i64;
+		else
+			snprintf(raw->header, sizeof(raw->header), "%.*s",
+			    (int)value->value.bytes.len, (const char *)value->value.bytes.bytes);
+	}
+}
+
+static void
+raw_got(const struct raw *raw, char room[32])
+{
+	if (raw->wants_header)
+		ck_assert_str_eq(raw->header, raw->got);
+	if (raw->acquired >= 0 && raw->failed >= 0)
+		snprintf(
+		    room, 32, "got(%.10s,%d/%d)", raw->got, (int)raw->acquired, (int)raw->failed);
+	else if (raw->acquired >= 0 || raw->failed >= 0)
+		snprintf(room, 32, "got(%.10s,%d)", raw->got,
+		    (int)(raw->acquired >= 0 ? raw->acquired : raw->failed));
+	else
+		snprintf(room, 32, "got(%.20s)", raw->got);
+}
+
+static void
 raw_frame(void *ctx, const struct amqp_frame *frame)
 {
 	struct raw *raw = ctx;
@@ -346,11 +390,14 @@ raw_frame(void *ctx, const struct amqp_frame *frame)
 	if (frame->type == AMQP_FRAME_HEADER) {
 		raw->got[0] = '\0';
 		raw->to_come = frame->body_size;
+		raw_headers(raw, frame->fields);
 	} else if (frame->type == AMQP_FRAME_BODY) {
 		strncat(raw->got, frame->body.bytes, frame->body.len);
 		raw->to_come -= frame->body.len;
-		snprintf(room, sizeof(room), "got(%.20s)", raw->got);
-		word = raw->to_come == 0 ? room : "";
+		if (raw->to_come == 0) {
+			raw_got(raw, room);
+			word = room;
+		}
 	} else {
 		word = raw_word(frame, room);
 	}
@@ -426,6 +473,11 @@ raw_declare(struct raw *raw, uint16_t channel, const char *queue, enum raw_decla
 	    amqp_entry_text("x-overflow", "reject-publish"),
 	    amqp_entry_number("x-expires", RAW_EXPIRES),
 	};
+	amqp_table_entry_t quorum[] = {
+	    amqp_entry_text("x-queue-type", "quorum"),
+	    amqp_entry_true("x-single-active-consumer"),
+	    amqp_entry_number("x-delivery-limit", -1),
+	};
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(queue),
 	    .passive = how == RAW_PASSIVE,
@@ -437,6 +489,9 @@ raw_declare(struct raw *raw, uint16_t channel, const char *queue, enum raw_decla
 		.entries = entries},
 	};
 
+	if (how >= RAW_QUORUM)
+		declare.arguments =
+		    (amqp_table_t){.num_entries = how == RAW_QUORUM ? 3 : 2, .entries = quorum};
 	amqp_link_send(raw->link, channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
@@ -495,6 +550,54 @@ raw_publish(struct raw *raw, uint16_t channel, const char *queue)
 	amqp_basic_properties_t properties = {0};
 
 	amqp_link_publish(raw->link, channel, &publish, &properties, amqp_cstring_bytes("m"));
+}
+
+void
+raw_put(struct raw *raw, uint16_t channel, const char *queue, const char *body)
+{
+	amqp_table_entry_t header = amqp_entry_text("h", body);
+	amqp_basic_publish_t publish = {
+	    .exchange = amqp_empty_bytes, .routing_key = amqp_cstring_bytes(queue)};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_HEADERS_FLAG,
+	    .headers = {.num_entries = 1, .entries = &header},
+	};
+
+	amqp_link_publish(raw->link, channel, &publish, &properties, amqp_cstring_bytes(body));
+}
+
+void
+raw_attach(struct raw *raw, uint16_t channel, const char *queue)
+{
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(queue), .consumer_tag = amqp_cstring_bytes("h")};
+
+	raw->wants_header = true;
+	amqp_link_send(raw->link, channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+void
+raw_reject(struct raw *raw, uint16_t channel, unsigned tag)
+{
+	amqp_basic_reject_t reject = {.delivery_tag = tag, .requeue = true};
+
+	amqp_link_send(raw->link, channel, AMQP_BASIC_REJECT_METHOD, &reject);
+}
+
+void
+raw_ack(struct raw *raw, uint16_t channel, unsigned tag)
+{
+	amqp_basic_ack_t ack = {.delivery_tag = tag};
+
+	amqp_link_send(raw->link, channel, AMQP_BASIC_ACK_METHOD, &ack);
+}
+
+void
+raw_close(struct raw *raw, uint16_t channel)
+{
+	amqp_channel_close_t close = {.reply_code = AMQP_REPLY_SUCCESS};
+
+	amqp_link_send(raw->link, channel, AMQP_CHANNEL_CLOSE_METHOD, &close);
 }
 
 /* ---- fixtures ---- */

@@ -117,6 +117,7 @@ const struct broker *owner_of(const char *queue);
  *	a1:consuming, a1:cancelled, a1:deleted, a1:empty	answers to consume, cancel, delete, get
  *	a1:cancel		the server cancels the consumer
  *	a1:got(text)		a delivery
+ *	a1:got(text,2)		the same, and the count in its header; of 4.3: got(text,2/1)
  *	a1:ack, a1:nack, a1:return
  *	a1:closed:403, a:dead	rig.text is the text
  */
@@ -127,8 +128,10 @@ enum raw_declare {
 	RAW_PASSIVE,
 	RAW_EXCLUSIVE,
 	RAW_DURABLE,
-	RAW_HOLDER, /* durable, x-max-length 0, x-overflow reject-publish */
-	RAW_MUTEX   /* the same, and x-expires RAW_EXPIRES */
+	RAW_HOLDER,  /* durable, x-max-length 0, x-overflow reject-publish */
+	RAW_MUTEX,   /* the same, and x-expires RAW_EXPIRES */
+	RAW_QUORUM,  /* a quorum queue with a single active consumer, and without a limit */
+	RAW_QUORUM_3 /* the same before RabbitMQ 4.0 */
 };
 #define RAW_EXPIRES 60000 /* ms */
 void raw_declare(struct raw *raw, uint16_t channel, const char *queue, enum raw_declare how);
@@ -141,6 +144,14 @@ void raw_get(struct raw *raw, uint16_t channel, const char *queue);
 void raw_confirm(struct raw *raw, uint16_t channel);
 /* mandatory, with the body "m" */
 void raw_publish(struct raw *raw, uint16_t channel, const char *queue);
+/* With a body, and the same text in a header. */
+void raw_put(struct raw *raw, uint16_t channel, const char *queue, const char *body);
+/* Consumes from a quorum queue with the tag "h". Each message must have that header. */
+void raw_attach(struct raw *raw, uint16_t channel, const char *queue);
+/* tag: of a delivery. The first one of the channel is 1. */
+void raw_reject(struct raw *raw, uint16_t channel, unsigned tag);
+void raw_ack(struct raw *raw, uint16_t channel, unsigned tag);
+void raw_close(struct raw *raw, uint16_t channel);
 /* The number of its connection. */
 uint64_t raw_number(const struct raw *raw);
 /* Ends the link without a word, and frees it. The server notices at once. */
