@@ -230,6 +230,10 @@
 	    "a lease by quorum computed from the answer's time")                                   \
 	X(BEADS_NO_GRACE, "test_beads", "a slot granted without a grace after an unclean end")     \
 	X(FENCE_KEPT, "test_lock/quorum", "a hand-off that keeps the fencing number")              \
+	X(BEADS_PUBLISHED_CLEAN, "test_lock/quorum", "a set of beads published in clean order")    \
+	X(BEADS_BEFORE_MARK_IGNORED, "test_lock/quorum", "a set published beside another one")     \
+	X(BEADS_WITHOUT_PAUSE, "test_lock/quorum",                                                 \
+	    "a set made clean while an earlier holder believes in its hold")                       \
 	X(BEADS_TWO_IN_FLIGHT, "test_memory/quorum",                                               \
 	    "a renewal while another one is not answered")                                         \
 	X(BEADS_FLIPPED_UNSTOPPED, "test_memory/quorum",                                           \

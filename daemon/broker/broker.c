@@ -15,6 +15,7 @@
 #include "daemon/broker/hint.h"
 #include "daemon/broker/internal.h"
 #include "daemon/broker/mailbox.h"
+#include "daemon/broker/make.h"
 #include "daemon/broker/probe.h"
 #include "daemon/broker/quorum.h"
 #include "daemon/broker/reconnector.h"
@@ -52,6 +53,7 @@ modules_new(struct broker *broker)
 	broker->wait_queues = amqp_wait_queues_new(broker);
 	broker->hints = amqp_hints_new(broker);
 	broker->mailbox = amqp_mailbox_new(broker);
+	broker->makers = amqp_makers_new(broker);
 }
 
 static void
@@ -64,6 +66,7 @@ modules_free(struct broker *broker)
 	amqp_hints_free(broker->hints);
 	amqp_counters_free(broker->counters);
 	amqp_mailbox_free(broker->mailbox);
+	amqp_makers_free(broker->makers);
 }
 
 /* Whether one needs the link again when it has ended: all but requests, which are answered then. */
@@ -79,7 +82,7 @@ auxiliary_in_use(const struct broker *broker)
 {
 	return amqp_channels_in_use(broker->channels) || amqp_probes_in_use(broker->probes) ||
 	       amqp_directory_in_use(broker->directory) || amqp_counters_in_use(broker->counters) ||
-	       modules_stay(broker);
+	       amqp_makers_in_use(broker->makers) || modules_stay(broker);
 }
 
 /* user: of the login; NULL: not known. */
@@ -93,6 +96,7 @@ modules_go(struct broker *broker, const char *user)
 	amqp_hints_go(broker->hints);
 	amqp_counters_go(broker->counters);
 	amqp_mailbox_go(broker->mailbox, user);
+	amqp_makers_go(broker->makers);
 }
 
 /* The link ended, or does not come up: answers all requests. */
@@ -102,6 +106,7 @@ modules_give_up(struct broker *broker)
 	amqp_probes_fail(broker->probes);
 	amqp_directory_fail(broker->directory);
 	amqp_counters_fail(broker->counters);
+	amqp_makers_fail(broker->makers);
 }
 
 /* The link ended. The requests are answered before the news come. */

@@ -394,6 +394,22 @@ void broker_delete_slot(
 void broker_delete_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
+/* A set of beads (beads.h). */
+struct broker_beads {
+	uint64_t epoch;
+	int64_t grace; /* T, ns */
+	/* ns for which holders of earlier sets of that name may believe in their holds; 0: there were none */
+	int64_t wait;
+};
+/*
+ * Makes the B of a slot by quorum: declares the queue, publishes that set if there is none, and makes it
+ * clean. Takes some seconds, and `wait` or the rest of a grace. It has a channel of its own. Answers: OK (the
+ * slot is free, and usable at once), LOCKED (somebody else uses or makes it now), REFUSED (the broker or the
+ * set forbids it, see text), UNKNOWN.
+ */
+void broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
+    struct broker_done done);
+
 /*
  * The directory: a durable classic queue with one persistent message for each name, as AMQP cannot
  * list queues. Each request uses a channel of its own on the auxiliary connection. The caller holds

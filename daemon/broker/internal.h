@@ -33,6 +33,7 @@ struct broker {
 	struct amqp_wait_queues *wait_queues;
 	struct amqp_hints *hints;
 	struct amqp_mailbox *mailbox;
+	struct amqp_makers *makers;
 	struct amqp_exclusion *exclusion;
 	struct amqp_quorum *quorum; /* owned; the connections of holds by quorum */
 

@@ -185,6 +185,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->claim = answer->claim;
 	said->parameter = answer->parameter;
 	said->safe_until = answer->safe_until;
+	said->fence = answer->fence;
 }
 
 static void

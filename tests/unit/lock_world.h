@@ -32,6 +32,7 @@ struct said {
 	enum lock_claim claim;
 	const char *parameter;
 	int64_t at, safe_until;
+	uint64_t fence;
 	char text[256];
 	char detail[512]; /* held slots, findings, rows or explanation, in short (lock_world.c) */
 };

@@ -1,0 +1,459 @@
+#include "daemon/broker/make.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/beads.h"
+#include "daemon/broker/internal.h"
+#include "daemon/broker/raw_channel.h"
+#include "daemon/broker/request.h"
+
+#define TAG 'm'
+/* As an argument of the queue it is stronger than the server's. More would harm the queue. */
+#define CONSUMER_TIMEOUT_MS INT64_C(2592000000) /* 30 days */
+
+enum job_state {
+	JOB_WAITING,   /* waits for the link */
+	JOB_DECLARING, /* waits for declare-ok */
+	JOB_RESTING,   /* the queue is young */
+	JOB_LOOKING,   /* waits for its mark */
+	JOB_PAUSING,   /* no set is there; earlier holders of the name may believe in their holds */
+	JOB_CLEANING   /* a set is there, or published: `beads` says what is to be done */
+};
+
+struct job {
+	TAILQ_ENTRY(job) entry;
+	struct amqp_makers *makers; /* borrowed */
+	enum job_state state;
+	char *queue; /* owned */
+	struct broker_beads wanted;
+	struct broker_done done;
+	struct amqp_raw_channel channel;
+	struct timer timer;               /* the deadline of the state, or its end */
+	uint64_t mark, publisher;         /* random */
+	unsigned major, minor;            /* of the server */
+	struct bead seen[BEADS_PREFETCH]; /* LOOKING */
+	unsigned seen_count;
+	struct beads beads; /* CLEANING */
+};
+
+struct amqp_makers {
+	struct broker *broker; /* borrowed */
+	TAILQ_HEAD(, job) all; /* owned */
+};
+
+static int64_t
+now(const struct job *job)
+{
+	return broker_now(job->makers->broker);
+}
+
+static void
+set_timer(struct job *job, int64_t wait)
+{
+	timers_set(job->makers->broker->timers, &job->timer, now(job) + wait);
+}
+
+/* An answer of the broker, or of the next holder, is awaited. */
+static void
+set_deadline(struct job *job)
+{
+	set_timer(job, job->makers->broker->settings.probe_timeout);
+}
+
+static uint64_t
+random_number(struct broker *broker)
+{
+	uint64_t number = (uint64_t)jitter_below(&broker->jitter, INT64_MAX);
+
+	if (!broker->settings.replays && getrandom(&number, sizeof(number), 0) != sizeof(number))
+		abort(); /* getrandom(2) returns so few bytes completely */
+	return number;
+}
+
+/* Closes the channel, answers, and frees the job. */
+static void
+job_end(struct job *job, enum broker_answer answer, int code, const char *text)
+{
+	struct amqp_makers *makers = job->makers;
+	struct broker_done done = job->done;
+	const struct broker_reply reply = {.answer = answer, .code = code, .text = text};
+
+	amqp_raw_channel_close(&job->channel);
+	timers_cancel(makers->broker->timers, &job->timer);
+	TAILQ_REMOVE(&makers->all, job, entry);
+	free(job->queue);
+	free(job);
+	if (!makers->broker->stopped)
+		done.fn(done.ctx, done.id, &reply);
+}
+
+/* ---- requests ---- */
+
+static void
+send_declare(struct job *job)
+{
+	amqp_table_entry_t arguments[5];
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(job->queue),
+	    .durable = 1,
+	    .arguments = {.entries = arguments},
+	};
+	int count = 0;
+
+	arguments[count++] = amqp_entry_text("x-queue-type", "quorum");
+	arguments[count++] = (amqp_table_entry_t){
+	    .key = amqp_cstring_bytes("x-single-active-consumer"),
+	    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
+	};
+	arguments[count++] = (amqp_table_entry_t){
+	    .key = amqp_cstring_bytes("x-consumer-timeout"),
+	    .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = CONSUMER_TIMEOUT_MS},
+	};
+	/* On 3.x, -1 would drop a bead at its first return. There is no limit without it. */
+	if (job->major >= 4)
+		arguments[count++] = amqp_entry_number("x-delivery-limit", -1);
+	/* With the default, a killed node would delay the next holder by a minute. */
+	if (job->major > 4 || (job->major == 4 && job->minor >= 3))
+		arguments[count++] = amqp_entry_number("x-consumer-disconnected-timeout", 1000);
+	declare.arguments.num_entries = count;
+	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+}
+
+static void
+publish(struct job *job, const char *text)
+{
+	amqp_basic_publish_t fields = {.routing_key = amqp_cstring_bytes(job->queue)};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
+	};
+
+	amqp_raw_channel_publish(&job->channel, &fields, &properties, amqp_cstring_bytes(text));
+}
+
+/* Becomes a consumer, and then publishes the mark. */
+static void
+look(struct job *job)
+{
+	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(TAG, 1);
+	amqp_basic_qos_t qos = {.prefetch_count = BEADS_PREFETCH};
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(job->queue),
+	    .consumer_tag = amqp_cstring_bytes(tag.text),
+	};
+	char text[BEAD_TEXT];
+
+	job->state = JOB_LOOKING;
+	set_deadline(job);
+	amqp_raw_channel_send(&job->channel, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_raw_channel_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+	snprintf(text, sizeof(text), "mark %016" PRIx64, job->mark);
+	publish(job, text);
+}
+
+/* In dirty order: an accident that returns them in the order of publication reads as dirty. */
+static void
+publish_set(struct job *job)
+{
+	static const unsigned order[BEADS] = {1, 3, 2};
+	struct bead bead = {
+	    .epoch = job->wanted.epoch,
+	    .publisher = job->publisher,
+	    .grace = job->wanted.grace,
+	    .major = job->major,
+	};
+	char text[BEAD_TEXT];
+
+	job->state = JOB_CLEANING;
+	set_deadline(job);
+	for (unsigned i = 0; i < BEADS; i++) {
+		bead.number = order[i];
+		FAULT(BEADS_PUBLISHED_CLEAN, bead.number = i + 1);
+		publish(job, bead_print(text, &bead));
+	}
+}
+
+/* ---- what the beads say ---- */
+
+/* False: the job has ended. */
+static bool
+act(struct job *job, struct beads_acts acts)
+{
+	enum beads_end end = job->beads.end;
+
+	for (unsigned i = 0; i < acts.ack_count; i++)
+		amqp_raw_channel_ack(&job->channel, acts.acks[i]);
+	if (acts.reject != 0)
+		amqp_raw_channel_reject(&job->channel, acts.reject);
+	switch (acts.news) {
+	case BEADS_NO_NEWS:
+	case BEADS_RENEWED:
+		break;
+	case BEADS_UNCLEAN:
+		if (beads_are_new(&job->beads, job->publisher))
+			return act(job, beads_release_new(&job->beads, job->publisher, now(job)));
+		set_timer(job, job->beads.until - now(job));
+		break;
+	case BEADS_NOW_HELD:
+		set_deadline(job);
+		return act(job, beads_release(&job->beads, now(job)));
+	case BEADS_NOW_RELEASED:
+		job_end(job, BROKER_OK, 0, "");
+		return false;
+	case BEADS_NOW_OVER:
+		job_end(job,
+		    end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION ? BROKER_REFUSED
+									  : BROKER_LOCKED,
+		    0, beads_end_words(end));
+		return false;
+	}
+	return true;
+}
+
+/*
+ * The mark came: nobody else is active, and `seen` is all that is there. Single beads stay, and go with the
+ * next complete set.
+ */
+static void
+decide(struct job *job)
+{
+	struct bead seen[BEADS_PREFETCH];
+	unsigned count = FAULT_ELSE(BEADS_BEFORE_MARK_IGNORED, 0, job->seen_count);
+
+	memcpy(seen, job->seen, sizeof(seen));
+	beads_init(&job->beads, job->major, job->minor);
+	job->state = JOB_CLEANING;
+	set_deadline(job);
+	for (unsigned i = 0; i < count; i++)
+		if (!act(job, beads_take(&job->beads, &seen[i], now(job))))
+			return;
+	if (job->beads.state != BEADS_GATHERING)
+		return;
+	job->state = JOB_PAUSING;
+	set_timer(job, FAULT_ELSE(BEADS_WITHOUT_PAUSE, 0, job->wanted.wait));
+}
+
+/* ---- deliveries ---- */
+
+static void
+take_bead(struct job *job, const struct bead *bead)
+{
+	switch (job->state) {
+	case JOB_LOOKING:
+		if (job->seen_count < BEADS_PREFETCH)
+			job->seen[job->seen_count++] = *bead;
+		break;
+	case JOB_PAUSING:
+		job_end(job, BROKER_LOCKED, 0, "somebody else makes this slot");
+		break;
+	case JOB_CLEANING:
+		(void)act(job, beads_take(&job->beads, bead, now(job)));
+		break;
+	case JOB_WAITING:
+	case JOB_DECLARING:
+	case JOB_RESTING:
+		abort(); /* it is no consumer */
+	}
+}
+
+/* A message that is no bead is removed. */
+static void
+take_foreign(struct job *job, const char *text, uint64_t returned)
+{
+	char mark[BEAD_TEXT];
+
+	amqp_raw_channel_ack(&job->channel, job->channel.delivery);
+	snprintf(mark, sizeof(mark), "mark %016" PRIx64, job->mark);
+	if (job->state != JOB_LOOKING || strcmp(text, mark) != 0)
+		return;
+	/* Who had it before was active then, and may have had beads, too. */
+	if (returned > 0)
+		job_end(job, BROKER_LOCKED, 0, "another consumer was active");
+	else
+		decide(job);
+}
+
+static bool
+on_message(void *ctx)
+{
+	struct job *job = ctx;
+	const struct amqp_content *content = &job->channel.content;
+	struct bead bead;
+
+	if (content->size < BEAD_TEXT && content->returned <= BEAD_COUNT_MOST &&
+	    bead_read(content->body, (size_t)content->size, &bead)) {
+		bead.count = content->returned;
+		bead.tag = job->channel.delivery;
+		take_bead(job, &bead);
+	} else {
+		take_foreign(job, content->body, content->returned);
+	}
+	return true;
+}
+
+static bool
+on_method(void *ctx, const struct amqp_frame *frame)
+{
+	struct job *job = ctx;
+
+	switch (frame->method) {
+	case AMQP_QUEUE_DECLARE_OK_METHOD:
+		if (job->state != JOB_DECLARING)
+			return false;
+		job->state = JOB_RESTING;
+		set_timer(job, AMQP_MAKE_REST);
+		return true;
+	case AMQP_BASIC_QOS_OK_METHOD:
+	case AMQP_BASIC_CONSUME_OK_METHOD:
+		return true;
+	case AMQP_BASIC_DELIVER_METHOD: {
+		const amqp_basic_deliver_t *deliver = frame->fields;
+
+		return amqp_raw_channel_announce(&job->channel, deliver->delivery_tag);
+	}
+	case AMQP_BASIC_CANCEL_METHOD:
+		job_end(job, BROKER_LOCKED, 0, "the broker ended the consumer");
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct job *job = ctx;
+	enum broker_answer answer = BROKER_UNKNOWN;
+
+	if (job->channel.blames)
+		answer = amqp_request_refusal(&(struct amqp_request){0}, code, text);
+	job_end(job, answer, code, text);
+}
+
+static void
+on_timer(void *ctx, uint64_t id)
+{
+	struct job *job = ctx;
+
+	(void)id;
+	switch (job->state) {
+	case JOB_WAITING:
+	case JOB_DECLARING:
+		job_end(job, BROKER_UNKNOWN, 0, "the broker did not answer in time");
+		break;
+	case JOB_RESTING:
+		look(job);
+		break;
+	case JOB_LOOKING:
+		job_end(job, BROKER_LOCKED, 0, "the slot is held, or the broker did not answer");
+		break;
+	case JOB_PAUSING:
+		publish_set(job);
+		break;
+	case JOB_CLEANING:
+		if (job->beads.state == BEADS_IN_GRACE) {
+			set_deadline(job);
+			(void)act(job, beads_release(&job->beads, now(job)));
+		} else {
+			job_end(job, BROKER_UNKNOWN, 0, "the broker did not answer in time");
+		}
+		break;
+	}
+}
+
+/* ---- jobs ---- */
+
+static void
+job_go(struct job *job)
+{
+	const struct amqp_link *link = amqp_channels_link(job->makers->broker->channels);
+
+	if (link == NULL || !amqp_raw_channel_open(&job->channel, BEAD_TEXT))
+		return;
+	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
+	job->state = JOB_DECLARING;
+	set_deadline(job);
+	send_declare(job);
+}
+
+void
+broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
+    struct broker_done done)
+{
+	static const struct amqp_raw_channel_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
+	struct job *job = mem_alloc(sizeof(*job));
+
+	assert(wanted->epoch > 0 && wanted->epoch <= BEAD_EPOCH_MOST);
+	assert(wanted->grace >= BEAD_GRACE_LEAST && wanted->grace <= BEAD_GRACE_MOST);
+	job->makers = broker->makers;
+	job->queue = mem_strdup(queue);
+	job->wanted = *wanted;
+	job->done = done;
+	job->mark = random_number(broker);
+	job->publisher = random_number(broker);
+	amqp_raw_channel_init(&job->channel, broker->channels, &events, job);
+	timer_init(&job->timer, on_timer, job, 0);
+	TAILQ_INSERT_TAIL(&broker->makers->all, job, entry);
+	set_timer(job, broker->settings.connect_timeout);
+	amqp_auxiliary_need(broker);
+	job_go(job);
+}
+
+struct amqp_makers *
+amqp_makers_new(struct broker *broker)
+{
+	struct amqp_makers *makers = mem_alloc(sizeof(*makers));
+
+	makers->broker = broker;
+	TAILQ_INIT(&makers->all);
+	return makers;
+}
+
+void
+amqp_makers_free(struct amqp_makers *makers)
+{
+	amqp_makers_fail(makers);
+	free(makers);
+}
+
+bool
+amqp_makers_in_use(const struct amqp_makers *makers)
+{
+	return !TAILQ_EMPTY(&makers->all);
+}
+
+void
+amqp_makers_go(struct amqp_makers *makers)
+{
+	struct job *job, *next;
+
+	TAILQ_FOREACH_SAFE (job, &makers->all, entry, next)
+		if (job->state == JOB_WAITING)
+			job_go(job);
+}
+
+/* Jobs that the answers begin are behind these. */
+void
+amqp_makers_fail(struct amqp_makers *makers)
+{
+	struct job *job;
+	size_t count = 0;
+
+	TAILQ_FOREACH (job, &makers->all, entry)
+		count++;
+	while (count-- > 0) {
+		job = TAILQ_FIRST(&makers->all);
+		amqp_raw_channel_forget(&job->channel);
+		job_end(job, BROKER_UNKNOWN, 0, "the connection to the broker was lost");
+	}
+}

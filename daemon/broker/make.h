@@ -1,0 +1,36 @@
+/*
+ * Makes the B of a slot by quorum, and makes it clean: declares the queue, and publishes a set of beads
+ * unless there is one (docs/QUORUM.md, rules 1 and 2). Each job has a channel of its own on the auxiliary
+ * connection, which carries no hold.
+ *
+ *	us:      declare        qos consume, mark                  1 3 2            reject 3          close
+ *	broker:         ok             mark: nobody else is active       1 3 2             3 (clean)
+ *
+ * A consumer is not active when it hears consume-ok. So a message of its own, the mark, tells: if it is
+ * delivered, and was never returned, nobody else was active since it was published. What was not delivered
+ * before it was not there.
+ */
+#ifndef BROKER_MAKE_H
+#define BROKER_MAKE_H
+
+#include <stdbool.h>
+
+#include "daemon/broker/broker.h"
+
+/*
+ * The rest after the declare. A node that is killed within a second of it loses the first messages,
+ * although they were confirmed (RabbitMQ 4.0.5 and 4.3.6).
+ */
+#define AMQP_MAKE_REST (2 * NSEC_PER_SEC)
+
+struct amqp_makers;
+
+struct amqp_makers *amqp_makers_new(struct broker *broker); /* broker: borrowed */
+void amqp_makers_free(struct amqp_makers *makers);          /* before its channels */
+bool amqp_makers_in_use(const struct amqp_makers *makers);
+/* After amqp_channels_attach(): begins the waiting jobs. */
+void amqp_makers_go(struct amqp_makers *makers);
+/* After amqp_channels_fail(): answers all jobs UNKNOWN. */
+void amqp_makers_fail(struct amqp_makers *makers);
+
+#endif

@@ -1,0 +1,333 @@
+/*
+ * Slots that are held by quorum, over the server in memory. T is 20 s, so the lease is 18 s.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/broker/beads.h"
+#include "tests/unit/lock_fixture.h"
+#include "tests/unit/test_lock.h"
+
+#define T (20 * SECOND)
+#define LEASE (18 * SECOND)
+/* For a step of a protocol that needs some answers. */
+#define SOON (SECOND / 10)
+
+static enum broker_answer made;
+
+static void
+on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	(void)ctx;
+	(void)id;
+	made = reply->answer;
+}
+
+static enum broker_answer
+make(int daemon, int slot, uint64_t epoch, int64_t wait)
+{
+	const struct broker_beads wanted = {.epoch = epoch, .grace = T, .wait = wait};
+	char queue[64];
+
+	made = BROKER_SKIPPED;
+	snprintf(queue, sizeof(queue), "lockbroker=q=db=%d", slot);
+	broker_make_beads(
+	    world->daemon[daemon].broker, queue, &wanted, (struct broker_done){.fn = on_made});
+	for (int i = 0; i < 600 && made == BROKER_SKIPPED; i++)
+		world_pass(world, SOON);
+	return made;
+}
+
+/* The semaphore db, with that many slots. */
+static void
+make_slots(int slots)
+{
+	ck_assert(memory_world_put(world->memory, "db-G", false));
+	for (int slot = 1; slot <= slots; slot++)
+		ck_assert_int_eq(make(0, slot, 100, 0), BROKER_OK);
+}
+
+static const struct said *
+take(int daemon, uint64_t peer, int64_t timeout)
+{
+	return acquire(daemon, peer, 1, "db", timeout);
+}
+
+/* The connection of holds by quorum that carries the first one ends. */
+static void
+cut(int daemon)
+{
+	broker_reset(world->daemon[daemon].broker, BROKER_QUORUM, "cut");
+	broker_reset(world->daemon[daemon].broker, BROKER_QUORUM + 1, "cut");
+	world_pass(world, SOON);
+}
+
+static int64_t
+waited(const struct said *answer, int64_t since)
+{
+	return answer->at - since;
+}
+
+START_TEST(a_slot_is_taken_and_released)
+{
+	const struct said *answer;
+	uint64_t fence, lock;
+	int64_t began;
+
+	make_slots(2);
+	answer = take(0, 1, TRY);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_eq(answer->slot, 1);
+	ck_assert_int_le(answer->safe_until, world->now + LEASE);
+	ck_assert_int_gt(answer->safe_until, world->now + LEASE - SECOND);
+	fence = answer->fence;
+	lock = answer->lock;
+	ck_assert_uint_ge(fence, UINT64_C(100) << 20);
+	ck_assert_int_eq(take(1, 2, TRY)->slot, 2);
+	ck_assert_int_eq(take(1, 3, TRY)->reason, REASON_WOULD_BLOCK);
+	/* It is renewed. */
+	world_pass(world, 5 * LEASE);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_SUSPECT), 0);
+	lock_verify(engine(0), 1, 7, lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 7)->reason, REASON_NONE);
+	ck_assert_uint_gt(world_answer(world, 0, 1, 7)->fence, fence);
+	fence = world_answer(world, 0, 1, 7)->fence;
+	release(0, 1, 2, lock);
+	began = world->now;
+	answer = take(1, 4, SECOND);
+	ck_assert_int_eq(answer->slot, 1);
+	ck_assert_int_lt(waited(answer, began), SECOND);
+	ck_assert_uint_gt(answer->fence, fence);
+}
+END_TEST
+
+enum end { END_CONNECTION, END_DAEMON, ENDS };
+
+/* The next holder is granted after T. Clients that only try once a second get the slot, too. */
+START_TEST(after_an_unclean_end_the_next_one_waits)
+{
+	const struct said *answer;
+	uint64_t fence, lock;
+	int64_t began;
+	int tries = 0;
+
+	make_slots(1);
+	answer = take(0, 1, TRY);
+	ck_assert_int_eq(answer->slot, 1);
+	fence = answer->fence;
+	lock = answer->lock;
+	if (_i == END_CONNECTION) {
+		cut(0);
+		ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
+		lock_verify(engine(0), 1, 7, lock, 0);
+		ck_assert_int_ne(world_await(world, 0, 1, 7)->reason, REASON_NONE);
+	} else {
+		world_kill(world, 0);
+	}
+	began = world->now;
+	do {
+		ck_assert_int_lt(++tries, 40);
+		answer = acquire(1, 2, (uint64_t)(10 + tries), "db", TRY);
+		world_pass(world, SECOND);
+	} while (answer->reason != REASON_NONE);
+	ck_assert_int_ge(waited(answer, began), T);
+	ck_assert_int_le(waited(answer, began), T + 3 * SECOND);
+	ck_assert_uint_gt(answer->fence, fence);
+}
+END_TEST
+
+START_TEST(a_waiter_is_granted_after_the_grace)
+{
+	const struct said *answer;
+	int64_t began;
+
+	make_slots(1);
+	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	world_acquire(world, 1, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	cut(0);
+	began = world->now;
+	answer = world_await(world, 1, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_ge(waited(answer, began), T - SOON);
+	ck_assert_int_le(waited(answer, began), T + 3 * SECOND);
+}
+END_TEST
+
+START_TEST(a_waiter_takes_another_slot_that_is_clean)
+{
+	const struct said *answer;
+	uint64_t lock;
+	int64_t began;
+
+	make_slots(2);
+	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	answer = take(1, 2, TRY);
+	ck_assert_int_eq(answer->slot, 2);
+	lock = answer->lock;
+	world_acquire(world, 2, 3, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	cut(0);
+	world_pass(world, 5 * SECOND);
+	began = world->now;
+	release(1, 2, 2, lock);
+	answer = world_await(world, 2, 3, 1);
+	ck_assert_int_eq(answer->slot, 2);
+	ck_assert_int_le(waited(answer, began), SECOND);
+}
+END_TEST
+
+/* They are on a connection of their own, with a lease of their own. */
+START_TEST(the_lock_connection_costs_no_hold)
+{
+	const struct said *answer;
+	uint64_t lock;
+
+	make_slots(1);
+	answer = take(0, 1, TRY);
+	ck_assert_int_eq(answer->slot, 1);
+	lock = answer->lock;
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "cut");
+	world_pass(world, 3 * LEASE);
+	memory_broker_restore(world->daemon[0].broker, BROKER_LOCKS);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+	lock_verify(engine(0), 1, 7, lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 7)->reason, REASON_NONE);
+	release(0, 1, 2, lock);
+}
+END_TEST
+
+START_TEST(a_silent_broker_ends_the_hold_at_its_lease)
+{
+	const struct said *answer;
+	int64_t until;
+
+	make_slots(1);
+	answer = take(0, 1, TRY);
+	until = answer->safe_until;
+	memory_world_starve(world->memory, "lockbroker=q=db=1", true);
+	world_pass(world, until - world->now - SOON);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+	world_pass(world, 2 * SOON);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
+/* Each hand-off has a larger number, up to 255 of them without a proof of the broker, and more with one. */
+START_TEST(a_hand_off_has_a_larger_fence)
+{
+	const struct said *answer;
+	uint64_t fence, lock;
+
+	make_slots(1);
+	answer = take(0, 1, TRY);
+	for (uint64_t i = 0; i < 300; i++) {
+		fence = answer->fence;
+		lock = answer->lock;
+		world_acquire(world, 0, 2 + i, 1, "db", DURATION_FOREVER);
+		world_pass(world, SOON / 10);
+		lock_release(engine(0), 1 + i, 2, lock);
+		answer = world_await(world, 0, 2 + i, 1);
+		ck_assert_int_eq(answer->reason, REASON_NONE);
+		ck_assert_uint_gt(answer->fence, fence);
+	}
+}
+END_TEST
+
+START_TEST(a_gate_gets_slots)
+{
+	const struct said *answer;
+
+	make_slots(0);
+	ck_assert_int_eq(take(0, 1, TRY)->reason, REASON_WOULD_BLOCK);
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(make(1, 1, 100, 0), BROKER_OK);
+	answer = world_await(world, 0, 2, 1);
+	ck_assert_int_eq(answer->slot, 1);
+}
+END_TEST
+
+/* ---- how a slot is made ---- */
+
+START_TEST(a_held_slot_is_not_made_again)
+{
+	const struct said *answer;
+
+	make_slots(1);
+	answer = take(0, 1, TRY);
+	ck_assert_int_eq(make(1, 1, 200, 0), BROKER_LOCKED);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+	release(0, 1, 2, answer->lock);
+	/* It is as it was: its set remains. */
+	ck_assert_int_eq(make(1, 1, 200, 0), BROKER_OK);
+	answer = take(0, 3, TRY);
+	ck_assert_uint_lt(answer->fence, UINT64_C(200) << 20);
+}
+END_TEST
+
+/* An earlier holder of the name may believe in its hold for T. */
+START_TEST(a_lost_set_is_made_anew)
+{
+	int64_t began;
+	const struct said *answer;
+
+	make_slots(1);
+	answer = take(0, 1, TRY);
+	ck_assert(memory_world_lose(world->memory, "lockbroker=q=db=1"));
+	world_kill(world, 0);
+	began = world->now;
+	ck_assert_int_eq(make(1, 1, 200, T), BROKER_OK);
+	ck_assert_int_ge(world->now, began + T);
+	answer = take(1, 3, TRY);
+	ck_assert_int_eq(answer->slot, 1);
+	ck_assert_uint_ge(answer->fence, UINT64_C(200) << 20);
+}
+END_TEST
+
+START_TEST(a_new_set_is_published_in_dirty_order)
+{
+	int64_t began;
+
+	ck_assert(memory_world_put(world->memory, "db-G", false));
+	/* Its publisher dies before it makes the set clean. */
+	const struct broker_beads wanted = {.epoch = 100, .grace = T};
+
+	broker_make_beads(world->daemon[1].broker, "lockbroker=q=db=1", &wanted,
+	    (struct broker_done){.fn = on_made});
+	memory_world_set_rejects(world->memory, "lockbroker=q=db=1", MEMORY_REJECTS_LOST);
+	for (int i = 0; i < 30; i++) {
+		world_pass(world, SOON);
+		memory_world_set_rejects(world->memory, "lockbroker=q=db=1", MEMORY_REJECTS_LOST);
+	}
+	world_kill(world, 1);
+	memory_world_set_rejects(world->memory, "lockbroker=q=db=1", MEMORY_REJECTS_TAKEN);
+	began = world->now;
+	ck_assert_int_ge(waited(take(0, 1, DURATION_FOREVER), began), T - SOON);
+}
+END_TEST
+
+Suite *
+suite_lock_quorum(void)
+{
+	Suite *suite = suite_create("lock: quorum");
+	TCase *tc = tcase_create("quorum");
+
+	tcase_add_checked_fixture(tc, world_begin, world_end);
+	tcase_add_test(tc, a_slot_is_taken_and_released);
+	tcase_add_loop_test(tc, after_an_unclean_end_the_next_one_waits, 0, ENDS);
+	tcase_add_test(tc, a_waiter_is_granted_after_the_grace);
+	tcase_add_test(tc, a_waiter_takes_another_slot_that_is_clean);
+	tcase_add_test(tc, the_lock_connection_costs_no_hold);
+	tcase_add_test(tc, a_silent_broker_ends_the_hold_at_its_lease);
+	tcase_add_test(tc, a_hand_off_has_a_larger_fence);
+	tcase_add_test(tc, a_gate_gets_slots);
+	tcase_add_test(tc, a_held_slot_is_not_made_again);
+	tcase_add_test(tc, a_lost_set_is_made_anew);
+	tcase_add_test(tc, a_new_set_is_published_in_dirty_order);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
