@@ -234,9 +234,8 @@
 	X(BEADS_BEFORE_MARK_IGNORED, "test_lock/quorum", "a set published beside another one")     \
 	X(BEADS_WITHOUT_PAUSE, "test_lock/quorum",                                                 \
 	    "a set made clean while an earlier holder believes in its hold")                       \
-	X(BEADS_TWO_IN_FLIGHT, "test_memory/quorum",                                               \
-	    "a renewal while another one is not answered")                                         \
-	X(BEADS_FLIPPED_UNSTOPPED, "test_memory/quorum",                                           \
+	X(BEADS_TWO_IN_FLIGHT, "test_lock/quorum", "a renewal while another one is not answered")  \
+	X(BEADS_FLIPPED_UNSTOPPED, "test_lock/quorum",                                             \
 	    "a clean end of a hold whose client goes on")                                          \
 	X(UNSEEN_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used whose connections see different queues")                                \

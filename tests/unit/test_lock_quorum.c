@@ -251,6 +251,54 @@ START_TEST(a_gate_gets_slots)
 }
 END_TEST
 
+/* The client may go on, as it was only told. */
+START_TEST(an_abandoned_hold_does_not_end_cleanly)
+{
+	int64_t began;
+
+	make_slots(1);
+	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	lock_abandon(engine(0));
+	world_pass(world, SOON);
+	began = world->now;
+	ck_assert_int_ge(waited(take(1, 2, DURATION_FOREVER), began), T - SOON);
+}
+END_TEST
+
+static unsigned answered;
+
+static void
+on_answered(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	(void)ctx;
+	ck_assert_int_eq(reply->answer, BROKER_OK);
+	ck_assert_uint_eq(id, ++answered);
+}
+
+/* One reject at a time is in flight. */
+START_TEST(questions_at_once_are_asked_one_after_another)
+{
+	const char *queue = "lockbroker=q=db=1";
+	struct broker *broker = world->daemon[0].broker;
+	uint64_t channel = broker_channel_take_for(broker, BROKER_BY_QUORUM);
+
+	make_slots(1);
+	answered = 0;
+	broker_claim(
+	    broker, channel, BROKER_BY_QUORUM, queue, (struct broker_done){on_answered, NULL, 1});
+	world_pass(world, SOON);
+	for (uint64_t id = 2; id <= 4; id++)
+		broker_check_holder(broker, channel, BROKER_BY_QUORUM, queue,
+		    (struct broker_done){on_answered, NULL, id});
+	world_pass(world, SOON);
+	ck_assert_uint_eq(answered, 4);
+	broker_drop(broker, channel, BROKER_BY_QUORUM, queue, true,
+	    (struct broker_done){on_answered, NULL, 5});
+	world_pass(world, SOON);
+	ck_assert_uint_eq(answered, 5);
+}
+END_TEST
+
 /* ---- how a slot is made ---- */
 
 START_TEST(a_held_slot_is_not_made_again)
@@ -325,6 +373,8 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_silent_broker_ends_the_hold_at_its_lease);
 	tcase_add_test(tc, a_hand_off_has_a_larger_fence);
 	tcase_add_test(tc, a_gate_gets_slots);
+	tcase_add_test(tc, an_abandoned_hold_does_not_end_cleanly);
+	tcase_add_test(tc, questions_at_once_are_asked_one_after_another);
 	tcase_add_test(tc, a_held_slot_is_not_made_again);
 	tcase_add_test(tc, a_lost_set_is_made_anew);
 	tcase_add_test(tc, a_new_set_is_published_in_dirty_order);
