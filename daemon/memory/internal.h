@@ -299,7 +299,7 @@ long memory_number_argument(const amqp_table_t *arguments, const char *key);
 bool memory_queue_differs(const struct memory_queue *queue, const amqp_queue_declare_t *declare,
     char *words, size_t size);
 
-/* ---- what queues of both types share (shared.c) ---- */
+/* ---- shared by queues of both types (shared.c) ---- */
 
 struct memory_headers *memory_headers_new(const amqp_table_t *table);
 void memory_headers_free(struct memory_headers *headers); /* may be NULL */

@@ -17,6 +17,17 @@
  * - A durable queue has a home: the node of the connection that declared it. If the home cannot be
  *   reached, the queue cannot be used. All other queues, and all exchanges, are on every node.
  *
+ * - A quorum queue has a single active consumer. It keeps the order and the counts of messages that
+ *   return, as RabbitMQ 3.10, 4.0 or 4.3 does, and has the delivery limit and x-expires.
+ * - A quorum queue takes requests some time after their channel has sent them. So consume-ok comes
+ *   before the consumer is registered, and close-ok before the channel's messages return.
+ * - If its home cannot be reached, a quorum queue looks as if it had no message and no consumer. A
+ *   consume of it waits, or ends the connection. Other requests are taken later.
+ *
+ * A quorum queue has one member, at its home. It has no x-max-length, no time to live, no priorities
+ * and no consumers without acknowledgements. The server knows no policies and no delayed retry. Only
+ * a test makes a consumer time out.
+ *
  * It knows no more AMQP than the daemon uses, and aborts on anything else. It knows nothing of
  * locks.
  */
@@ -67,7 +78,8 @@ struct memory_behaviour {
 	 * ns until a method is answered; half of it passes before the method is performed. Called
 	 * once for each declare, delete, consume and get, for each cancel with an answer, and once
 	 * for all publishes that are sent together. Also called for methods that the server sends
-	 * by itself. Default: 0 (the next pass of the loop).
+	 * by itself, and for the time until a quorum queue takes a request. Default: 0 (the next
+	 * pass of the loop).
 	 */
 	int64_t (*delay)(void *ctx);
 	/*

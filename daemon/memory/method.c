@@ -457,7 +457,7 @@ basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **re
 	return none;
 }
 
-/* Also of basic.nack. how: what it means for a quorum queue. */
+/* Also of basic.nack. how: the meaning for a quorum queue. */
 static struct failure
 put_back(struct memory_channel *channel, uint64_t tag, enum memory_settled how)
 {

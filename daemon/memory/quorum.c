@@ -163,7 +163,7 @@ submit(struct memory_queue *queue, struct memory_channel *channel, bool sync,
 	run(queue);
 }
 
-/* ---- what channels do ---- */
+/* ---- requests of channels ---- */
 
 static bool
 is_taken(const struct memory_queue *queue, uint64_t key)
@@ -177,8 +177,8 @@ is_taken(const struct memory_queue *queue, uint64_t key)
 }
 
 /*
- * From 4.0 on, a key is never used twice. Before, it is of the consumer tag and the channel: a
- * consumer of a channel has the key of the one before it, and counts from the start.
+ * From 4.0 on, a key is never used twice. Before, a consumer has the key of the one before it
+ * with the same tag on its channel, and counts from the start.
  */
 static uint64_t
 new_key(const struct memory_queue *queue, uint64_t opening)

@@ -49,7 +49,7 @@ struct memory_quorum {
 	/* quorum.c's */
 	TAILQ_HEAD(memory_commands, memory_command) commands; /* owned */
 	struct timer timer;                                   /* the first that is due later */
-	/* what a test makes it do wrong */
+	/* mistakes that a test wants */
 	bool late;    /* deliveries are held */
 	bool starved; /* the active consumer gets nothing */
 	bool loses;   /* rejects are lost */
@@ -57,7 +57,7 @@ struct memory_quorum {
 	bool refuses; /* a consume ends the connection */
 };
 
-/* What a channel knows of a message that a quorum queue delivered to it. */
+/* A message that a quorum queue delivered, as its channel knows it. */
 struct memory_handed {
 	uint64_t tag;             /* delivery tag */
 	char *queue;              /* owned; its name */
@@ -114,7 +114,7 @@ bool memory_fifo_time_out(struct memory_queue *queue);
 /* Delivers what may be delivered. */
 void memory_fifo_go_on(struct memory_queue *queue);
 
-/* ---- what channels do (quorum.c) ---- */
+/* ---- requests of channels (quorum.c) ---- */
 
 /* Makes a new queue a quorum queue. memory_queue_delete() undoes it. */
 void memory_quorum_new(struct memory_queue *queue, const amqp_queue_declare_t *declare);

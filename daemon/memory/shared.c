@@ -1,4 +1,4 @@
-/* What classic and quorum queues share: messages, names, expiry and consumers. */
+/* Shared by classic and quorum queues: messages, names, expiry and consumers. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

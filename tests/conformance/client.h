@@ -46,7 +46,7 @@ enum client_queue {
 	CLIENT_QUORUM      /* only a RabbitMQ has it */
 };
 const char *client_declare(struct client *client, const char *queue, enum client_queue how);
-/* A durable quorum queue with a single active consumer, as daemons declare it, but for these. */
+/* A durable quorum queue with a single active consumer, as daemons declare it, with these changes. */
 struct client_quorum {
 	bool exclusive, auto_delete, transient;
 	bool limited; /* by this number of returns; else each message may return for ever */

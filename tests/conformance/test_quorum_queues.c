@@ -1,6 +1,6 @@
 /*
  * Quorum queues with a single active consumer: the order and the counts of messages that return,
- * which consumer is active, and what is refused. A slot that is held in such a queue is three
+ * the active consumer, and refusals. A slot that is held in such a queue is three
  * messages, its beads. Their order is the state of the slot.
  */
 #include <stdio.h>
@@ -56,23 +56,22 @@ holder_of(const char *queue)
 	return client;
 }
 
-/* Waits until a passive declare has this answer. */
-static void
-wait_for(struct client *client, const char *queue, const char *words)
-{
-	char said[64];
-
-	do
-		snprintf(
-		    said, sizeof(said), "%.60s", client_declare(client, queue, CLIENT_PASSIVE));
-	while (
-	    strncmp(said, words, strlen(words)) != 0 && (rig_pass_for(20 * NSEC_PER_MSEC), true));
-}
-
 static const char *
 look(struct client *client, const char *queue)
 {
 	return client_declare(client, queue, CLIENT_PASSIVE);
+}
+
+/* Waits until it has this answer. */
+static void
+wait_for(struct client *client, const char *queue, const char *words)
+{
+	const int64_t end = rig_now() + 60 * NSEC_PER_SEC;
+
+	while (strncmp(look(client, queue), words, strlen(words)) != 0) {
+		ck_assert_msg(rig_now() < end, "not in time: %s", words);
+		rig_pass_for(20 * NSEC_PER_MSEC);
+	}
 }
 
 /* ---- the order ---- */
@@ -226,7 +225,7 @@ START_TEST(a_prefetch_of_one)
 }
 END_TEST
 
-/* What returns is served before what was never delivered. */
+/* A message that returns is served before those that were never delivered. */
 START_TEST(the_end_of_a_channel_goes_first)
 {
 	struct client *client = with_beads("qq-first"), *holder = client_new();

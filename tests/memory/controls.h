@@ -125,7 +125,7 @@ bool memory_world_resume(struct memory_world *world, const char *queue);
 /* Deliveries are held back, or arrive now, and later ones at once. */
 bool memory_world_delay_deliveries(struct memory_world *world, const char *queue, bool delay);
 
-/* What becomes of rejects and nacks from now on. */
+/* The fate of rejects and nacks from now on. */
 enum memory_rejects {
 	MEMORY_REJECTS_TAKEN,
 	MEMORY_REJECTS_LOST,

@@ -74,6 +74,8 @@ void rig_teardown(void);
 struct broker *rig_broker_new(unsigned channels_max);
 struct broker *rig_broker_new_at(struct timers *timers, unsigned channels_max);
 
+/* Records an event. */
+void see(const char *event);
 /* Handles all that needs no time. */
 void run(void);
 /* Lets so many ns pass, and handles each event at its own time. */
@@ -111,7 +113,7 @@ const struct broker *owner_of(const char *queue);
 
 /*
  * A raw link: a client of the server that speaks AMQP without the daemon's code. It is connected to
- * that node of the server. rig_free() frees it. It answers channel.close, and records:
+ * that node of the server. rig_free() frees it (memory_raw.c). It answers channel.close, and records:
  *
  *	a1:declared(2,1)	messages and consumers
  *	a1:consuming, a1:cancelled, a1:deleted, a1:empty	answers to consume, cancel, delete, get
@@ -156,6 +158,7 @@ void raw_close(struct raw *raw, uint16_t channel);
 uint64_t raw_number(const struct raw *raw);
 /* Ends the link without a word, and frees it. The server notices at once. */
 void raw_end(struct raw *raw);
+void raw_end_all(void);
 
 /* A test case of the suite with the rig as its fixture. */
 TCase *rig_tcase(Suite *suite, const char *name);

@@ -1,6 +1,6 @@
 /*
- * Quorum queues of the server in memory: what a RabbitMQ does only if a node, a connection or a
- * timeout fails. tests/conformance has what it does otherwise. The clients are raw links.
+ * Quorum queues of the server in memory: nodes, connections and requests that fail.
+ * tests/conformance has the others. The clients are raw links.
  */
 #include <stdio.h>
 
@@ -81,7 +81,7 @@ START_TEST(a_suspended_consumer_is_active_again)
 	ck_saw("b2:got(1,1) b2:got(2,1) b2:got(3,1)");
 	ck_assert_uint_ne(memory_world_active(world, "q", NULL), channel);
 	ck_look(a, "a1:declared(0,1)");
-	/* What it had is not its own any more. */
+	/* The beads are not its own any more. */
 	raw_reject(a, 2, 2);
 	raw_ack(a, 2, 3);
 	run();
