@@ -46,6 +46,8 @@ struct lock_settings {
 	size_t channels_reserve;
 	/* True mutexes by consumer that one user has at the broker (used_mutexes.h). */
 	size_t max_mutexes_per_uid;
+	/* Slots by quorum may be made at RabbitMQ before 4.0, too. */
+	bool quorum_untested;
 	/* Maximum slots of a semaphore. 0: METHODS_SLOTS_MAX. The simulation has few. */
 	int slots_most;
 	/*
@@ -101,6 +103,8 @@ struct lock_change {
 	int slots; /* create, resize: 0 = gate; create, TO: LOCK_UNLIMITED is possible */
 	enum lock_claim
 	    claim;      /* create, resize: of the first slots; UNKNOWN: as the setting says */
+	/* create, resize: T of slots by quorum, ns, from 5 s to 5 min; 0: 20 s */
+	int64_t takeover_grace;
 	bool exist_ok;  /* create: success if the semaphore exists with the same size */
 	bool ascending; /* resize, destroy: remove the lowest slot first (seeds/000) */
 	int overshoot;  /* search for uncounted slots at least so far above the size */

@@ -224,11 +224,17 @@ engine_op_find_target(const struct lock_engine *engine, uint64_t peer, uint64_t 
 }
 
 void
-engine_op_progress(struct lock_engine *engine, struct op *op)
+engine_op_progress_in(struct lock_engine *engine, struct op *op, int64_t more)
 {
 	FAULT(NO_DEADLINE, return;);
-	timers_set(
-	    engine->timers, &op->deadline, engine_now(engine) + engine->settings.request_timeout);
+	timers_set(engine->timers, &op->deadline,
+	    engine_now(engine) + engine->settings.request_timeout + more);
+}
+
+void
+engine_op_progress(struct lock_engine *engine, struct op *op)
+{
+	engine_op_progress_in(engine, op, 0);
 }
 
 static void
