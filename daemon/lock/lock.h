@@ -102,7 +102,7 @@ struct lock_change {
 	enum { LOCK_SLOTS_TO, LOCK_SLOTS_ADD, LOCK_SLOTS_REMOVE } by; /* resize */
 	int slots; /* create, resize: 0 = gate; create, TO: LOCK_UNLIMITED is possible */
 	enum lock_claim
-	    claim;      /* create, resize: of the first slots; UNKNOWN: as the setting says */
+	    claim; /* create, resize: of the first slots; UNKNOWN: as the setting says */
 	/* create, resize: T of slots by quorum, ns, from 5 s to 5 min; 0: 20 s */
 	int64_t takeover_grace;
 	bool exist_ok;  /* create: success if the semaphore exists with the same size */
@@ -254,6 +254,11 @@ struct lock_answer {
 	int target;
 	int busy;    /* would-block, timeout: as last seen; -1 = not known */
 	int waiting; /* would-block, timeout: waiters of this daemon; -1 = not known */
+	/*
+	 * would-block, timeout: ns until `slot` is free, whose last holder did not end cleanly; 0: no
+	 * such slot is known here
+	 */
+	int64_t free_in;
 	/* resize, destroy: removed slots that still have holders; busy: see there; NULL: none */
 	const int *held;
 	size_t held_count;

@@ -8,7 +8,7 @@ import unittest
 import tap
 from daemon import Daemon, clean_environment, program
 from rabbit import Rabbit
-from wire import Wire
+from wire import Wire, wait_until
 
 RABBIT = Rabbit.lease()
 # 3.10 of Debian 12 is refused otherwise.
@@ -68,6 +68,9 @@ class Quorum(unittest.TestCase):
         waiting = Wire(there)
         request = waiting.request("acquire", name=name, timeout=60)
         doomed.kill()
+        impatient = Wire(there)
+        wait_until(lambda: "slot 1 is free in" in str(impatient.error("acquire", name=name, timeout=0)),
+                   what="the end of the grace is told")
         answer = waiting.answer(request)
         self.assertGreaterEqual(answer["waited"], GRACE)
         self.assertGreater(answer["fence"], fence)

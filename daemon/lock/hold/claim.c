@@ -238,6 +238,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	lease_b_answered(engine, hold, reply);
 	if (reply->answer != BROKER_UNKNOWN)
 		flight_end(engine, hold);
+	hold->free_at = 0;
 	if (learn_way(engine, hold, reply)) {
 		fail(engine, hold, CLAIM_OTHERWISE, reply);
 		return;
