@@ -697,7 +697,7 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 
 	assert(!engine->telling);
 	answer.text = plan_nonsense(&order, change->kind, &answer.parameter);
-	if (answer.text == NULL && order.claim == LOCK_CLAIM_BY_QUORUM) {
+	if (answer.text == NULL && full_scan_is_by_beads(order.claim)) {
 		answer.text = quorum_nonsense(engine);
 		answer.parameter = "claim";
 	}

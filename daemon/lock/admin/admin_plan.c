@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/lock/admin/full_scan.h"
 
 /* ---- orders ---- */
 
@@ -181,7 +182,7 @@ add_quorum_change(struct plan *plan, int from, int to)
 static bool
 is_by_quorum(const struct plan *plan)
 {
-	return plan->claim == LOCK_CLAIM_BY_QUORUM;
+	return full_scan_is_by_beads(plan->claim);
 }
 
 /* False: slots by quorum cannot be unlimited, as a gate stands at the place of their As. */
@@ -299,6 +300,21 @@ plan_create(struct plan *plan, const struct plan_order *order, const struct plan
 /* ---- resize ---- */
 
 static void
+resize_by_quorum(struct plan *plan, const struct plan_found *found)
+{
+	if (!may_be_unlimited(plan))
+		return;
+	if (found->unlimited) {
+		refuse(plan, REASON_INVALID_PARAMS,
+		    "it is unlimited; resize it to 0 slots before it is held by quorum");
+		return;
+	}
+	if (!found->gate)
+		add(plan, STEP_DECLARE_GATE);
+	add_quorum_change(plan, found->slots, plan->target);
+}
+
+static void
 plan_resize(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
 	if (order->by == PLAN_TO)
@@ -331,17 +347,8 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 		return;
 	}
 
-	if (!may_be_unlimited(plan))
-		return;
-	if (is_by_quorum(plan) && found->unlimited) {
-		refuse(plan, REASON_INVALID_PARAMS,
-		    "it is unlimited; resize it to 0 slots before it is held by quorum");
-		return;
-	}
 	if (is_by_quorum(plan)) {
-		if (!found->gate)
-			add(plan, STEP_DECLARE_GATE);
-		add_quorum_change(plan, found->slots, plan->target);
+		resize_by_quorum(plan, found);
 		return;
 	}
 	if (plan->target == LOCK_UNLIMITED) {
@@ -375,7 +382,7 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 	FAULT(DESTROY_ASCENDING, its.ascending = true);
 	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
 	plan->vain = !exists(found); /* unless an interrupted destroy has left queues */
-	if (found->claim == LOCK_CLAIM_BY_QUORUM)
+	if (is_by_quorum(plan))
 		add_quorum_change(plan, found->slots, 0);
 	else
 		add_change(plan, &its, found->slots, 0);

@@ -779,7 +779,7 @@ lock_fsck(
 	struct op *op;
 
 	assert(!engine->telling);
-	if (check->repair && check->convert == LOCK_CLAIM_BY_QUORUM) {
+	if (check->repair && full_scan_is_by_beads(check->convert)) {
 		refusal = engine_refusal(REASON_INVALID_PARAMS,
 		    "slots are not converted to be held by quorum; destroy the semaphore, and "
 		    "create it with claim = quorum");

@@ -258,7 +258,6 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		job->by_quorum = true;
 		job->first = 1;
 		job->window = 1;
-		job->found.seen = job->found.asked = 0;
 		probe_window(engine, job);
 		return;
 	}

@@ -192,6 +192,18 @@ typedef void ask_fn(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
 static void
+send_beads(struct lock_engine *engine, struct work *work, const struct work_request *request)
+{
+	struct queue_name queue = queue_name_quorum(work->name, request->slot);
+	struct broker_done done = {on_answer, engine, work->op};
+
+	if (request->kind == WORK_MAKE_BEADS)
+		broker_make_beads(engine->broker, queue.text, &work->beads, done);
+	else
+		broker_delete_beads(engine->broker, queue.text, done);
+}
+
+static void
 send(struct lock_engine *engine, struct work *work, const struct work_request *request)
 {
 	const struct queue_naming *naming = engine->settings.naming;
@@ -231,14 +243,8 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 		ask = request->kind == WORK_DECLARE_SLOT ? broker_declare_slot : broker_delete_slot;
 		break;
 	case WORK_MAKE_BEADS:
-		queue = queue_name_quorum(work->name, request->slot);
-		broker_make_beads(engine->broker, queue.text, &work->beads,
-		    (struct broker_done){on_answer, engine, work->op});
-		return;
 	case WORK_DELETE_BEADS:
-		queue = queue_name_quorum(work->name, request->slot);
-		broker_delete_beads(
-		    engine->broker, queue.text, (struct broker_done){on_answer, engine, work->op});
+		send_beads(engine, work, request);
 		return;
 	case WORK_MAKE_HOLDER:
 	case WORK_DELETE_HOLDER:

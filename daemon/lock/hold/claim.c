@@ -338,15 +338,6 @@ claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until)
 	leave_behind(engine, hold);
 }
 
-void
-claim_link_died(struct lock_engine *engine, struct hold *hold)
-{
-	assert(hold->state == HOLD_CLAIMING);
-	hold->acquire = 0;
-	hold->asked = 0;
-	timers_cancel(engine->timers, &hold->timer);
-}
-
 /* ---- the flight ---- */
 
 static void
