@@ -212,7 +212,7 @@ publish_set(struct job *job)
 	}
 }
 
-/* ---- what the beads say ---- */
+/* ---- the news of the beads ---- */
 
 /* False: the job has ended. */
 static bool
@@ -311,7 +311,7 @@ take_foreign(struct job *job, const char *text, uint64_t returned)
 	snprintf(mark, sizeof(mark), "mark %016" PRIx64, job->mark);
 	if (job->state != JOB_LOOKING || strcmp(text, mark) != 0)
 		return;
-	/* Who had it before was active then, and may have had beads, too. */
+	/* Another consumer had it before. It was active then, and may have had beads, too. */
 	if (returned > 0)
 		job_end(job, BROKER_LOCKED, 0, "another consumer was active");
 	else
