@@ -602,7 +602,8 @@ on_confirm(struct session *session, bool taken)
 		session_end(session, BROKER_UNKNOWN, 0, "the broker did not accept the message");
 	else if (session->state == SESSION_DECLARING)
 		session_look(session);
-	FAULT_IF(CONFIRM_IS_PROOF, session->state == SESSION_WRITING, session_opened(session));
+	FAULT_IF(CONFIRM_IS_PROOF, taken && session->state == SESSION_WRITING,
+	    session_answer(session, BROKER_OK, 0, ""));
 	return true;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/beads.h"
 #include "daemon/broker/records.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
@@ -270,11 +271,90 @@ START_TEST(of_two_that_believe_in_the_lock_none_goes_on)
 }
 END_TEST
 
+/* ---- the texts ---- */
+
+START_TEST(a_text_is_read_as_it_is_printed)
+{
+	struct broker_record record = {
+	    .size = 10000, .epoch = BEAD_EPOCH_MOST, .grace = BEAD_GRACE_MOST};
+	struct broker_record read;
+	char text[RECORD_TEXT];
+	uint64_t floor;
+
+	memset(record.name, 'n', BROKER_NAME_MAX);
+	ck_assert_ptr_eq(record_print(text, &record), text);
+	ck_assert_str_eq(text + 5 + BROKER_NAME_MAX, " size 10000 epoch 8589934592 grace 300000");
+	ck_assert(record_read(text, strlen(text), &read));
+	ck_assert(memcmp(&record, &read, sizeof(read)) == 0);
+	ck_assert_str_eq(floor_print(text, BEAD_EPOCH_MOST), "floor 8589934592");
+	ck_assert(floor_read(text, strlen(text), &floor));
+	ck_assert_uint_eq(floor, BEAD_EPOCH_MOST);
+}
+END_TEST
+
+static const char *const foreign[] = {
+    "",
+    "name",
+    "name a",
+    "name a size 1 epoch 7",
+    "name  a size 1 epoch 7 grace 5000",
+    "name a size 10001 epoch 7 grace 5000",
+    "name a size -1 epoch 7 grace 5000",
+    "name a size 01 epoch 7 grace 5000",
+    "name a size 1 epoch 0 grace 5000",
+    "name a size 1 epoch 8589934593 grace 5000",
+    "name a size 1 epoch +7 grace 5000",
+    "name a size 1 epoch 7 grace 4999",
+    "name a size 1 epoch 7 grace 300001",
+    "name a size 1 epoch 7 grace 5000 ",
+    "name a size 1 epoch 7 grace 5000\n",
+    "name a size 1 epoch 7 grace 5000 server 4",
+    "name a-B size 1 epoch 7 grace 5000",
+    "name amq.a size 1 epoch 7 grace 5000",
+    "name \303\244 size 1 epoch 7 grace 5000",
+    "name a\033b size 1 epoch 7 grace 5000",
+    "floor",
+    "floor 0",
+    "floor 07",
+    "floor -7",
+    "floor 8589934593",
+    "floor 99999999999",
+    "floor 7 ",
+    "Floor 7",
+};
+
+START_TEST(a_foreign_text_is_neither_record_nor_floor)
+{
+	struct broker_record record;
+	uint64_t floor;
+
+	ck_assert(!record_read(foreign[_i], strlen(foreign[_i]), &record));
+	ck_assert(!floor_read(foreign[_i], strlen(foreign[_i]), &floor));
+}
+END_TEST
+
+START_TEST(a_text_with_a_nul_or_too_long_is_foreign)
+{
+	static const char nul[] = "name a size 1 epoch 7 grace 5000\0x", floor_nul[] = "floor 7\0x";
+	char large[2 * RECORD_TEXT] = "name ";
+	struct broker_record record;
+	uint64_t floor;
+
+	ck_assert(!record_read(nul, sizeof(nul) - 1, &record));
+	ck_assert(!floor_read(floor_nul, sizeof(floor_nul) - 1, &floor));
+	memset(large + 5, 'n', BROKER_NAME_MAX + 1);
+	strcat(large, " size 1 epoch 7 grace 5000");
+	ck_assert(!record_read(large, strlen(large), &record));
+	memset(large + 5, 'n', sizeof(large) - 6);
+	ck_assert(!record_read(large, strlen(large), &record));
+}
+END_TEST
+
 Suite *
 suite_memory_records(void)
 {
 	Suite *suite = suite_create("memory: records");
-	TCase *tc = tcase_create("records");
+	TCase *tc = tcase_create("records"), *texts = tcase_create("record texts");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
 	tcase_add_test(tc, the_old_record_stays_until_the_new_one_is_delivered);
@@ -290,5 +370,10 @@ suite_memory_records(void)
 	tcase_add_test(tc, a_session_that_has_rested_too_long_is_cancelled);
 	tcase_add_test(tc, of_two_that_believe_in_the_lock_none_goes_on);
 	suite_add_tcase(suite, tc);
+	tcase_add_test(texts, a_text_is_read_as_it_is_printed);
+	tcase_add_loop_test(texts, a_foreign_text_is_neither_record_nor_floor, 0,
+	    (int)(sizeof(foreign) / sizeof(*foreign)));
+	tcase_add_test(texts, a_text_with_a_nul_or_too_long_is_foreign);
+	suite_add_tcase(suite, texts);
 	return suite;
 }
