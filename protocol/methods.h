@@ -39,31 +39,31 @@ extern const char *const method_claim_words[];
  * comment gives last. Strings are borrowed from the tree of the request.
  */
 struct method_params {
-	const char *name;     /* valid lock name; NULL */
-	enum lock_kind kind;  /* LOCK_KIND_SEMAPHORE */
-	int64_t timeout;      /* ns; 0: try once; DURATION_FOREVER */
-	int64_t wait;         /* ns; DURATION_FOREVER: null; 0: do not wait */
+	const char *name;       /* valid lock name; NULL */
+	enum lock_kind kind;    /* LOCK_KIND_SEMAPHORE */
+	int64_t timeout;        /* ns; 0: try once; DURATION_FOREVER */
+	int64_t wait;           /* ns; DURATION_FOREVER: null; 0: do not wait */
 	int64_t takeover_grace; /* ns; DURATION_FOREVER: null; 0: absent */
-	int priority;         /* -100..100, higher is served first; 0 */
-	int slots;            /* 0..METHODS_SLOTS_MAX, METHODS_UNLIMITED; 1 */
-	int add, remove;      /* resize, instead of slots: 1..METHODS_SLOTS_MAX; 0: absent */
-	int create;           /* acquire: size of a missing semaphore; 0: do not create it */
-	int slot;             /* await: from 1 */
-	int overshoot;        /* 0..METHODS_SLOTS_MAX; 0 */
-	int order;            /* enum method_order; METHOD_ORDER_DESCENDING */
-	int state;            /* enum method_slot_state */
-	int format;           /* enum method_format; METHOD_FORMAT_PROMETHEUS */
-	int claim;            /* enum method_claim; METHOD_CLAIM_ABSENT */
-	int convert;          /* fsck: the same */
-	bool exist_ok;        /* false */
-	bool repair;          /* false */
-	bool progress;        /* false */
-	bool lease;           /* false */
-	bool broker;          /* ping: false */
-	bool all;             /* deny: all waiters of name; false */
-	const char *lock;     /* id of a hold; NULL */
-	const char *waiter;   /* id of a row; NULL */
-	struct message_id id; /* cancel: the waiting request; null */
+	int priority;           /* -100..100, higher is served first; 0 */
+	int slots;              /* 0..METHODS_SLOTS_MAX, METHODS_UNLIMITED; 1 */
+	int add, remove;        /* resize, instead of slots: 1..METHODS_SLOTS_MAX; 0: absent */
+	int create;             /* acquire: size of a missing semaphore; 0: do not create it */
+	int slot;               /* await: from 1 */
+	int overshoot;          /* 0..METHODS_SLOTS_MAX; 0 */
+	int order;              /* enum method_order; METHOD_ORDER_DESCENDING */
+	int state;              /* enum method_slot_state */
+	int format;             /* enum method_format; METHOD_FORMAT_PROMETHEUS */
+	int claim;              /* enum method_claim; METHOD_CLAIM_ABSENT */
+	int convert;            /* fsck: the same */
+	bool exist_ok;          /* false */
+	bool repair;            /* false */
+	bool progress;          /* false */
+	bool lease;             /* false */
+	bool broker;            /* ping: false */
+	bool all;               /* deny: all waiters of name; false */
+	const char *lock;       /* id of a hold; NULL */
+	const char *waiter;     /* id of a row; NULL */
+	struct message_id id;   /* cancel: the waiting request; null */
 	const char *who, *why, *command; /* NULL */
 };
 

@@ -68,11 +68,11 @@ struct amqp_link_events {
 	void *ctx;
 };
 
-/* What the link is for, and the methods that it may send. */
+/* The purpose of the link decides which methods it may send. */
 enum amqp_link_role {
 	AMQP_LINK_AUXILIARY, /* everything */
-	AMQP_LINK_LOCKS,     /* it declares, deletes and consumes from queues, and never publishes */
-	AMQP_LINK_QUORUM     /* it consumes, and acknowledges and rejects messages */
+	AMQP_LINK_LOCKS, /* it declares, deletes and consumes from queues, and never publishes */
+	AMQP_LINK_QUORUM /* it consumes, and acknowledges and rejects messages */
 };
 
 struct amqp_link_config {

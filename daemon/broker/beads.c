@@ -164,7 +164,7 @@ flip_to_clean(struct beads *beads, int64_t now, struct beads_acts *acts)
 
 /*
  * The claimed set is complete. A clean order says that the last hold has ended. Otherwise its holder may
- * believe in it for T from now at the most: its last proof was committed before this consumer was active.
+ * believe in it for up to T from now: its last proof was committed before this consumer was active.
  */
 static struct beads_acts
 begin(struct beads *beads, int64_t now, struct beads_acts acts)

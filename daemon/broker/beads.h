@@ -1,5 +1,5 @@
 /*
- * The beads of a slot that is held by quorum, as one consumer sees them, and the rules of a claim, a
+ * The beads of a slot that is held by quorum, as one consumer sees them. They have the rules of a claim, a
  * hold and a release (docs/QUORUM.md). Deliveries and decisions go in, and rejects and news come
  * out. A struct beads is the view of one channel, from its consume to its end. The module is pure: it
  * knows no channel, no timer, no client, and of the time only what it is told.
@@ -79,7 +79,7 @@ enum beads_end {
 };
 const char *beads_end_words(enum beads_end end); /* static */
 
-/* What one input has changed. */
+/* The change that one input has made. */
 enum beads_news {
 	BEADS_NO_NEWS,
 	BEADS_UNCLEAN, /* a grace began, or began again: see `until` */
@@ -89,7 +89,7 @@ enum beads_news {
 	BEADS_NOW_OVER
 };
 
-/* What the caller must do: acknowledgements first. */
+/* The caller must do this: acknowledgements first. */
 struct beads_acts {
 	enum beads_news news;
 	uint64_t reject; /* the tag of a delivery to reject with requeue; 0: none */

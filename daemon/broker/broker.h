@@ -127,9 +127,12 @@ enum broker_question_kind {
 	/* the same of a B that is probably durable: one round trip instead of two */
 	BROKER_ASK_CONSUMER,
 	/*
-	 * Of the B of a slot by quorum: OK (it is perhaps free), LOCKED (it is held, or not all beads are
-	 * ready), UNREACHABLE (no node that leads the queue, or no beads), ABSENT (no such queue),
-	 * UNKNOWN. It proves nothing: a claim decides.
+	 * Of the B of a slot by quorum. It proves nothing: a claim decides.
+	 * - OK: it is perhaps free.
+	 * - LOCKED: it is held, or not all beads are ready.
+	 * - UNREACHABLE: no node leads the queue, or there are no beads.
+	 * - ABSENT: there is no such queue.
+	 * - UNKNOWN.
 	 */
 	BROKER_ASK_BEADS
 };
@@ -347,8 +350,8 @@ void broker_check(
  * - By queue: LOCKED also if B cannot be reached, or is durable and has a consumer. The channel is
  *   closed then. A durable B without a consumer cannot be told from an exclusive one: OK.
  * - By consumer: ABSENT with channel_open if B exists and nobody consumes from it.
- * - By quorum: OK when a message sent back after this request came again. SKIPPED: the hold ended, of
- *   which channel_closed tells.
+ * - By quorum: OK when a message sent back after this request came again. SKIPPED: the hold ended, and
+ *   channel_closed tells why.
  */
 void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way,
     const char *queue, struct broker_done done);
@@ -408,9 +411,11 @@ struct broker_beads {
 };
 /*
  * Makes the B of a slot by quorum: declares the queue, publishes that set if there is none, and makes it
- * clean. Takes some seconds, and `wait` or the rest of a grace. It has a channel of its own. Answers: OK (the
- * slot is free, and usable at once), LOCKED (somebody else uses or makes it now), REFUSED (the broker or the
- * set forbids it, see text), UNKNOWN.
+ * clean. Takes some seconds, and `wait` or the rest of a grace. It has a channel of its own. Answers:
+ * - OK: the slot is free, and usable at once.
+ * - LOCKED: somebody else uses or makes it now.
+ * - REFUSED: the broker or the set forbids it, see text.
+ * - UNKNOWN.
  */
 void broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
     struct broker_done done);
@@ -455,9 +460,9 @@ void broker_records_remove(struct broker *broker, uint64_t id, const char *name,
 void broker_records_close(struct broker *broker, uint64_t id);
 
 /*
- * Deletes the B of a slot by quorum: claims it first, which can take the rest of a grace, and so deletes none
- * that is held. OK with the fence of that claim: each later set needs a larger epoch. ABSENT, LOCKED (it is
- * held, or has no beads), REFUSED, UNKNOWN.
+ * Deletes the B of a slot by quorum. It claims the slot first, which can take the rest of a grace. So it
+ * deletes none that is held. OK with the fence of that claim: each later set needs a larger epoch. ABSENT,
+ * LOCKED (it is held, or has no beads), REFUSED, UNKNOWN.
  */
 void broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
 

@@ -153,7 +153,7 @@ publish_set(struct job *job)
 	}
 }
 
-/* ---- what the beads say ---- */
+/* ---- the news of the beads ---- */
 
 /* False: the job has ended. */
 static bool
@@ -251,7 +251,7 @@ take_foreign(struct job *job, const char *text, uint64_t returned)
 	amqp_raw_channel_ack(&job->channel, job->channel.delivery);
 	if (job->state != JOB_LOOKING || strcmp(text, amqp_mark_print(mark, job->mark)) != 0)
 		return;
-	/* Who had it before was active then, and may have had beads, too. */
+	/* Another consumer had it before. It was active then, and may have had beads, too. */
 	if (returned > 0)
 		job_end(job, BROKER_LOCKED, 0, "another consumer was active");
 	else

@@ -7,8 +7,8 @@
  *	broker:         ok             mark: nobody else is active       1 3 2             3 (clean)
  *
  * A consumer is not active when it hears consume-ok. So a message of its own, the mark, tells: if it is
- * delivered, and was never returned, nobody else was active since it was published. What was not delivered
- * before it was not there.
+ * delivered, and was never returned, nobody else was active since it was published. Beads that were not
+ * delivered before it were not there.
  */
 #ifndef BROKER_MAKE_H
 #define BROKER_MAKE_H

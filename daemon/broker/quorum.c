@@ -209,12 +209,12 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 		answer(quorum, claimed, &reply);
 	else if (drops)
 		answer(quorum, done, &dropped);
-	/* Those who asked wait for this event before they ask again. */
+	/* The callers wait for this event before they ask again. */
 	if (state == CLAIM_GRANTED && (!drops || asks) && events->channel_closed != NULL)
 		events->channel_closed(events->ctx, id, code, text);
 }
 
-/* ---- what the beads say ---- */
+/* ---- the news of the beads ---- */
 
 static void
 set_timer(struct claim *claim, int64_t when)

@@ -1,5 +1,5 @@
-"""Slots that are held by quorum, over a real RabbitMQ, from the outside: create, hold, verify, resize, destroy, and what
-follows an unclean end.
+"""Slots that are held by quorum, over a real RabbitMQ, from the outside: create, hold, verify, resize, destroy, and unclean
+ends.
 """
 
 import subprocess

@@ -1,12 +1,12 @@
 /*
- * The rules of a slot that is held by quorum. A row is a course of events of one consumer, and what it
- * must do. The events, with the time in ms at which each happens:
+ * The rules of a slot that is held by quorum. A row is a course of events of one consumer, with its
+ * reactions. The events, with the time in ms at which each happens:
  *
  *	1+0		bead 1 is delivered, with the count 0. 1+0' is of the set with epoch 2, 1+0" with epoch 3,
  *			1+0* of another set with epoch 1
  *	prove, renew, release
  *
- * What must follow: nothing, "reject 2", "ack 1", "unclean", "held", "renewed", "released", "over" and
+ * A reaction is nothing, "reject 2", "ack 1", "unclean", "held", "renewed", "released", "over" and
  * the reason. A bead here is the last delivery of that number. T is 5 s, so the lease is 4.5 s.
  */
 #include <stdio.h>

@@ -68,7 +68,7 @@ waited(const struct said *answer, int64_t since)
 	return answer->at - since;
 }
 
-START_TEST(a_slot_is_taken_and_released)
+START_TEST(a_slot_is_claimed_and_released)
 {
 	const struct said *answer;
 	uint64_t fence, lock;
@@ -369,7 +369,7 @@ suite_lock_quorum(void)
 	TCase *tc = tcase_create("quorum");
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
-	tcase_add_test(tc, a_slot_is_taken_and_released);
+	tcase_add_test(tc, a_slot_is_claimed_and_released);
 	tcase_add_loop_test(tc, after_an_unclean_end_the_next_one_waits, 0, ENDS);
 	tcase_add_test(tc, a_waiter_is_granted_after_the_grace);
 	tcase_add_test(tc, a_waiter_takes_another_slot_that_is_clean);
