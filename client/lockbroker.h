@@ -384,7 +384,8 @@ LB_PUBLIC void lb_set_silence_limit(struct lb *lb, int64_t ms);
 enum lb_claim {
 	LB_CLAIM_DEFAULT = 0, /* as the daemon's setting says */
 	LB_CLAIM_EXCLUSIVE_QUEUE = 1,
-	LB_CLAIM_CONSUMER = 2
+	LB_CLAIM_CONSUMER = 2,
+	LB_CLAIM_QUORUM = 3
 };
 
 /* The word of a way, such as "consumer". NULL: there is no such way, or it is the default. Static. */

@@ -42,6 +42,7 @@ settings_lock(
 	    .max_waits_per_connection = (size_t)config->max_waits_per_connection,
 	    .channels_reserve = (size_t)config->channels_reserve,
 	    .max_mutexes_per_uid = (size_t)config->max_mutexes_per_uid,
+	    .quorum_untested = strcmp(config->quorum_servers, "untested") == 0,
 	};
 }
 
@@ -99,6 +100,7 @@ settings_broker(const struct config *config, struct event_base *base, struct tim
 	    .auxiliary_idle = config->auxiliary_idle,
 	    .any_product = strcmp(config->broker_product, "any") == 0,
 	    .exclusion_timeout = config->request_timeout,
+	    .quorum_connections = (unsigned)config->quorum_connections,
 	    .name = name,
 	};
 	if (amqp_tcp_dialer(base, &settings, &dialer, ret_error))

@@ -43,6 +43,7 @@ struct method_params {
 	enum lock_kind kind;  /* LOCK_KIND_SEMAPHORE */
 	int64_t timeout;      /* ns; 0: try once; DURATION_FOREVER */
 	int64_t wait;         /* ns; DURATION_FOREVER: null; 0: do not wait */
+	int64_t takeover_grace; /* ns; DURATION_FOREVER: null; 0: absent */
 	int priority;         /* -100..100, higher is served first; 0 */
 	int slots;            /* 0..METHODS_SLOTS_MAX, METHODS_UNLIMITED; 1 */
 	int add, remove;      /* resize, instead of slots: 1..METHODS_SLOTS_MAX; 0: absent */

@@ -145,6 +145,8 @@ lb_claim_word(int claim)
 		return method_claim_words[METHOD_CLAIM_BY_QUEUE];
 	case LB_CLAIM_CONSUMER:
 		return method_claim_words[METHOD_CLAIM_BY_CONSUMER];
+	case LB_CLAIM_QUORUM:
+		return method_claim_words[METHOD_CLAIM_BY_QUORUM];
 	default:
 		return NULL;
 	}

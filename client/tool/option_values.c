@@ -110,7 +110,7 @@ option_claim(const char *text, int *ret)
 			return NULL;
 		}
 	}
-	return "exclusive-queue or consumer";
+	return "exclusive-queue, consumer or quorum";
 }
 
 const char *

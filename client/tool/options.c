@@ -107,7 +107,7 @@ static const struct option_row rows[] = {
 	"run a private lockbrokerd; FILE has the broker's URL", AT(broker_file)},
     {OPTION_BROKER_ENV, "broker-env", "VARIABLE", FOR_RUN | FOR_ASKING,
 	"the same; the environment variable has the URL", AT(broker_env)},
-    {OPTION_CLAIM, "claim", "WAY", FOR_CREATE, "how slots are held: exclusive-queue, consumer", 0},
+    {OPTION_CLAIM, "claim", "WAY", FOR_CREATE, "how slots are held: exclusive-queue, consumer, quorum", 0},
     {OPTION_CLAIM, "claim", "WAY", FOR_RESIZE,
 	"how the first slots of a semaphore without slots are held", 0},
     {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE,

@@ -411,6 +411,13 @@ void broker_make_beads(struct broker *broker, const char *queue, const struct br
     struct broker_done done);
 
 /*
+ * Deletes the B of a slot by quorum: claims it first, which can take the rest of a grace, and so deletes none
+ * that is held. OK with the fence of that claim: each later set needs a larger epoch. ABSENT, LOCKED (it is
+ * held, or has no beads), REFUSED, UNKNOWN.
+ */
+void broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
+
+/*
  * The directory: a durable classic queue with one persistent message for each name, as AMQP cannot
  * list queues. Each request uses a channel of its own on the auxiliary connection. The caller holds
  * the mutex of the directory, because two requests at once each see only a part of the messages.

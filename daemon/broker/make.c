@@ -26,14 +26,16 @@ enum job_state {
 	JOB_RESTING,   /* the queue is young */
 	JOB_LOOKING,   /* waits for its mark */
 	JOB_PAUSING,   /* no set is there; earlier holders of the name may believe in their holds */
-	JOB_CLEANING   /* a set is there, or published: `beads` says what is to be done */
+	JOB_CLEANING,  /* a set is there, or published: `beads` says what is to be done */
+	JOB_DELETING   /* the slot is held here, and the delete is sent */
 };
 
 struct job {
 	TAILQ_ENTRY(job) entry;
 	struct amqp_makers *makers; /* borrowed */
 	enum job_state state;
-	char *queue; /* owned */
+	char *queue;  /* owned */
+	bool deletes; /* claims the slot, and deletes it. Else it makes it, as `wanted` */
 	struct broker_beads wanted;
 	struct broker_done done;
 	struct amqp_raw_channel channel;
@@ -43,7 +45,11 @@ struct job {
 	struct bead seen[BEADS_PREFETCH]; /* LOOKING */
 	unsigned seen_count;
 	struct beads beads; /* CLEANING */
+	uint64_t fence;     /* of the claim before a delete */
 };
+
+static const char late[] = "the broker did not answer in time";
+static const char busy[] = "the slot is held";
 
 struct amqp_makers {
 	struct broker *broker; /* borrowed */
@@ -85,7 +91,12 @@ job_end(struct job *job, enum broker_answer answer, int code, const char *text)
 {
 	struct amqp_makers *makers = job->makers;
 	struct broker_done done = job->done;
-	const struct broker_reply reply = {.answer = answer, .code = code, .text = text};
+	/* The channel is its own: none of the caller's has closed. */
+	const struct broker_reply reply = {.answer = answer,
+	    .channel_open = true,
+	    .code = code,
+	    .text = text,
+	    .fence = job->fence};
 
 	amqp_raw_channel_close(&job->channel);
 	timers_cancel(makers->broker->timers, &job->timer);
@@ -140,9 +151,8 @@ publish(struct job *job, const char *text)
 	amqp_raw_channel_publish(&job->channel, &fields, &properties, amqp_cstring_bytes(text));
 }
 
-/* Becomes a consumer, and then publishes the mark. */
 static void
-look(struct job *job)
+attach(struct job *job)
 {
 	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(TAG, 1);
 	amqp_basic_qos_t qos = {.prefetch_count = BEADS_PREFETCH};
@@ -150,14 +160,34 @@ look(struct job *job)
 	    .queue = amqp_cstring_bytes(job->queue),
 	    .consumer_tag = amqp_cstring_bytes(tag.text),
 	};
-	char text[BEAD_TEXT];
 
-	job->state = JOB_LOOKING;
 	set_deadline(job);
 	amqp_raw_channel_send(&job->channel, AMQP_BASIC_QOS_METHOD, &qos);
 	amqp_raw_channel_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+/* Becomes a consumer, and then publishes the mark. */
+static void
+look(struct job *job)
+{
+	char text[BEAD_TEXT];
+
+	job->state = JOB_LOOKING;
+	attach(job);
 	snprintf(text, sizeof(text), "mark %016" PRIx64, job->mark);
 	publish(job, text);
+}
+
+/* Under a fresh proof: nobody else holds the slot. */
+static void
+send_delete(struct job *job)
+{
+	amqp_queue_delete_t delete = {.queue = amqp_cstring_bytes(job->queue)};
+
+	job->state = JOB_DELETING;
+	job->fence = beads_fence(&job->beads, 0);
+	set_deadline(job);
+	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DELETE_METHOD, &delete);
 }
 
 /* In dirty order: an accident that returns them in the order of publication reads as dirty. */
@@ -204,6 +234,10 @@ act(struct job *job, struct beads_acts acts)
 		set_timer(job, job->beads.until - now(job));
 		break;
 	case BEADS_NOW_HELD:
+		if (job->deletes) {
+			send_delete(job);
+			break;
+		}
 		set_deadline(job);
 		return act(job, beads_release(&job->beads, now(job)));
 	case BEADS_NOW_RELEASED:
@@ -258,6 +292,8 @@ take_bead(struct job *job, const struct bead *bead)
 	case JOB_CLEANING:
 		(void)act(job, beads_take(&job->beads, bead, now(job)));
 		break;
+	case JOB_DELETING:
+		break; /* the queue is gone soon */
 	case JOB_WAITING:
 	case JOB_DECLARING:
 	case JOB_RESTING:
@@ -320,7 +356,14 @@ on_method(void *ctx, const struct amqp_frame *frame)
 
 		return amqp_raw_channel_announce(&job->channel, deliver->delivery_tag);
 	}
+	case AMQP_QUEUE_DELETE_OK_METHOD:
+		if (job->state != JOB_DELETING)
+			return false;
+		job_end(job, BROKER_OK, 0, "");
+		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
+		if (job->state == JOB_DELETING)
+			return true; /* by the delete */
 		job_end(job, BROKER_LOCKED, 0, "the broker ended the consumer");
 		return true;
 	default:
@@ -348,24 +391,30 @@ on_timer(void *ctx, uint64_t id)
 	switch (job->state) {
 	case JOB_WAITING:
 	case JOB_DECLARING:
-		job_end(job, BROKER_UNKNOWN, 0, "the broker did not answer in time");
+		job_end(job, BROKER_UNKNOWN, 0, late);
 		break;
 	case JOB_RESTING:
 		look(job);
 		break;
 	case JOB_LOOKING:
-		job_end(job, BROKER_LOCKED, 0, "the slot is held, or the broker did not answer");
+		job_end(job, BROKER_LOCKED, 0, busy);
 		break;
 	case JOB_PAUSING:
 		publish_set(job);
 		break;
 	case JOB_CLEANING:
-		if (job->beads.state == BEADS_IN_GRACE) {
-			set_deadline(job);
+		set_deadline(job);
+		if (job->beads.state == BEADS_GATHERING)
+			job_end(job, BROKER_LOCKED, 0, busy);
+		else if (job->beads.state != BEADS_IN_GRACE)
+			job_end(job, BROKER_UNKNOWN, 0, late);
+		else if (job->deletes)
+			(void)act(job, beads_prove(&job->beads, now(job)));
+		else
 			(void)act(job, beads_release(&job->beads, now(job)));
-		} else {
-			job_end(job, BROKER_UNKNOWN, 0, "the broker did not answer in time");
-		}
+		break;
+	case JOB_DELETING:
+		job_end(job, BROKER_UNKNOWN, 0, late);
 		break;
 	}
 }
@@ -380,24 +429,31 @@ job_go(struct job *job)
 	if (link == NULL || !amqp_raw_channel_open(&job->channel, BEAD_TEXT))
 		return;
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
+	if (job->deletes) {
+		beads_init(&job->beads, job->major, job->minor);
+		job->state = JOB_CLEANING;
+		attach(job);
+		return;
+	}
 	job->state = JOB_DECLARING;
 	set_deadline(job);
 	send_declare(job);
 }
 
-void
-broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
+/* wanted: NULL: the slot is to be deleted. */
+static void
+job_start(struct broker *broker, const char *queue, const struct broker_beads *wanted,
     struct broker_done done)
 {
 	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct job *job = mem_alloc(sizeof(*job));
 
-	assert(wanted->epoch > 0 && wanted->epoch <= BEAD_EPOCH_MOST);
-	assert(wanted->grace >= BEAD_GRACE_LEAST && wanted->grace <= BEAD_GRACE_MOST);
 	job->makers = broker->makers;
 	job->queue = mem_strdup(queue);
-	job->wanted = *wanted;
+	job->deletes = wanted == NULL;
+	if (wanted != NULL)
+		job->wanted = *wanted;
 	job->done = done;
 	job->mark = random_number(broker);
 	job->publisher = random_number(broker);
@@ -407,6 +463,21 @@ broker_make_beads(struct broker *broker, const char *queue, const struct broker_
 	set_timer(job, broker->settings.connect_timeout);
 	amqp_auxiliary_need(broker);
 	job_go(job);
+}
+
+void
+broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
+    struct broker_done done)
+{
+	assert(wanted->epoch > 0 && wanted->epoch <= BEAD_EPOCH_MOST);
+	assert(wanted->grace >= BEAD_GRACE_LEAST && wanted->grace <= BEAD_GRACE_MOST);
+	job_start(broker, queue, wanted, done);
+}
+
+void
+broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done)
+{
+	job_start(broker, queue, NULL, done);
 }
 
 struct amqp_makers *

@@ -1,5 +1,5 @@
 /*
- * Makes the B of a slot by quorum, and makes it clean: declares the queue, and publishes a set of beads
+ * Makes and deletes the Bs of slots by quorum. A job declares the queue, publishes a set of beads
  * unless there is one (docs/QUORUM.md, rules 1 and 2). Each job has a channel of its own on the auxiliary
  * connection, which carries no hold.
  *

@@ -62,6 +62,8 @@ struct config {
 	int max_locks_per_connection, max_waits_per_connection, max_requests_per_connection;
 	int channels_reserve;
 	int max_mutexes_per_uid;
+	int quorum_connections;
+	char *quorum_servers; /* "4", "untested" */
 	int max_connections_per_uid, max_waits_per_uid, max_watches_per_uid, max_scans_per_uid;
 	int max_buffer_per_uid, max_buffer; /* MiB */
 	char *admin_group;

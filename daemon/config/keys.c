@@ -9,6 +9,7 @@
 #define HOUR (3600 * SECOND)
 
 static const char *const sasl_words[] = {"plain", "external", NULL};
+static const char *const server_words[] = {"4", "untested", NULL};
 static const char *const product_words[] = {"RabbitMQ", "any", NULL};
 static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", "custom", NULL};
 static const char *const claim_words[] = {"exclusive-queue", "consumer", NULL};
@@ -119,6 +120,14 @@ const struct config_key config_keys[] = {
 	    "do. consumer: it is the exclusive consumer of a durable queue. That is faster. In a "
 	    "cluster it is safer under the conditions in SAFETY.md. Existing slots are held as "
 	    "before; fsck --convert of lockbroker(1) changes them."},
+	{"quorum-connections", KEY_INTEGER, AT(quorum_connections), "2", "N", 1, 8, NULL, false,
+	    "The number of connections for locks that are held by quorum queues. RabbitMQ can end "
+	    "one of them with all its locks if one claim fails. These locks are spread over them, "
+	    "and no other lock is on them. They are made when they are needed."},
+	{"quorum-servers", KEY_WORD, AT(quorum_servers), "4", "VERSIONS", 0, 0, server_words, true,
+	    "The versions of RabbitMQ at which slots may be created that are held by quorum queues. "
+	    "4: 4.0 and later. untested: 3.10 to 3.13, too, for tests of programs: an upgrade of "
+	    "such a server to 4.0 ends these slots."},
 	{"naming", KEY_WORD, AT(naming), "amqp-locks", "NAMING", 0, 0, naming_words, false,
 	    "How queues are named: see QUEUE NAMES in lockbrokerd.conf(5). All programs that share "
 	    "locks must use the same names."},

@@ -46,6 +46,8 @@ struct lock_settings {
 	size_t channels_reserve;
 	/* True mutexes by consumer that one user has at the broker (used_mutexes.h). */
 	size_t max_mutexes_per_uid;
+	/* Slots by quorum may be made at RabbitMQ before 4.0, too. */
+	bool quorum_untested;
 	/* Maximum slots of a semaphore. 0: METHODS_SLOTS_MAX. The simulation has few. */
 	int slots_most;
 	/*
@@ -100,7 +102,9 @@ struct lock_change {
 	enum { LOCK_SLOTS_TO, LOCK_SLOTS_ADD, LOCK_SLOTS_REMOVE } by; /* resize */
 	int slots; /* create, resize: 0 = gate; create, TO: LOCK_UNLIMITED is possible */
 	enum lock_claim
-	    claim;      /* create, resize: of the first slots; UNKNOWN: as the setting says */
+	    claim; /* create, resize: of the first slots; UNKNOWN: as the setting says */
+	/* create, resize: T of slots by quorum, ns, from 5 s to 5 min; 0: 20 s */
+	int64_t takeover_grace;
 	bool exist_ok;  /* create: success if the semaphore exists with the same size */
 	bool ascending; /* resize, destroy: remove the lowest slot first (seeds/000) */
 	int overshoot;  /* search for uncounted slots at least so far above the size */
@@ -250,6 +254,11 @@ struct lock_answer {
 	int target;
 	int busy;    /* would-block, timeout: as last seen; -1 = not known */
 	int waiting; /* would-block, timeout: waiters of this daemon; -1 = not known */
+	/*
+	 * would-block, timeout: ns until `slot` is free, whose last holder did not end cleanly; 0: no
+	 * such slot is known here
+	 */
+	int64_t free_in;
 	/* resize, destroy: removed slots that still have holders; busy: see there; NULL: none */
 	const int *held;
 	size_t held_count;

@@ -142,6 +142,7 @@ change_of(const struct call *call)
 	    .ascending = params->order == METHOD_ORDER_ASCENDING,
 	    .overshoot = params->overshoot,
 	    .wait = params->wait,
+	    .takeover_grace = params->takeover_grace,
 	    .progress = params->progress,
 	    .uid = call->conn->subject.uid,
 	};

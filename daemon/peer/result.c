@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/view/wire_id.h"
+#include "protocol/duration.h"
 #include "protocol/json.h"
 
 static void
@@ -493,7 +494,12 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 		text = reason_message(answer->reason);
 	else if (answer->reason == REASON_BROKER_REFUSED)
 		prefix = "the broker refused the daemon: ";
-	snprintf(words, sizeof(words), "%s%s", prefix, text);
+	if (answer->free_in != 0)
+		snprintf(words, sizeof(words),
+		    "%s; slot %d is free in %.0f s: its last holder did not end cleanly", text,
+		    answer->slot, duration_to_seconds(answer->free_in));
+	else
+		snprintf(words, sizeof(words), "%s%s", prefix, text);
 	/* The broker's words may be any bytes; those of the wire are printable. */
 	*ret_error = (struct message_error){.reason = answer->reason};
 	message_escape(ret_error->text, sizeof(ret_error->text), words);
@@ -506,6 +512,8 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 		add_count(data, "busy", answer->busy);
 		add_count(data, "waiting", answer->waiting);
 	}
+	if (answer->free_in != 0)
+		json_add_seconds(data, "free_in", answer->free_in);
 	if (answer->denied)
 		json_add_bool(data, "denied", true);
 	if (answer->target != -1)

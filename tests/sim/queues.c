@@ -8,6 +8,7 @@
 #define TEXT_SIZE 16
 #define DIRECTORY "lockbroker="
 #define INBOX DIRECTORY "inbox="
+#define BEADS DIRECTORY "q="
 
 /* The names by one template. */
 struct texts {
@@ -17,6 +18,7 @@ struct texts {
 
 static char locks[NAMES][TEXT_SIZE], gates[NAMES][TEXT_SIZE], unlimiteds[NAMES][TEXT_SIZE];
 static char lines[NAMES][2][TEXT_SIZE];
+static char beads[NAMES][SLOTS_KNOWN + 1][2 * TEXT_SIZE];
 static struct texts plain, python;
 static const struct texts *used = &plain;
 
@@ -29,6 +31,7 @@ make_slots(int name, int slot)
 	snprintf(plain.b[name][slot], TEXT_SIZE, "%c-%d-B", part, slot);
 	snprintf(python.a[name][slot], TEXT_SIZE, "%c-A-%d", part, slot);
 	snprintf(python.b[name][slot], TEXT_SIZE, "%c-B-%d", part, slot);
+	snprintf(beads[name][slot], sizeof(beads[name][slot]), BEADS "%c=%d", part, slot);
 }
 
 static void
@@ -81,6 +84,12 @@ queue_b(int name, int slot)
 }
 
 const char *
+queue_beads(int name, int slot)
+{
+	return beads[name][slot];
+}
+
+const char *
 queue_gate(int name)
 {
 	return gates[name];
@@ -118,6 +127,8 @@ queue_text(struct queue_id id)
 		return queue_a(id.name, id.slot);
 	case QUEUE_B:
 		return queue_b(id.name, id.slot);
+	case QUEUE_BEADS:
+		return queue_beads(id.name, id.slot);
 	case QUEUE_ADMIN:
 		return queue_lock(id.name);
 	case QUEUE_GATE:
@@ -184,6 +195,14 @@ queue_find(const char *queue)
 	struct queue_id id = {.part = QUEUE_ADMIN, .name = queue[0] - 'a'};
 	const char *at = queue + 2;
 
+	if (strncmp(queue, BEADS, strlen(BEADS)) == 0) {
+		at = queue + strlen(BEADS);
+		id = (struct queue_id){.part = QUEUE_BEADS, .name = *at - 'a'};
+		at += 2;
+		id.slot = read_slot(&at);
+		assert(id.name >= 0 && id.name < NAMES && id.slot <= SLOTS_KNOWN);
+		return id;
+	}
 	if (strncmp(queue, DIRECTORY, strlen(DIRECTORY)) == 0) {
 		bool mutex = strcmp(queue, used->directory_mutex) == 0;
 

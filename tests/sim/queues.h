@@ -15,6 +15,7 @@
 enum queue_part {
 	QUEUE_A,
 	QUEUE_B,
+	QUEUE_BEADS, /* the B of a slot by quorum */
 	QUEUE_ADMIN,
 	QUEUE_GATE,
 	QUEUE_UNLIMITED,
@@ -26,7 +27,7 @@ enum queue_part {
 struct queue_id {
 	enum queue_part part;
 	int name; /* 0 for those of the directory */
-	int slot; /* of A and B; 0: the true mutex (a B) */
+	int slot; /* of A, B and BEADS; 0: the true mutex (a B) */
 };
 
 /* Call it once, first. */
@@ -40,6 +41,7 @@ void queues_use(bool python);
 const char *queue_lock(int name);
 const char *queue_a(int name, int slot);
 const char *queue_b(int name, int slot);
+const char *queue_beads(int name, int slot);
 const char *queue_gate(int name);
 const char *queue_unlimited(int name);
 const char *queue_wait(int name, bool mutex);

@@ -402,6 +402,7 @@ admin_deed(struct sim *sim, const struct done *done)
 		check_listed(sim, id.name);
 		break;
 	case QUEUE_B:
+	case QUEUE_BEADS:
 	case QUEUE_WAIT:
 	case QUEUE_DIRECTORY:
 	case QUEUE_DIRECTORY_MUTEX:

@@ -186,6 +186,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->parameter = answer->parameter;
 	said->safe_until = answer->safe_until;
 	said->fence = answer->fence;
+	said->free_in = answer->free_in;
 }
 
 static void

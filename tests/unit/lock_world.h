@@ -33,6 +33,7 @@ struct said {
 	const char *parameter;
 	int64_t at, safe_until;
 	uint64_t fence;
+	int64_t free_in;
 	char text[256];
 	char detail[512]; /* held slots, findings, rows or explanation, in short (lock_world.c) */
 };

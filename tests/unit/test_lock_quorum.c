@@ -130,6 +130,10 @@ START_TEST(after_an_unclean_end_the_next_one_waits)
 		ck_assert_int_lt(++tries, 40);
 		answer = acquire(1, 2, (uint64_t)(10 + tries), "db", TRY);
 		world_pass(world, SECOND);
+		if (tries == 2)
+			ck_assert_int_le(answer->free_in, T);
+		if (tries == 2)
+			ck_assert_int_gt(answer->free_in, T - 3 * SECOND);
 	} while (answer->reason != REASON_NONE);
 	ck_assert_int_ge(waited(answer, began), T);
 	ck_assert_int_le(waited(answer, began), T + 3 * SECOND);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -61,6 +62,11 @@ struct admin {
 	UT_hash_handle by_op;
 	struct peer_order peer_order;
 };
+
+/* T of a slot by quorum, ns. */
+#define GRACE_DEFAULT (20 * NSEC_PER_SEC)
+#define GRACE_LEAST (5 * NSEC_PER_SEC)
+#define GRACE_MOST (300 * NSEC_PER_SEC)
 
 /* How often a request is repeated if another connection has its queue. */
 #define LOCKED_TRIES 4
@@ -207,8 +213,10 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 static void
 say(const struct admin *admin, const char *why, char *ret_text, size_t size)
 {
-	int to_declare = plan_slots(&admin->plan, STEP_DECLARE_SLOTS);
-	int to_delete = plan_slots(&admin->plan, STEP_DELETE_SLOTS);
+	int to_declare = plan_slots(&admin->plan, STEP_DECLARE_SLOTS) +
+			 plan_slots(&admin->plan, STEP_MAKE_SLOTS);
+	int to_delete = plan_slots(&admin->plan, STEP_DELETE_SLOTS) +
+			plan_slots(&admin->plan, STEP_REMOVE_SLOTS);
 
 	if (to_declare > 0)
 		snprintf(ret_text, size, "declared %d of %d slots, then: %s", admin->declared,
@@ -320,8 +328,10 @@ count_done(struct admin *admin, const struct work_request *request)
 {
 	switch (request->kind) {
 	case WORK_DECLARE_SLOT:
+	case WORK_MAKE_BEADS:
 		admin->declared++;
 		break;
+	case WORK_DELETE_BEADS:
 	case WORK_DELETE_SLOT:
 		admin->deleted++;
 		count_removed(admin, request->slot);
@@ -359,6 +369,10 @@ refuse(struct admin *admin, enum reason reason, const struct work_request *reque
 	admin->refused = holder || request->kind == WORK_DECLARE_SLOT ||
 			 request->kind == WORK_DECLARE_GATE ||
 			 request->kind == WORK_DECLARE_UNLIMITED;
+	if (request->kind == WORK_MAKE_BEADS || request->kind == WORK_DELETE_BEADS) {
+		snprintf(text, sizeof(text), "slot %d: %s", request->slot, reply->text);
+		return work_fail(&admin->work, reason, text);
+	}
 	if (!holder || reply->answer != BROKER_LOCKED)
 		return work_fail(&admin->work, reason, reply->text);
 	snprintf(text, sizeof(text),
@@ -385,11 +399,17 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 		see_holder(engine, admin, request->slot, reply);
 		return WORK_DONE;
 	}
+	if (request->kind == WORK_DELETE_BEADS && reply->answer == BROKER_ABSENT) {
+		count_done(admin, request);
+		return WORK_DONE;
+	}
 	switch (reply->answer) {
 	case BROKER_OK:
 		count_done(admin, request);
 		return WORK_DONE;
 	case BROKER_LOCKED:
+		if (request->kind == WORK_MAKE_BEADS || request->kind == WORK_DELETE_BEADS)
+			return refuse(admin, REASON_WOULD_BLOCK, request, reply);
 		/* Perhaps by a claim unseen, for a moment. */
 		return work->again < LOCKED_TRIES
 			   ? WORK_AGAIN
@@ -409,6 +429,13 @@ add_slots(struct admin *admin, const struct step *step)
 	for (int i = 0; i < plan_step_slots(step); i++) {
 		int slot = plan_step_slot(step, i);
 
+		if (step->kind == STEP_MAKE_SLOTS || step->kind == STEP_REMOVE_SLOTS) {
+			work_add(&admin->work,
+			    step->kind == STEP_MAKE_SLOTS ? WORK_MAKE_BEADS : WORK_DELETE_BEADS,
+			    slot)
+			    ->flows = step->kind == STEP_MAKE_SLOTS && i > 0;
+			continue;
+		}
 		if (step->kind == STEP_DELETE_SLOTS) {
 			work_add(&admin->work, WORK_DELETE_SLOT, slot);
 			if (admin->has_holders)
@@ -444,7 +471,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 	for (size_t i = 0; i < admin->plan.count; i++) {
 		const struct step *step = &admin->plan.steps[i];
 
-		if (step->kind == STEP_DECLARE_SLOTS || step->kind == STEP_DELETE_SLOTS) {
+		if (step->kind >= STEP_DECLARE_SLOTS) {
 			add_slots(admin, step);
 			continue;
 		}
@@ -552,6 +579,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
 		return;
 	}
+	admin->work.beads.epoch = (uint64_t)time(NULL);
 	admin_set_state(admin, ADMIN_WORKING);
 	work_plan(engine, admin);
 }
@@ -644,6 +672,20 @@ start(struct lock_engine *engine, struct admin *admin)
 
 /* ---- the doors ---- */
 
+/* Why no slots by quorum can be made here; static. NULL: they can. */
+static const char *
+quorum_nonsense(const struct lock_engine *engine)
+{
+	struct broker_info info;
+
+	if (!queue_naming_has_quorum(engine->settings.naming))
+		return "only with naming = amqp-locks can slots be held by quorum";
+	broker_get_info(engine->broker, &info);
+	if (info.version[0] != '\0' && atoi(info.version) < 4 && !engine->settings.quorum_untested)
+		return "slots are held by quorum at RabbitMQ 4.0 or later alone";
+	return NULL;
+}
+
 static void
 change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum plan_work work,
     const struct lock_change *change)
@@ -655,6 +697,15 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 
 	assert(!engine->telling);
 	answer.text = plan_nonsense(&order, change->kind, &answer.parameter);
+	if (answer.text == NULL && full_scan_is_by_beads(order.claim)) {
+		answer.text = quorum_nonsense(engine);
+		answer.parameter = "claim";
+	}
+	if (answer.text == NULL && change->takeover_grace != 0 &&
+	    (change->takeover_grace < GRACE_LEAST || change->takeover_grace > GRACE_MOST)) {
+		answer.text = "it is not from 5 s to 5 min";
+		answer.parameter = "takeover_grace";
+	}
 	answer.target = target;
 	if (answer.text != NULL) {
 		engine_tell(engine, peer, request, &answer);
@@ -673,6 +724,8 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 	admin->wait = work == PLAN_CREATE ? 0 : change->wait;
 	admin->progress = change->progress;
 	admin->uid = change->uid;
+	admin->work.beads.grace =
+	    change->takeover_grace != 0 ? change->takeover_grace : GRACE_DEFAULT;
 	start(engine, admin);
 }
 

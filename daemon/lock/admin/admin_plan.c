@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/lock/admin/full_scan.h"
 
 /* ---- orders ---- */
 
@@ -168,6 +169,33 @@ add_change(struct plan *plan, const struct plan_order *order, int from, int to)
 	add_sweep(plan, order, to);
 }
 
+/* The same of slots by quorum. A slot that is held ends it. */
+static void
+add_quorum_change(struct plan *plan, int from, int to)
+{
+	if (from < to)
+		add_slots(plan, STEP_MAKE_SLOTS, from + 1, to);
+	else if (from > to)
+		add_slots(plan, STEP_REMOVE_SLOTS, from, to + 1);
+}
+
+static bool
+is_by_quorum(const struct plan *plan)
+{
+	return full_scan_is_by_beads(plan->claim);
+}
+
+/* False: slots by quorum cannot be unlimited, as a gate stands at the place of their As. */
+static bool
+may_be_unlimited(struct plan *plan)
+{
+	if (!is_by_quorum(plan) || plan->target != LOCK_UNLIMITED)
+		return true;
+	plan->parameter = "slots";
+	refuse(plan, REASON_INVALID_PARAMS, "a semaphore held by quorum cannot be unlimited");
+	return false;
+}
+
 /* Whether the existing slots are held otherwise than requested. */
 static bool
 claims_differ(const struct plan_order *order, const struct plan_found *found)
@@ -205,6 +233,12 @@ create_new(struct plan *plan, const struct plan_order *order)
 	int size = order->slots == LOCK_UNLIMITED ? 0 : order->slots;
 
 	plan->is_new = true;
+	if (is_by_quorum(plan)) {
+		add(plan, STEP_ENTER);
+		add(plan, STEP_DECLARE_GATE);
+		add_quorum_change(plan, 0, size);
+		return;
+	}
 	add_sweep(plan, order, size);
 	add(plan, STEP_ENTER);
 	FAULT(NOT_LISTED, plan->count--);
@@ -235,6 +269,10 @@ create_again(struct plan *plan, const struct plan_order *order, const struct pla
 		refuse_existing(plan, order, found, same);
 		return;
 	}
+	if (is_by_quorum(plan)) {
+		add(plan, STEP_ENTER);
+		return;
+	}
 	/* A gate beside slots or N-U is left from an interrupted resize. It has no effect. */
 	if (found->gate && order->slots != 0)
 		add_sweep(plan, order, found->slots);
@@ -247,6 +285,8 @@ static void
 plan_create(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
 	plan->target = order->slots;
+	if (!may_be_unlimited(plan))
+		return;
 	if (!exists(found))
 		create_new(plan, order);
 	else if (order->work == PLAN_CREATE_MISSING)
@@ -258,6 +298,21 @@ plan_create(struct plan *plan, const struct plan_order *order, const struct plan
 }
 
 /* ---- resize ---- */
+
+static void
+resize_by_quorum(struct plan *plan, const struct plan_found *found)
+{
+	if (!may_be_unlimited(plan))
+		return;
+	if (found->unlimited) {
+		refuse(plan, REASON_INVALID_PARAMS,
+		    "it is unlimited; resize it to 0 slots before it is held by quorum");
+		return;
+	}
+	if (!found->gate)
+		add(plan, STEP_DECLARE_GATE);
+	add_quorum_change(plan, found->slots, plan->target);
+}
 
 static void
 plan_resize(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
@@ -292,6 +347,10 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 		return;
 	}
 
+	if (is_by_quorum(plan)) {
+		resize_by_quorum(plan, found);
+		return;
+	}
 	if (plan->target == LOCK_UNLIMITED) {
 		if (!found->unlimited)
 			add(plan, STEP_DECLARE_UNLIMITED);
@@ -323,7 +382,10 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 	FAULT(DESTROY_ASCENDING, its.ascending = true);
 	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
 	plan->vain = !exists(found); /* unless an interrupted destroy has left queues */
-	add_change(plan, &its, found->slots, 0);
+	if (is_by_quorum(plan))
+		add_quorum_change(plan, found->slots, 0);
+	else
+		add_change(plan, &its, found->slots, 0);
 	if (found->gate)
 		add(plan, STEP_DELETE_GATE);
 	if (found->unlimited)

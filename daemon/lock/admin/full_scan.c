@@ -17,6 +17,7 @@ struct full_scan_job {
 	enum full_scan_depth depth;
 	int most;          /* maximum slots of a semaphore */
 	int first, window; /* slots of the probe in flight */
+	bool by_quorum;    /* they are slots by quorum */
 	struct full_scan found;
 	enum broker_answer *a, *b; /* owned; `found` points at them, and at ways */
 	enum broker_way *ways;     /* owned */
@@ -144,6 +145,43 @@ take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at
 	return true;
 }
 
+/* A gate without slots: there may be slots by quorum behind it. */
+static bool
+goes_on_by_quorum(const struct lock_engine *engine, const struct full_scan_job *job)
+{
+	const struct full_scan *found = &job->found;
+
+	return !job->by_quorum && found->unknown < 0 && found->gate && !found->unlimited &&
+	       found->slots == 0 && job->depth != FULL_SCAN_ALL_SLOTS &&
+	       queue_naming_has_quorum(engine->settings.naming);
+}
+
+/* Of slots by quorum, B alone is the slot. False: no more windows are needed. */
+static bool
+take_quorum_window(struct full_scan_job *job, const struct broker_seen *seen)
+{
+	struct full_scan *found = &job->found;
+
+	for (int i = 0; i < job->window; i++) {
+		int slot = job->first + i;
+		enum broker_answer b = seen->answers[i];
+
+		if (b == BROKER_UNKNOWN)
+			found->unknown = slot;
+		if (b == BROKER_UNKNOWN || b == BROKER_ABSENT)
+			return false;
+		job->a[slot - 1] = BROKER_OK;
+		if (job->depth != FULL_SCAN_SIZE) {
+			job->b[slot - 1] = b == BROKER_OK       ? BROKER_ABSENT
+					   : b == BROKER_LOCKED ? BROKER_OK
+								: BROKER_UNREACHABLE;
+			job->ways[slot - 1] = BROKER_BY_QUORUM;
+		}
+		found->slots = found->seen = found->asked = slot;
+	}
+	return found->slots < job->most;
+}
+
 enum lock_claim
 full_scan_claim(const struct full_scan *full_scan)
 {
@@ -198,10 +236,29 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	HASH_FIND(by_id, engine->full_scans, &id, sizeof(id), job);
 	assert(job != NULL);
 	HASH_DELETE(by_id, engine->full_scans, job);
+	if (job->by_quorum) {
+		if (!take_quorum_window(job, seen)) {
+			finish(engine, job);
+			return;
+		}
+		job->first += job->window;
+		/* Each queue that does not exist costs a channel. */
+		if (job->window < WINDOW_FIRST)
+			job->window *= 2;
+		probe_window(engine, job);
+		return;
+	}
 	begins = job->first == 1;
 	if ((begins && !take_markers(job, seen->answers, seen->count)) ||
 	    !take_window(job, seen, begins ? 2 : 0)) {
-		finish(engine, job);
+		if (!goes_on_by_quorum(engine, job)) {
+			finish(engine, job);
+			return;
+		}
+		job->by_quorum = true;
+		job->first = 1;
+		job->window = 1;
+		probe_window(engine, job);
 		return;
 	}
 	most = WINDOW_MOST / (int)queues_per_slot(job);
@@ -233,16 +290,18 @@ probe_window(struct lock_engine *engine, struct full_scan_job *job)
 		}
 		job->room = last;
 	}
-	if (job->first == 1) {
+	for (int slot = job->first; job->by_quorum && slot <= last; slot++)
+		probe_add(&probe, queue_name_quorum(job->name, slot), BROKER_ASK_BEADS);
+	if (job->first == 1 && !job->by_quorum) {
 		probe_add(&probe, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);
 		probe_add(&probe, queue_name_unlimited(naming, job->name), BROKER_ASK_EXISTENCE);
 	}
-	for (int slot = job->first; slot <= last; slot++) {
+	for (int slot = job->first; !job->by_quorum && slot <= last; slot++) {
 		probe_add(&probe, queue_name_a(naming, job->name, slot), a);
 		if (job->depth != FULL_SCAN_SIZE)
 			probe_add(&probe, queue_name_b(naming, job->name, slot), BROKER_ASK_HOLDER);
 	}
-	if (job->first == 1)
+	if (job->first == 1 && !job->by_quorum)
 		probe_add(&probe, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);
 	job->id = engine_id(engine);
 	HASH_ADD(by_id, engine->full_scans, id, sizeof(job->id), job);

@@ -86,6 +86,14 @@ full_scan_way(enum lock_claim claim)
 	return way_row(way_of_word((enum method_claim)(claim - 1)));
 }
 
+/* Whether such slots have no A, and a gate stands in its place. */
+static inline bool
+full_scan_is_by_beads(enum lock_claim claim)
+{
+	return claim != LOCK_CLAIM_UNKNOWN && claim != LOCK_CLAIM_MIXED &&
+	       full_scan_way(claim)->by_beads;
+}
+
 /* How its slots are held. Not for FULL_SCAN_SIZE. */
 enum lock_claim full_scan_claim(const struct full_scan *full_scan);
 /* Whether a slot has a durable B. Not for FULL_SCAN_SIZE. */

@@ -192,6 +192,18 @@ typedef void ask_fn(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
 static void
+send_beads(struct lock_engine *engine, struct work *work, const struct work_request *request)
+{
+	struct queue_name queue = queue_name_quorum(work->name, request->slot);
+	struct broker_done done = {on_answer, engine, work->op};
+
+	if (request->kind == WORK_MAKE_BEADS)
+		broker_make_beads(engine->broker, queue.text, &work->beads, done);
+	else
+		broker_delete_beads(engine->broker, queue.text, done);
+}
+
+static void
 send(struct lock_engine *engine, struct work *work, const struct work_request *request)
 {
 	const struct queue_naming *naming = engine->settings.naming;
@@ -230,6 +242,10 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 		queue = queue_name_a(naming, work->name, request->slot);
 		ask = request->kind == WORK_DECLARE_SLOT ? broker_declare_slot : broker_delete_slot;
 		break;
+	case WORK_MAKE_BEADS:
+	case WORK_DELETE_BEADS:
+		send_beads(engine, work, request);
+		return;
 	case WORK_MAKE_HOLDER:
 	case WORK_DELETE_HOLDER:
 	case WORK_CHECK_HOLDER:
@@ -319,6 +335,21 @@ settle(struct lock_engine *engine, struct work *work)
 	return true;
 }
 
+/* The largest T that the beads of a slot can have. */
+#define GRACE_MOST (300 * NSEC_PER_SEC)
+
+/* How much longer than others the awaited request may take, ns. */
+static int64_t
+patience(const struct work *work)
+{
+	const struct work_request *awaited = work_awaited(work);
+
+	return awaited != NULL &&
+		       (awaited->kind == WORK_MAKE_BEADS || awaited->kind == WORK_DELETE_BEADS)
+		   ? work->beads.wait + GRACE_MOST
+		   : 0;
+}
+
 static void
 work_on(struct lock_engine *engine, struct work *work)
 {
@@ -336,7 +367,7 @@ work_on(struct lock_engine *engine, struct work *work)
 		return;
 	send_more(engine, work);
 	/* Later than its own requests: the directory's deadline comes first, and says more. */
-	engine_op_progress(engine, op);
+	engine_op_progress_in(engine, op, patience(work));
 	if (work->unanswered == 0)
 		work->ended(engine, work, REASON_NONE, NULL);
 }

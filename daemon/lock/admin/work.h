@@ -27,6 +27,8 @@ enum work_kind {
 	WORK_DECLARE_SLOT,     /* A */
 	WORK_DELETE_SLOT,      /* A */
 	WORK_DELETE_UNCOUNTED, /* A of a slot above the size */
+	WORK_MAKE_BEADS,       /* the B of a slot by quorum, see work.beads. It can take seconds */
+	WORK_DELETE_BEADS,     /* the same, if nobody holds it. It can take the rest of a grace */
 	WORK_MAKE_HOLDER,      /* a durable B */
 	WORK_DELETE_HOLDER,    /* a durable B, unless it is held */
 	WORK_CHECK_HOLDER,     /* B, without a declare */
@@ -68,7 +70,8 @@ struct work {
 	 */
 	void (*ended)(
 	    struct lock_engine *engine, struct work *work, enum reason reason, const char *text);
-	int most_slots; /* of a sweep: it goes on up to this slot */
+	int most_slots;            /* of a sweep: it goes on up to this slot */
+	struct broker_beads beads; /* of slots by quorum */
 
 	/* The rest is of work.c. */
 	struct work_request *list; /* owned */

@@ -120,6 +120,29 @@ engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *re
 	return true;
 }
 
+/* The slot by quorum whose grace ends next. */
+static void
+see_graces(const struct semaphore *semaphore, struct lock_answer *answer)
+{
+	const struct lock_engine *engine = semaphore->engine;
+	int64_t free_at = INT64_MAX;
+
+	for (int slot = 1; semaphore->by_quorum && slot <= semaphore->size; slot++) {
+		struct queue_name b = queue_name_quorum(semaphore->name, slot);
+		const struct hold *hold = hold_find_queue(&engine->holds, b.text);
+
+		if (hold == NULL || hold->free_at == 0 || hold->free_at >= free_at)
+			continue;
+		free_at = hold->free_at;
+		answer->slot = slot;
+	}
+	if (free_at == INT64_MAX)
+		return;
+	answer->free_in = free_at - engine_now(engine);
+	if (answer->free_in < 1)
+		answer->free_in = 1;
+}
+
 struct lock_answer
 engine_full(const struct semaphore *semaphore, enum reason reason)
 {
@@ -133,6 +156,7 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 	answer.busy = semaphore_busy_count(semaphore);
 	/* Without the one that is answered. */
 	answer.waiting = (int)local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) - 1;
+	see_graces(semaphore, &answer);
 	return answer;
 }
 
@@ -224,11 +248,17 @@ engine_op_find_target(const struct lock_engine *engine, uint64_t peer, uint64_t 
 }
 
 void
-engine_op_progress(struct lock_engine *engine, struct op *op)
+engine_op_progress_in(struct lock_engine *engine, struct op *op, int64_t more)
 {
 	FAULT(NO_DEADLINE, return;);
-	timers_set(
-	    engine->timers, &op->deadline, engine_now(engine) + engine->settings.request_timeout);
+	timers_set(engine->timers, &op->deadline,
+	    engine_now(engine) + engine->settings.request_timeout + more);
+}
+
+void
+engine_op_progress(struct lock_engine *engine, struct op *op)
+{
+	engine_op_progress_in(engine, op, 0);
 }
 
 static void

@@ -151,6 +151,8 @@ void engine_op_give_up(struct lock_engine *engine, uint64_t id, struct lock_answ
 void engine_op_leads_to(struct lock_engine *engine, uint64_t op, int size);
 /* The request made progress: its deadline starts anew. */
 void engine_op_progress(struct lock_engine *engine, struct op *op);
+/* The next step may take so much longer than others, ns. */
+void engine_op_progress_in(struct lock_engine *engine, struct op *op, int64_t more);
 struct waiter *engine_waiter_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
 /* Answers a request that has neither op nor waiter. */
 void engine_tell(

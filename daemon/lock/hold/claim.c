@@ -238,6 +238,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	lease_b_answered(engine, hold, reply);
 	if (reply->answer != BROKER_UNKNOWN)
 		flight_end(engine, hold);
+	hold->free_at = 0;
 	if (learn_way(engine, hold, reply)) {
 		fail(engine, hold, CLAIM_OTHERWISE, reply);
 		return;
@@ -335,15 +336,6 @@ claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until)
 	hold->free_at = until;
 	timers_cancel(engine->timers, &hold->timer);
 	leave_behind(engine, hold);
-}
-
-void
-claim_link_died(struct lock_engine *engine, struct hold *hold)
-{
-	assert(hold->state == HOLD_CLAIMING);
-	hold->acquire = 0;
-	hold->asked = 0;
-	timers_cancel(engine->timers, &hold->timer);
 }
 
 /* ---- the flight ---- */

@@ -44,7 +44,5 @@ void claim_cancelled(struct lock_engine *engine, struct hold *hold);
  * (clock time). Its waiter goes on. The slot is reserved until then, and free after it.
  */
 void claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until);
-/* The lock connection died. The claim goes on, on another connection. */
-void claim_link_died(struct lock_engine *engine, struct hold *hold);
 
 #endif

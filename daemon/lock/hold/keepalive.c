@@ -163,10 +163,12 @@ schedule_renewal(struct lock_engine *engine, struct hold *hold)
 	timers_set(engine->timers, &hold->timer, when);
 }
 
-/* A renewal that is not answered is never sent again: the lease runs out. */
-void
-keepalive_renew(struct lock_engine *engine, struct hold *hold)
+/* The hold's timer. A renewal that is not answered is never sent again: the lease runs out. */
+static void
+renewal_due(void *ctx, uint64_t id)
 {
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
 	int64_t now = engine_now(engine);
 	char why[96];
 
@@ -349,6 +351,9 @@ keepalive_granted(struct lock_engine *engine, struct hold *hold)
 	if (hold_lease(hold) == HOLD_LEASE_TIMED) {
 		struct lock_peer *peer = engine_peer_find(engine, hold->peer);
 
+		timers_cancel(engine->timers, &hold->timer);
+		timer_init(&hold->timer, renewal_due, engine, hold->id);
+		schedule_renewal(engine, hold);
 		/* The grant tells a lease that may end before those that were told. */
 		if (lease_until(engine, hold) < peer->lease_told)
 			peer->lease_told = lease_until(engine, hold);

@@ -22,11 +22,9 @@ void keepalive_start(struct lock_engine *engine);
 /* Holds were restored. Their newest answers may be old: the first timer is due now. */
 void keepalive_resume(struct lock_engine *engine);
 /*
- * Of a hold whose lease has a length of its own (LEASE_TIMED): tells and ends what is due, asks about B if
- * that is due, and sets the hold's timer to the next of these moments.
+ * The hold was granted: starts the second timer, or sets it earlier. If the length of its lease is its own
+ * (LEASE_TIMED), the timer of the hold extends and ends it.
  */
-void keepalive_renew(struct lock_engine *engine, struct hold *hold);
-/* The hold was granted: starts the second timer, or sets it earlier. */
 void keepalive_granted(struct lock_engine *engine, struct hold *hold);
 /*
  * The lease of the connection is over: each granted hold with a slot is lost now. The lock

@@ -9,9 +9,7 @@
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/rows.h"
-#include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/hint_send.h"
-#include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/lease.h"
 
 /*
@@ -40,10 +38,7 @@ timer_fired(void *ctx, uint64_t id)
 	assert(hold != NULL);
 	switch (hold->state) {
 	case HOLD_HELD:
-		if (hold_lease(hold) == HOLD_LEASE_TIMED)
-			keepalive_renew(engine, hold);
-		else
-			send_recheck(engine, hold);
+		send_recheck(engine, hold);
 		break;
 	case HOLD_RECLAIMING:
 		send_reclaim(engine, hold);
@@ -107,10 +102,7 @@ lifecycle_resume(struct lock_engine *engine, struct hold *hold)
 {
 	assert(hold->state == HOLD_HELD);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
-	if (hold_lease(hold) == HOLD_LEASE_TIMED)
-		keepalive_renew(engine, hold);
-	else
-		schedule_recheck(engine, hold);
+	schedule_recheck(engine, hold);
 }
 
 void
@@ -499,9 +491,12 @@ lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		if (hold_lease(hold) == HOLD_LEASE_TIMED) {
-			/* It is on another connection. */
-			if (hold->state == HOLD_CLAIMING && !held_only)
-				claim_link_died(engine, hold);
+			/* It is on another connection. The waiter of a claim begins anew. */
+			if (hold->state == HOLD_CLAIMING && !held_only) {
+				hold->acquire = 0;
+				hold->asked = 0;
+				timers_cancel(engine->timers, &hold->timer);
+			}
 			continue;
 		}
 		/* Its channel is gone with the connection. */

@@ -1,0 +1,106 @@
+"""Slots that are held by quorum, over a real RabbitMQ, from the outside: create, hold, verify, resize, destroy, and what
+follows an unclean end.
+"""
+
+import subprocess
+import unittest
+
+import tap
+from daemon import Daemon, clean_environment, program
+from rabbit import Rabbit
+from wire import Wire, wait_until
+
+RABBIT = Rabbit.lease()
+# 3.10 of Debian 12 is refused otherwise.
+OPTIONS = ("--quorum-servers", "untested")
+GRACE = 5  # seconds; the least
+
+setUpModule = RABBIT.serve_module
+
+
+class Quorum(unittest.TestCase):
+    def daemon(self, *options, **more):
+        daemon = Daemon(self, *OPTIONS, *options, broker=RABBIT.url, **more)
+        daemon.wait_broker()
+        return daemon
+
+    def create(self, wire, slots):
+        name = ".".join(self.id().split(".")[-2:])
+        wire.call("create", name=name, slots=slots, claim="quorum", takeover_grace=GRACE)
+        return name
+
+    def refusal(self, wire, method, **params):
+        return wire.error(method, **params).reason
+
+    def test_the_life_of_slots(self):
+        admin, one, two = Wire(self.daemon()), Wire(self.daemon()), Wire(self.daemon())
+        name = self.create(admin, 2)
+        first = one.call("acquire", name=name, timeout=0)
+        self.assertEqual(first["lease"]["length"], GRACE * 0.9)
+        second = two.call("acquire", name=name, timeout=0)
+        self.assertEqual(sorted([first["slot"], second["slot"]]), [1, 2])
+        self.assertEqual(self.refusal(two, "acquire", name=name, timeout=0), "would-block")
+        self.assertEqual(self.refusal(admin, "resize", name=name, slots=0), "would-block")
+        verified = one.call("verify", lock=first["lock"])
+        self.assertGreater(verified["fence"], first["fence"])
+        listed = {row["name"]: row for row in admin.call("list")["semaphores"]}[name]
+        self.assertEqual((listed["slots"], listed["busy"], listed["claim"]), (2, 2, "quorum"))
+        # A waiter gets the slot by a hint.
+        waiting = two.request("acquire", name=name, timeout=60)
+        one.call("release", lock=first["lock"])
+        third = two.answer(waiting)
+        self.assertEqual(third["slot"], first["slot"])
+        self.assertGreater(third["fence"], verified["fence"])
+        two.call("release", lock=third["lock"])
+        two.call("release", lock=second["lock"])
+        self.assertEqual(admin.call("resize", name=name, slots=3)["slots"], 3)
+        self.assertEqual(admin.call("resize", name=name, remove=2)["slots"], 1)
+        one.call("release", lock=one.call("acquire", name=name, timeout=0)["lock"])
+        self.assertEqual(self.refusal(one, "resize", name=name, slots="unlimited"), "invalid-params")
+        admin.call("destroy", name=name)
+        self.assertEqual(self.refusal(one, "acquire", name=name, timeout=0), "no-such-lock")
+        self.assertEqual([queue for queue in RABBIT.queues() if name in queue], [])
+
+    def test_a_killed_daemon_leaves_a_grace(self):
+        doomed, there = self.daemon(), self.daemon()
+        name = self.create(Wire(there), 1)
+        fence = Wire(doomed).call("acquire", name=name, timeout=0)["fence"]
+        waiting = Wire(there)
+        request = waiting.request("acquire", name=name, timeout=60)
+        doomed.kill()
+        impatient = Wire(there)
+        wait_until(lambda: "slot 1 is free in" in str(impatient.error("acquire", name=name, timeout=0)),
+                   what="the end of the grace is told")
+        answer = waiting.answer(request)
+        self.assertGreaterEqual(answer["waited"], GRACE)
+        self.assertGreater(answer["fence"], fence)
+
+    def test_a_client_that_hangs_up_leaves_no_grace(self):
+        daemon = self.daemon()
+        name = self.create(Wire(daemon), 1)
+        holder, waiting = Wire(daemon), Wire(self.daemon())
+        holder.call("acquire", name=name, timeout=0)
+        request = waiting.request("acquire", name=name, timeout=60)
+        holder.hang_up()
+        self.assertLess(waiting.answer(request)["waited"], GRACE)
+
+    def test_run(self):
+        daemon = self.daemon()
+        name = self.create(Wire(daemon), 1)
+        for _ in range(3):
+            done = subprocess.run([program("lockbroker"), "run", "--socket", daemon.socket, name, "--", "true"],
+                                  env=clean_environment(), check=False, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_old_servers_are_refused(self):
+        daemon = Daemon(self, broker=RABBIT.url)
+        daemon.wait_broker()
+        if int(Wire(daemon).call("info")["broker"]["version"].split(".")[0]) >= 4:
+            self.skipTest("this RabbitMQ is no old one")
+        error = Wire(daemon).error("create", name="old", slots=1, claim="quorum")
+        self.assertEqual(error.reason, "invalid-params")
+        self.assertIn("RabbitMQ 4.0", str(error))
+
+
+if __name__ == "__main__":
+    tap.main()
