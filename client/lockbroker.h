@@ -280,8 +280,8 @@ LB_PUBLIC int64_t lb_lock_lease(const struct lb_lock *lock);
 LB_PUBLIC int64_t lb_lock_safe_until(const struct lb_lock *lock);
 /*
  * The fencing number of the grant, below 2^53. A store that gets it with each write can refuse late holders
- * (docs/FENCING.md). 0: none, as the slot is not held by quorum. It stays the same while the hold lasts: the `fence`
- * of a verify can be larger, and is not for writes. Since 0.2.0.
+ * (FENCING.md). 0: none, as the slot is not held by quorum. It stays the same while the hold lasts. The `fence`
+ * in the answer to a verify can be larger, and is not for writes. Since 0.2.0.
  */
 LB_PUBLIC uint64_t lb_lock_fence(const struct lb_lock *lock);
 LB_PUBLIC const char *lb_lock_json(const struct lb_lock *lock); /* the result of the acquire */

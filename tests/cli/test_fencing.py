@@ -143,7 +143,7 @@ class File(Checks, unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir)
         self.store = self.dir / "store"
         self.store.mkdir()
-        self.program("fenced", code("sh", "flock"))
+        self.program("fenced", code("sh", "# fenced FOLDER"))
 
     def program(self, name, text):
         file = self.dir / name
@@ -191,20 +191,22 @@ class File(Checks, unittest.TestCase):
 
     def test_a_job_under_run(self):
         """That of the document. ssh joins its words with spaces, and a shell on the other host divides them."""
-        self.program("ssh", f'#!/bin/sh\nshift\nexec sh -c "PATH={self.dir}:$PATH; $(echo "$*" | sed "s,/srv/report,{self.store},")"\n')
-        self.program("add-up", '#!/bin/sh\necho more >>"$1"\n')
+        self.program("ssh", '#!/bin/sh\nshift\nexec sh -c "$*"\n')
+        self.program("add-up", '#!/bin/sh\necho more >>"$1"\necho "$LOCKBROKER_FENCE" >>added\n')
+        text = code("sh", "ssh files").replace("/srv/report", str(self.store))
         (self.store / "totals").write_text("first\n")
         for fence, refusal, totals in (
                 (20, None, "first\nmore\n"), (19, "fenced: 19 is late: a later holder has 20\n", "first\nmore\n"),
                 (20, None, "first\nmore\nmore\n"), (None, "LOCKBROKER_FENCE", "first\nmore\nmore\n"),
                 (LARGEST, None, "first\nmore\nmore\nmore\n")):
             fake = Fake(self, acquire={**GRANT, "name": LOCK, "fence": fence})
-            job = Job(self, fake, "run", "-c", code("sh", "ssh files"), LOCK, cwd=self.dir,
+            job = Job(self, fake, "run", "-c", text, LOCK, cwd=self.dir,
                       binary=os.path.abspath(os.path.join(os.environ["top_builddir"], "lockbroker")),
                       env={"PATH": f"{self.dir}:{os.environ['PATH']}"})
             self.assertEqual(job.wait() == 0, refusal is None, job.err)
             self.assertIn(refusal or "", job.err)
             self.assertEqual((self.store / "totals").read_text(), totals)
+        self.assertEqual((self.dir / "added").read_text(), f"20\n20\n{LARGEST}\n")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

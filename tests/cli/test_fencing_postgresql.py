@@ -29,21 +29,26 @@ class PostgreSQL(Checks, unittest.TestCase):
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="lb-fencing-")
         cls.addClassCleanup(shutil.rmtree, cls.dir)
-        cls.user = {}
+        user = {}
         if os.geteuid() == 0:  # PostgreSQL refuses root
             nobody = pwd.getpwnam("nobody")
             os.chown(cls.dir, nobody.pw_uid, nobody.pw_gid)
-            cls.user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         data = os.path.join(cls.dir, "data")
-        subprocess.run([os.path.join(postgresql(), "initdb"), "--no-sync", "--no-locale", "-A", "trust", "-U", "fencing", data],
-                       check=True, cwd=cls.dir, stdout=subprocess.DEVNULL, **cls.user)
+        more = {"cwd": cls.dir, "stdin": subprocess.DEVNULL, **user}
         with open(os.path.join(cls.dir, "log"), "wb") as log:
-            cls.server = subprocess.Popen([os.path.join(postgresql(), "postgres"), "-F", "-D", data, "-k", cls.dir, "-h", ""],
-                                          cwd=cls.dir, stdout=log, stderr=log, **cls.user)
+            subprocess.run([cls.program("initdb"), "--no-sync", "--no-locale", "-A", "trust", "-U", "fencing", data],
+                           check=True, stdout=log, **more)
+            cls.server = subprocess.Popen([cls.program("postgres"), "-F", "-D", data, "-k", cls.dir, "-h", ""],
+                                          stdout=log, stderr=log, **more)
         cls.addClassCleanup(cls.stop)
         wait_until(lambda: cls.server.poll() is not None or cls.psql("SELECT 1").returncode == 0, what="PostgreSQL answers")
         done = cls.psql(code("sql", "CREATE TABLE") + "CREATE TABLE words (number SERIAL, word TEXT);")
         assert done.returncode == 0, done.stderr
+
+    @classmethod
+    def program(cls, name):
+        return os.path.join(postgresql(), name)
 
     @classmethod
     def stop(cls):
@@ -53,7 +58,7 @@ class PostgreSQL(Checks, unittest.TestCase):
     @classmethod
     def command(cls, slot=None, fence=None):
         values = {"lock_name": f"'{LOCK}'", "slot": slot, "fence": "NULL" if fence is None else fence}
-        return [os.path.join(postgresql(), "psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", cls.dir, "-U", "fencing",
+        return [cls.program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", cls.dir, "-U", "fencing",
                 *(word for name, value in values.items() for word in ("-v", f"{name}={value}")), "postgres"]
 
     @classmethod

@@ -415,10 +415,10 @@ class Fence(TroubleCase):
 
     def test_acquire_prints_it(self):
         self.assertEqual(json.loads(self.acquire(self.FENCED))["fence"], 9007199254740990)
-        for grant, shown in ((self.FENCED, "[9007199254740990]\n"), (GRANT, "[unset]\n"), ({**GRANT, "fence": None}, "[unset]\n")):
-            script = f"LOCKBROKER_FENCE=7; {self.acquire(grant, '--shell')}sh -c '{self.SHOWN}'"
+        for grant, shown in ((self.FENCED, "9007199254740990"), (GRANT, "unset"), ({**GRANT, "fence": None}, "unset")):
+            script = f"export LOCKBROKER_FENCE=7; {self.acquire(grant, '--shell')}sh -c '{self.SHOWN}'"
             said = subprocess.run(["sh", "-euc", script], check=True, stdout=subprocess.PIPE, text=True).stdout
-            self.assertEqual(said, shown)
+            self.assertEqual(said, f"[{shown}]\n")
 
     def test_an_invalid_number_starts_nothing(self):
         for fence in ("7", 0, 1.5, 2**53):
