@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ static void
 print_assignments(const struct lb *lb, const struct lb_lock *lock)
 {
 	const char *path = lb_socket_path(lb);
-	char slot[16] = "", whole[PATH_MAX];
+	char slot[16] = "", fence[24], whole[PATH_MAX];
 
 	if (lb_lock_slot(lock) > 0)
 		snprintf(slot, sizeof(slot), "%d", lb_lock_slot(lock));
@@ -59,6 +60,11 @@ print_assignments(const struct lb *lb, const struct lb_lock *lock)
 	print_assignment("LOCKBROKER_NAME", lb_lock_name(lock), " ");
 	print_assignment("LOCKBROKER_SLOT", slot, " ");
 	print_assignment("LOCKBROKER_LOCK", lb_lock_id(lock), " ");
+	snprintf(fence, sizeof(fence), "%" PRIu64, lb_lock_fence(lock));
+	if (lb_lock_fence(lock) != 0)
+		print_assignment("LOCKBROKER_FENCE", fence, " ");
+	else /* the shell may have that of another lock */
+		printf("unset LOCKBROKER_FENCE; ");
 	print_assignment("LOCKBROKER_SOCKET", path, "\n");
 }
 

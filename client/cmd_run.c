@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -213,6 +214,18 @@ add_to_held(const struct run *run)
 	return ok;
 }
 
+/* A number that an outer run has set is of another lock. */
+static bool
+set_fence(const struct lb_lock *lock)
+{
+	char fence[24];
+
+	if (lb_lock_fence(lock) == 0)
+		return unsetenv("LOCKBROKER_FENCE") == 0;
+	snprintf(fence, sizeof(fence), "%" PRIu64, lb_lock_fence(lock));
+	return setenv("LOCKBROKER_FENCE", fence, 1) == 0;
+}
+
 static bool
 set_environment(const struct run *run)
 {
@@ -227,7 +240,8 @@ set_environment(const struct run *run)
 	return setenv("LOCKBROKER_NAME", run->task.name, 1) == 0 &&
 	       setenv("LOCKBROKER_SLOT", slot, 1) == 0 &&
 	       setenv("LOCKBROKER_LOCK", lb_lock_id(run->task.lock), 1) == 0 &&
-	       setenv("LOCKBROKER_SOCKET", path, 1) == 0 && add_to_held(run);
+	       setenv("LOCKBROKER_SOCKET", path, 1) == 0 && set_fence(run->task.lock) &&
+	       add_to_held(run);
 }
 
 /* Waiting for what an outer run holds may take for ever. */

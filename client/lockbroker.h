@@ -278,6 +278,12 @@ LB_PUBLIC int64_t lb_lock_margin(const struct lb_lock *lock);    /* ms; 0: no le
 LB_PUBLIC int64_t lb_lock_lease(const struct lb_lock *lock);
 /* The end of the lease by all that was read: ms of CLOCK_BOOTTIME. -1: no lease. */
 LB_PUBLIC int64_t lb_lock_safe_until(const struct lb_lock *lock);
+/*
+ * The fencing number of the grant, below 2^53. A store that gets it with each write can refuse late holders
+ * (FENCING.md). 0: none, as the slot is not held by quorum. It stays the same while the hold lasts. The `fence`
+ * in the answer to a verify can be larger, and is not for writes. Since 0.2.0.
+ */
+LB_PUBLIC uint64_t lb_lock_fence(const struct lb_lock *lock);
 LB_PUBLIC const char *lb_lock_json(const struct lb_lock *lock); /* the result of the acquire */
 
 /* ---- events ---- */

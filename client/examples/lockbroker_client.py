@@ -87,6 +87,7 @@ class Lock:
     name: str
     kind: str
     slot: Optional[int]
+    fence: Optional[int]  # of the grant, for a store that refuses late holders; None: the slot is not held by quorum
     waited: float
     # now() at which it is lost, unless a lease comes before; None: it takes no slot, nothing can free it
     safe_until: Optional[float]
@@ -234,8 +235,8 @@ class LockBroker:
             # Interrupted (Ctrl-C): a grant that nobody waits for any more must not stay.
             self.abandon(request_id)
             raise
-        lock = Lock(self, grant["lock"], grant["name"], grant["kind"], grant["slot"], grant["waited"],
-                    end_of_lease(grant))
+        lock = Lock(self, grant["lock"], grant["name"], grant["kind"], grant["slot"], grant.get("fence"),
+                    grant["waited"], end_of_lease(grant))
         self.locks[lock.id] = lock
         return lock
 

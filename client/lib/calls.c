@@ -187,6 +187,12 @@ lb_lock_safe_until(const struct lb_lock *lock)
 	return lock->safe_until != HOLDS_NO_LEASE ? lock->safe_until : -1;
 }
 
+uint64_t
+lb_lock_fence(const struct lb_lock *lock)
+{
+	return lock->fence;
+}
+
 const char *
 lb_lock_json(const struct lb_lock *lock)
 {

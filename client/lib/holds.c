@@ -119,6 +119,24 @@ read_safe_until(const struct cJSON *object, int64_t *ret)
 	return true;
 }
 
+/*
+ * The fencing number. A hold that is not by quorum has none, and daemons of version 0.1.0 know none. False: it is
+ * something else than a number from 1. To treat it as none would leave the program's writes unprotected.
+ */
+static bool
+read_fence(const struct cJSON *result, uint64_t *ret)
+{
+	const struct cJSON *member = json_get(result, "fence");
+	int64_t fence;
+
+	if (member == NULL || json_is_null(member))
+		return true;
+	if (!json_integer(member, &fence) || fence < 1)
+		return false;
+	*ret = (uint64_t)fence;
+	return true;
+}
+
 static bool
 ended(const struct lb_lock *lock)
 {
@@ -164,7 +182,7 @@ holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result, stru
 	if (!copy_string(result, "lock", lock->id, sizeof(lock->id)) ||
 	    !copy_string(result, "name", lock->name, sizeof(lock->name)) ||
 	    (twin != NULL && !ended(twin)) || (lock->slot < 1 && !json_is_null(slot)) ||
-	    !read_safe_until(result, &lock->safe_until)) {
+	    !read_safe_until(result, &lock->safe_until) || !read_fence(result, &lock->fence)) {
 		free(lock);
 		return LB_BAD_ANSWER;
 	}

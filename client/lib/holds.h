@@ -23,6 +23,7 @@ struct lb_lock {
 	char name[LOCKNAME_MAX + 1];
 	int slot;
 	int64_t waited_ms, heartbeat_ms, margin_ms, lease_ms;
+	uint64_t fence;     /* of the grant; 0: none */
 	int64_t safe_until; /* ms of CLOCK_BOOTTIME; HOLDS_NO_LEASE */
 	bool suspect;       /* the notification `lease` does not extend it */
 	bool lapsed;        /* lost because safe_until passed: the connection may still have it */

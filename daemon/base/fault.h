@@ -237,6 +237,14 @@
 	X(BEADS_TWO_IN_FLIGHT, "test_lock/quorum", "a renewal while another one is not answered")  \
 	X(BEADS_FLIPPED_UNSTOPPED, "test_lock/quorum",                                             \
 	    "a clean end of a hold whose client goes on")                                          \
+	X(RECORD_ACKED_EARLY, "test_memory/records",                                               \
+	    "an old record removed before the new one is delivered")                               \
+	X(MARK_NOT_AWAITED, "test_memory/records",                                                 \
+	    "the lock of the records believed without the mark")                                   \
+	X(RETURNED_MARK_TRUSTED, "test_memory/records",                                            \
+	    "records read while another session had a part of them")                               \
+	X(CONFIRM_IS_PROOF, "test_memory/records",                                                 \
+	    "a record written without the lock, because the broker took it")                       \
 	X(UNSEEN_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used whose connections see different queues")                                \
 	X(READY_BEFORE_VERDICT, "test_memory/exclusion",                                           \

@@ -19,6 +19,7 @@
 #include "daemon/broker/probe.h"
 #include "daemon/broker/quorum.h"
 #include "daemon/broker/reconnector.h"
+#include "daemon/broker/records.h"
 #include "daemon/broker/setup.h"
 #include "daemon/broker/wait_queue.h"
 #include "daemon/broker/watch.h"
@@ -54,6 +55,7 @@ modules_new(struct broker *broker)
 	broker->hints = amqp_hints_new(broker);
 	broker->mailbox = amqp_mailbox_new(broker);
 	broker->makers = amqp_makers_new(broker);
+	broker->records = amqp_records_new(broker);
 }
 
 static void
@@ -67,6 +69,7 @@ modules_free(struct broker *broker)
 	amqp_counters_free(broker->counters);
 	amqp_mailbox_free(broker->mailbox);
 	amqp_makers_free(broker->makers);
+	amqp_records_free(broker->records);
 }
 
 /* Whether one needs the link again when it has ended: all but requests, which are answered then. */
@@ -82,7 +85,8 @@ auxiliary_in_use(const struct broker *broker)
 {
 	return amqp_channels_in_use(broker->channels) || amqp_probes_in_use(broker->probes) ||
 	       amqp_directory_in_use(broker->directory) || amqp_counters_in_use(broker->counters) ||
-	       amqp_makers_in_use(broker->makers) || modules_stay(broker);
+	       amqp_makers_in_use(broker->makers) || amqp_records_in_use(broker->records) ||
+	       modules_stay(broker);
 }
 
 /* user: of the login; NULL: not known. */
@@ -97,6 +101,7 @@ modules_go(struct broker *broker, const char *user)
 	amqp_counters_go(broker->counters);
 	amqp_mailbox_go(broker->mailbox, user);
 	amqp_makers_go(broker->makers);
+	amqp_records_go(broker->records);
 }
 
 /* The link ended, or does not come up: answers all requests. */
@@ -107,6 +112,7 @@ modules_give_up(struct broker *broker)
 	amqp_directory_fail(broker->directory);
 	amqp_counters_fail(broker->counters);
 	amqp_makers_fail(broker->makers);
+	amqp_records_fail(broker->records);
 }
 
 /* The link ended. The requests are answered before the news come. */

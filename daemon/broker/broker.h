@@ -224,6 +224,11 @@ struct broker_events {
 	 * after `until` (clock time). Perhaps again, with a later time.
 	 */
 	void (*unclean)(void *ctx, uint64_t channel, int64_t until);
+	/*
+	 * The records are not locked any more (broker_records_open()). A write in flight was answered
+	 * UNKNOWN before.
+	 */
+	void (*records_lost)(void *ctx, uint64_t id, const char *why);
 	/* About a watched queue. The name is borrowed. */
 	void (*watch)(void *ctx, const char *queue, enum broker_news news);
 	/* NULL: the caller joins no wait queue. */
@@ -415,6 +420,45 @@ struct broker_beads {
 void broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
     struct broker_done done);
 
+/* What is recorded of a name whose slots are held by quorum. */
+#define BROKER_NAME_MAX 200
+struct broker_record {
+	char name[BROKER_NAME_MAX + 1];
+	unsigned size;  /* the number of slots */
+	uint64_t epoch; /* of its newest set of beads */
+	int64_t grace;  /* T, ns: whole ms */
+};
+/*
+ * Opens the records: all of them are read, and this session alone may administer slots held by quorum, also
+ * in a partition. Returns the session. Answers: OK, LOCKED (another administrator has them, for as long as
+ * settings.connect_timeout), REFUSED (the broker forbids it, or there are too many messages), UNKNOWN. If
+ * the answer is not OK, the session is gone. Takes two seconds if nothing was ever recorded.
+ *
+ * Later the event records_lost may end the session. Then nothing may be written, and nothing is found.
+ * Foreign messages in the queue stay, up to BROKER_DIRECTORY_MAX messages.
+ */
+uint64_t broker_records_open(struct broker *broker, struct broker_done done);
+/* NULL: the name has none. Valid until the next write, the event or the close. */
+const struct broker_record *broker_records_find(
+    const struct broker *broker, uint64_t id, const char *name);
+/* No name has a set of a larger epoch, or had one. 0: nothing was ever recorded. */
+uint64_t broker_records_floor(const struct broker *broker, uint64_t id);
+/*
+ * Writes a record in place of the old one of its name, whose epoch is not larger. The floor rises to
+ * `lowest` and to the record's epoch, and never falls. record NULL: only the floor. One write at a time.
+ * - OK: it is written, and the session had the lock then, also if nothing has changed.
+ * - UNKNOWN: it is perhaps written, and the session is lost. During an alarm nothing is written, with
+ *   BROKER_ALARM_WORDS, and the session goes on.
+ * - SKIPPED: the session was lost before. REFUSED: there are too many messages.
+ */
+void broker_records_set(struct broker *broker, uint64_t id, const struct broker_record *record,
+    uint64_t lowest, struct broker_done done);
+/* The same: removes the record of a name, if there is one, after the floor is written. */
+void broker_records_remove(struct broker *broker, uint64_t id, const char *name, uint64_t lowest,
+    struct broker_done done);
+/* Gives the lock back. No answer and no event comes after this. A session that is gone is ignored. */
+void broker_records_close(struct broker *broker, uint64_t id);
+
 /*
  * Deletes the B of a slot by quorum. It claims the slot first, which can take the rest of a grace. So it
  * deletes none that is held. OK with the fence of that claim: each later set needs a larger epoch. ABSENT,
@@ -430,7 +474,6 @@ void broker_delete_beads(struct broker *broker, const char *queue, struct broker
  * that, but a name may then be there twice. Messages longer than BROKER_NAME_MAX bytes, or not of
  * printable ASCII, are foreign and skipped.
  */
-#define BROKER_NAME_MAX 200
 /* The maximum number of messages of a directory. If there are more: REFUSED, with a text. */
 #define BROKER_DIRECTORY_MAX 20000
 /* Whether a message of `len` bytes is a name. */

@@ -34,6 +34,7 @@ struct broker {
 	struct amqp_hints *hints;
 	struct amqp_mailbox *mailbox;
 	struct amqp_makers *makers;
+	struct amqp_records *records;
 	struct amqp_exclusion *exclusion;
 	struct amqp_quorum *quorum; /* owned; the connections of holds by quorum */
 

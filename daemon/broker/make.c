@@ -1,11 +1,9 @@
 #include "daemon/broker/make.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -13,12 +11,10 @@
 #include "daemon/broker/auxiliary.h"
 #include "daemon/broker/beads.h"
 #include "daemon/broker/internal.h"
-#include "daemon/broker/raw_channel.h"
+#include "daemon/broker/quorum_queue.h"
 #include "daemon/broker/request.h"
 
 #define TAG 'm'
-/* As an argument of the queue it is stronger than the server's. More would harm the queue. */
-#define CONSUMER_TIMEOUT_MS INT64_C(2592000000) /* 30 days */
 
 enum job_state {
 	JOB_WAITING,   /* waits for the link */
@@ -75,16 +71,6 @@ set_deadline(struct job *job)
 	set_timer(job, job->makers->broker->settings.probe_timeout);
 }
 
-static uint64_t
-random_number(struct broker *broker)
-{
-	uint64_t number = (uint64_t)jitter_below(&broker->jitter, INT64_MAX);
-
-	if (!broker->settings.replays && getrandom(&number, sizeof(number), 0) != sizeof(number))
-		abort(); /* getrandom(2) returns so few bytes completely */
-	return number;
-}
-
 /* Closes the channel, answers, and frees the job. */
 static void
 job_end(struct job *job, enum broker_answer answer, int code, const char *text)
@@ -110,72 +96,27 @@ job_end(struct job *job, enum broker_answer answer, int code, const char *text)
 /* ---- requests ---- */
 
 static void
-send_declare(struct job *job)
-{
-	amqp_table_entry_t arguments[5];
-	amqp_queue_declare_t declare = {
-	    .queue = amqp_cstring_bytes(job->queue),
-	    .durable = 1,
-	    .arguments = {.entries = arguments},
-	};
-	int count = 0;
-
-	arguments[count++] = amqp_entry_text("x-queue-type", "quorum");
-	arguments[count++] = (amqp_table_entry_t){
-	    .key = amqp_cstring_bytes("x-single-active-consumer"),
-	    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
-	};
-	arguments[count++] = (amqp_table_entry_t){
-	    .key = amqp_cstring_bytes("x-consumer-timeout"),
-	    .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = CONSUMER_TIMEOUT_MS},
-	};
-	/* On 3.x, -1 would drop a bead at its first return. There is no limit without it. */
-	if (job->major >= 4)
-		arguments[count++] = amqp_entry_number("x-delivery-limit", -1);
-	/* With the default, a killed node would delay the next holder by a minute. */
-	if (job->major > 4 || (job->major == 4 && job->minor >= 3))
-		arguments[count++] = amqp_entry_number("x-consumer-disconnected-timeout", 1000);
-	declare.arguments.num_entries = count;
-	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
-}
-
-static void
 publish(struct job *job, const char *text)
 {
-	amqp_basic_publish_t fields = {.routing_key = amqp_cstring_bytes(job->queue)};
-	amqp_basic_properties_t properties = {
-	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
-	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
-	};
-
-	amqp_raw_channel_publish(&job->channel, &fields, &properties, amqp_cstring_bytes(text));
+	amqp_quorum_queue_publish(&job->channel, job->queue, text);
 }
 
 static void
 attach(struct job *job)
 {
-	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(TAG, 1);
-	amqp_basic_qos_t qos = {.prefetch_count = BEADS_PREFETCH};
-	amqp_basic_consume_t consume = {
-	    .queue = amqp_cstring_bytes(job->queue),
-	    .consumer_tag = amqp_cstring_bytes(tag.text),
-	};
-
 	set_deadline(job);
-	amqp_raw_channel_send(&job->channel, AMQP_BASIC_QOS_METHOD, &qos);
-	amqp_raw_channel_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+	amqp_quorum_queue_attach(&job->channel, job->queue, TAG, BEADS_PREFETCH);
 }
 
 /* Becomes a consumer, and then publishes the mark. */
 static void
 look(struct job *job)
 {
-	char text[BEAD_TEXT];
+	char text[AMQP_MARK_TEXT];
 
 	job->state = JOB_LOOKING;
 	attach(job);
-	snprintf(text, sizeof(text), "mark %016" PRIx64, job->mark);
-	publish(job, text);
+	publish(job, amqp_mark_print(text, job->mark));
 }
 
 /* Under a fresh proof: nobody else holds the slot. */
@@ -305,11 +246,10 @@ take_bead(struct job *job, const struct bead *bead)
 static void
 take_foreign(struct job *job, const char *text, uint64_t returned)
 {
-	char mark[BEAD_TEXT];
+	char mark[AMQP_MARK_TEXT];
 
 	amqp_raw_channel_ack(&job->channel, job->channel.delivery);
-	snprintf(mark, sizeof(mark), "mark %016" PRIx64, job->mark);
-	if (job->state != JOB_LOOKING || strcmp(text, mark) != 0)
+	if (job->state != JOB_LOOKING || strcmp(text, amqp_mark_print(mark, job->mark)) != 0)
 		return;
 	/* Another consumer had it before. It was active then, and may have had beads, too. */
 	if (returned > 0)
@@ -346,7 +286,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		if (job->state != JOB_DECLARING)
 			return false;
 		job->state = JOB_RESTING;
-		set_timer(job, AMQP_MAKE_REST);
+		set_timer(job, AMQP_QUORUM_QUEUE_REST);
 		return true;
 	case AMQP_BASIC_QOS_OK_METHOD:
 	case AMQP_BASIC_CONSUME_OK_METHOD:
@@ -437,7 +377,7 @@ job_go(struct job *job)
 	}
 	job->state = JOB_DECLARING;
 	set_deadline(job);
-	send_declare(job);
+	amqp_quorum_queue_declare(&job->channel, job->queue);
 }
 
 /* wanted: NULL: the slot is to be deleted. */
@@ -455,8 +395,8 @@ job_start(struct broker *broker, const char *queue, const struct broker_beads *w
 	if (wanted != NULL)
 		job->wanted = *wanted;
 	job->done = done;
-	job->mark = random_number(broker);
-	job->publisher = random_number(broker);
+	job->mark = amqp_quorum_queue_random(broker);
+	job->publisher = amqp_quorum_queue_random(broker);
 	amqp_raw_channel_init(&job->channel, broker->channels, &events, job);
 	timer_init(&job->timer, on_timer, job, 0);
 	TAILQ_INSERT_TAIL(&broker->makers->all, job, entry);

@@ -17,12 +17,6 @@
 
 #include "daemon/broker/broker.h"
 
-/*
- * The rest after the declare. A node that is killed within a second of it loses the first messages,
- * although they were confirmed (RabbitMQ 4.0.5 and 4.3.6).
- */
-#define AMQP_MAKE_REST (2 * NSEC_PER_SEC)
-
 struct amqp_makers;
 
 struct amqp_makers *amqp_makers_new(struct broker *broker); /* broker: borrowed */

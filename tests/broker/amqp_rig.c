@@ -192,6 +192,17 @@ on_unclean(void *ctx, uint64_t channel, int64_t until)
 }
 
 static void
+on_records_lost(void *ctx, uint64_t session, const char *why)
+{
+	struct rig_broker *rig = ctx;
+
+	ck_assert(!in_call);
+	rig->records_lost++;
+	rig->lost_session = session;
+	snprintf(rig->lost_why, sizeof(rig->lost_why), "%s", why);
+}
+
+static void
 on_watch(void *ctx, const char *queue, enum broker_news news)
 {
 	struct rig_broker *rig = ctx;
@@ -325,6 +336,7 @@ rig_new(const struct amqp_settings *settings)
 	    .channel_closed = on_channel_closed,
 	    .cancelled = on_cancelled,
 	    .unclean = on_unclean,
+	    .records_lost = on_records_lost,
 	    .watch = on_watch,
 	    .wait_queue = on_wait_queue,
 	    .asked = on_message,
@@ -449,13 +461,19 @@ rig_give_up(struct broker *broker, uint64_t channel, const char *queue, struct b
 	broker_drop(broker, channel, BROKER_BY_QUORUM, queue, false, done);
 }
 
+static struct broker_done
+answer_done(void)
+{
+	ck_assert_uint_lt(asked, RIG_ANSWERS);
+	in_call = true;
+	return (struct broker_done){.fn = on_answer, .id = asked++};
+}
+
 unsigned
 rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue)
 {
-	struct broker_done done = {.fn = on_answer, .id = asked++};
+	struct broker_done done = answer_done();
 
-	ck_assert_uint_le(asked, RIG_ANSWERS);
-	in_call = true;
 	operation(rig->broker, channel, queue, done);
 	in_call = false;
 	return (unsigned)done.id;
@@ -495,6 +513,37 @@ rig_leave(struct rig_broker *rig, const char *queue, const char *name)
 	struct broker_names_done done = names_done();
 
 	broker_directory_leave(rig->broker, queue, name, done);
+	in_call = false;
+	return (unsigned)done.id;
+}
+
+unsigned
+rig_records_open(struct rig_broker *rig, uint64_t *ret_session)
+{
+	struct broker_done done = answer_done();
+
+	*ret_session = broker_records_open(rig->broker, done);
+	in_call = false;
+	return (unsigned)done.id;
+}
+
+unsigned
+rig_records_set(
+    struct rig_broker *rig, uint64_t session, const struct broker_record *record, uint64_t lowest)
+{
+	struct broker_done done = answer_done();
+
+	broker_records_set(rig->broker, session, record, lowest, done);
+	in_call = false;
+	return (unsigned)done.id;
+}
+
+unsigned
+rig_records_remove(struct rig_broker *rig, uint64_t session, const char *name, uint64_t lowest)
+{
+	struct broker_done done = answer_done();
+
+	broker_records_remove(rig->broker, session, name, lowest, done);
 	in_call = false;
 	return (unsigned)done.id;
 }

@@ -65,6 +65,9 @@ struct rig_broker {
 	uint64_t cancelled_channel;
 	unsigned uncleans; /* number of events */
 	int64_t unclean_until;
+	unsigned records_lost; /* number of events */
+	uint64_t lost_session;
+	char lost_why[128];
 	struct rig_news news[RIG_NEWS];
 	unsigned news_count;
 	struct rig_wait_queue_news lines[RIG_NEWS];
@@ -143,6 +146,12 @@ void rig_put(struct rig_broker *rig, uint64_t channel);
 unsigned rig_read(struct rig_broker *rig, const char *queue);
 unsigned rig_enter(struct rig_broker *rig, const char *queue, const char *name);
 unsigned rig_leave(struct rig_broker *rig, const char *queue, const char *name);
+/* The same for the records. */
+unsigned rig_records_open(struct rig_broker *rig, uint64_t *ret_session);
+unsigned rig_records_set(
+    struct rig_broker *rig, uint64_t session, const struct broker_record *record, uint64_t lowest);
+unsigned rig_records_remove(
+    struct rig_broker *rig, uint64_t session, const char *name, uint64_t lowest);
 /* Waits for the answer. */
 const struct rig_answer *rig_answer(unsigned number);
 /* Asks, waits, and checks the answer. */

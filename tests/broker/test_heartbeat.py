@@ -29,7 +29,7 @@ class Heartbeat(unittest.TestCase):
         peer.call("create", name="margin", slots=1)
         asked = time.clock_gettime(time.CLOCK_BOOTTIME)
         grant = peer.call("acquire", name="margin", timeout=0, lease=True)
-        self.assertEqual(grant["lease"], {"heartbeat": 3, "margin": 3, "length": 3})
+        self.assertEqual(grant["lease"], {"heartbeat": 3, "margin": 3, "length": 3, "renewal": 1})
         self.assertGreater(grant["safe_until"], asked + 2 * 3 - 3)
         self.assertLess(grant["safe_until"], time.clock_gettime(time.CLOCK_BOOTTIME) + 3)
         info = peer.call("info")

@@ -385,6 +385,47 @@ class WhileRunning(TroubleCase):
         os.close(write)
 
 
+class Fence(TroubleCase):
+    """The fencing number of a hold by quorum, and that there is none."""
+
+    FENCED = {**GRANT, "fence": 9007199254740990}
+    SHOWN = 'echo "[${LOCKBROKER_FENCE-unset}]"'
+
+    def test_the_command_has_the_number_of_its_own_lock(self):
+        outer, inner = Fake(self, acquire=self.FENCED), Fake(self)
+        lockbroker = Job(self, inner, "--version").process.args[0]
+        nested = f"{self.SHOWN}; {lockbroker} run --socket {inner.socket} db sh -c '{self.SHOWN}'; {self.SHOWN}"
+        job = command(self, outer, "run", "db", "sh", "-c", nested)
+        self.assertEqual(job.out, "[9007199254740990]\n[unset]\n[9007199254740990]\n")
+
+    def test_it_is_told_with_the_grant(self):
+        read, write = os.pipe()
+        command(self, Fake(self, acquire=self.FENCED), "run", "--status-fd", str(write), "db", "true", fds=(write,))
+        os.close(write)
+        with open(read, encoding="utf-8") as lines:
+            granted = next(event for event in map(json.loads, lines) if event["event"] == "granted")
+        self.assertEqual(granted["fence"], 9007199254740990)
+
+    def acquire(self, grant, *options):
+        job = Job(self, Fake(self, acquire=grant), "acquire", *options, "db", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        job.process.stdin.close()
+        job.wait(0)
+        return job.out
+
+    def test_acquire_prints_it(self):
+        self.assertEqual(json.loads(self.acquire(self.FENCED))["fence"], 9007199254740990)
+        for grant, shown in ((self.FENCED, "9007199254740990"), (GRANT, "unset"), ({**GRANT, "fence": None}, "unset")):
+            script = f"export LOCKBROKER_FENCE=7; {self.acquire(grant, '--shell')}sh -c '{self.SHOWN}'"
+            said = subprocess.run(["sh", "-euc", script], check=True, stdout=subprocess.PIPE, text=True).stdout
+            self.assertEqual(said, f"[{shown}]\n")
+
+    def test_an_invalid_number_starts_nothing(self):
+        for fence in ("7", 0, 1.5, 2**53):
+            job = self.run_to_end(Fake(self, acquire={**GRANT, "fence": fence}), "db", "echo", "started", status=70)
+            self.assertEqual(job.out, "")
+
+
 class Mutex(TroubleCase):
     def test_a_lock_without_slot(self):
         fake = Fake(self, acquire={**GRANT, "kind": "mutex", "slot": None})

@@ -45,6 +45,7 @@ Suite *mailbox_suite(void);
 Suite *ends_suite(void);
 Suite *quorum_claims_suite(void);
 Suite *quorum_queues_suite(void);
+Suite *quorum_records_suite(void);
 /* Only of a server that can be of any version. */
 Suite *quorum_queues_3_10_suite(void);
 Suite *quorum_queues_4_3_suite(void);

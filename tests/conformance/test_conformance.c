@@ -13,8 +13,8 @@ main(int argc, char **argv)
 {
 	static Suite *(*const makers[])(void) = {claims_suite, holders_suite, probes_suite,
 	    watches_suite, wait_queues_suite, directory_suite, mailbox_suite, ends_suite,
-	    quorum_claims_suite, quorum_queues_suite, quorum_queues_3_10_suite,
-	    quorum_queues_4_3_suite};
+	    quorum_claims_suite, quorum_queues_suite, quorum_records_suite,
+	    quorum_queues_3_10_suite, quorum_queues_4_3_suite};
 	size_t count = sizeof(makers) / sizeof(makers[0]);
 
 	if (argc > 1 && strcmp(argv[1], "rabbitmq") == 0)

@@ -117,6 +117,7 @@ check_lock(size_t which)
 		 lb_lock_margin(lock) >= 0,
 	    "a number of a lock is below 0");
 	must(lb_lock_name(lock) != NULL, "a lock without a name");
+	must(lb_lock_fence(lock) < UINT64_C(1) << 53, "a fencing number is too large");
 }
 
 static void

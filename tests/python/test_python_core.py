@@ -98,6 +98,22 @@ class Bookkeeping(unittest.TestCase):
         self.assertEqual((hold.id, hold.name, hold.slot, hold.waited, hold.safe_until, hold.safe_for, hold.held),
                          ("l-1", "m", None, 0.5, 1018.0, 18.0, True))
 
+    def test_the_fence_is_that_of_the_grant(self):
+        """Other processes write with that of the grant. The store would refuse them if this one had a larger number."""
+        for told, fence in (({"fence": 2**53 - 1}, 2**53 - 1), ({"fence": None}, None), ({}, None)):
+            request = self.acquire()
+            self.say({"id": request.id, "result": {"lock": f"l-{request.id}", "name": "m", "kind": "mutex", "slot": None,
+                                                   "waited": 0, "safe_until": None} | told})
+            self.assertEqual(request.future.result(0).fence, fence)
+        self.core = Core()
+        request = self.acquire()
+        self.say({"id": request.id, "result": {"lock": "l", "name": "m", "kind": "mutex", "slot": None, "waited": 0,
+                                               "safe_until": 1018.0, "fence": 7}})
+        hold = request.future.result(0)
+        verify = self.ask("verify", hold)
+        self.say({"id": verify.id, "result": {"safe_until": 1020.0, "fence": 8}})
+        self.assertEqual((hold.safe_until, hold.fence), (1020.0, 7))
+
     def test_an_abandoned_acquire_is_cancelled_and_a_late_grant_is_released(self):
         request = self.acquire()
         self.core.abandon(request)
@@ -252,7 +268,8 @@ class Bookkeeping(unittest.TestCase):
 
     def test_a_grant_that_makes_no_sense_closes(self):
         good = {"lock": "l", "name": "m", "kind": "mutex", "slot": None, "waited": 0, "safe_until": None}
-        for bad in ({"lock": 1}, {"slot": "1"}, {"slot": True}, {"safe_until": "x"}, {"waited": []}):
+        for bad in ({"lock": 1}, {"slot": "1"}, {"slot": True}, {"safe_until": "x"}, {"waited": []}, {"fence": "7"},
+                    {"fence": 0}, {"fence": -1}, {"fence": 7.0}, {"fence": True}, {"fence": 2**53}):
             request = self.acquire()
             self.say({"id": request.id, "result": good | bad})
             self.assertIsInstance(request.future.exception(0), lockbroker.BadAnswer, bad)

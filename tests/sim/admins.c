@@ -40,9 +40,9 @@ any_slots(struct sim *sim)
 
 	if (roll < 12)
 		return 0;
-	if (roll < 22)
+	if (roll < 22 && !sim->plan.quorum)
 		return LOCK_UNLIMITED;
-	if (roll < 26)
+	if (roll < 26 && !sim->plan.quorum)
 		return 1 + (int)dice_below(&sim->dice, SLOTS_MAX);
 	return 1 + (int)dice_below(&sim->dice, 3);
 }
@@ -68,8 +68,9 @@ any_manner(struct sim *sim, struct order *order)
 static void
 any_relative(struct sim *sim, struct order *order)
 {
-	bool adds =
-	    dice_percent(&sim->dice, 50) && truth_size(&sim->truth, order->name) < SLOTS_MAX / 2;
+	int size =
+	    sim->plan.quorum ? quorum_size(sim, order->name) : truth_size(&sim->truth, order->name);
+	bool adds = dice_percent(&sim->dice, 50) && size < SLOTS_MAX / 2;
 
 	for (size_t i = 0; adds && i < sim->book.ask_count; i++)
 		adds = sim->book.asks[i].order.by != ORDER_ADD;
@@ -84,6 +85,8 @@ any_claim(struct sim *sim)
 	static const enum lock_claim claims[] = {
 	    LOCK_CLAIM_UNKNOWN, LOCK_CLAIM_BY_QUEUE, LOCK_CLAIM_BY_CONSUMER};
 
+	if (sim->plan.quorum)
+		return LOCK_CLAIM_BY_QUORUM;
 	return sim->plan.consumers ? claims[dice_below(&sim->dice, 3)] : LOCK_CLAIM_UNKNOWN;
 }
 
@@ -110,7 +113,7 @@ any_order(struct sim *sim)
 		if (dice_percent(&sim->dice, 35))
 			any_relative(sim, &order);
 		any_manner(sim, &order);
-	} else if (roll < 92) {
+	} else if (roll < 92 || sim->plan.quorum) {
 		order.what = ASK_DESTROY;
 		order.slots = 0;
 		any_manner(sim, &order);
@@ -161,6 +164,7 @@ tell_order(struct sim_daemon *daemon, uint64_t peer, uint64_t request, const str
 	    .overshoot = order->overshoot,
 	    .wait = order->wait,
 	    .progress = order->wait != 0,
+	    .takeover_grace = order->claim == LOCK_CLAIM_BY_QUORUM ? QUORUM_GRACE : 0,
 	};
 
 	switch (order->what) {

@@ -13,9 +13,8 @@ is_over(const struct sim *sim)
 	return sim->violation[0] != '\0';
 }
 
-/* Until every request that has a deadline is answered. */
-static void
-pass_until_answered(struct sim *sim)
+void
+calm_until_answered(struct sim *sim)
 {
 	for (;;) {
 		int64_t last = 0;
@@ -45,7 +44,7 @@ administer(struct sim *sim, const struct order *order)
 {
 	if (!admins_ask(sim, any_willing(sim), order))
 		return;
-	pass_until_answered(sim);
+	calm_until_answered(sim);
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		if (sim->book.asks[i].order.what == order->what &&
 		    sim->book.asks[i].order.wait == 0)
@@ -99,7 +98,7 @@ give_up_mutexes(struct sim *sim)
 		if (sim->book.beliefs[i].kind == LOCK_KIND_MUTEX && !book_is_full(&sim->book))
 			client_release(sim, &sim->book.beliefs[i]);
 	}
-	pass_until_answered(sim);
+	calm_until_answered(sim);
 	/* Each waiter for it, even if its client is gone, has it by now or gives up. */
 	sim_pass(sim, sim->plan.settings.request_timeout);
 }
@@ -130,7 +129,7 @@ verify_all(struct sim *sim)
 		if (i < sim->book.belief_count)
 			client_verify(sim, &sim->book.beliefs[i]);
 	}
-	pass_until_answered(sim);
+	calm_until_answered(sim);
 	if (!is_over(sim))
 		check_verified(sim);
 }
@@ -150,7 +149,7 @@ serve_all(struct sim *sim)
 	int rounds = 0;
 
 	release_all(sim);
-	pass_until_answered(sim);
+	calm_until_answered(sim);
 	while (!is_over(sim) && sim->book.ask_count + sim->book.belief_count > 0) {
 		size_t waiting = sim->book.ask_count;
 
@@ -193,12 +192,12 @@ try_all(struct sim *sim)
 		return;
 	for (int i = 0; i < slots; i++)
 		client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, 0, 0);
-	pass_until_answered(sim);
+	calm_until_answered(sim);
 	if (!is_over(sim) && sim->book.belief_count != (size_t)slots)
 		check_fail(sim, 0, "of %d free slots of %s %zu were granted", slots,
 		    queue_lock(name), sim->book.belief_count);
 	release_all(sim);
-	pass_until_answered(sim);
+	calm_until_answered(sim);
 }
 
 /*
@@ -232,7 +231,7 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		check_watches(sim);
 	if (!is_over(sim))
-		pass_until_answered(sim);
+		calm_until_answered(sim);
 	sim->waits.settled = sim->now;
 	if (!is_over(sim))
 		repair_all(sim);

@@ -8,5 +8,7 @@
 #include "tests/sim/sim.h"
 
 void calm_down(struct sim *sim);
+/* Until every request that has a deadline is answered. */
+void calm_until_answered(struct sim *sim);
 
 #endif

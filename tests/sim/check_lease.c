@@ -33,7 +33,8 @@ may_be_silent(const struct sim *sim)
 void
 check_safe_until(struct sim *sim, struct sim_daemon *daemon, int name, int slot, int64_t safe_until)
 {
-	int64_t lease = truth_lease_of(sim, daemon->number, name, slot);
+	int64_t lease =
+	    sim->plan.quorum ? INT64_MAX : truth_lease_of(sim, daemon->number, name, slot);
 
 	check_judged(sim, 7);
 	if (safe_until > lease)
@@ -45,6 +46,12 @@ check_safe_until(struct sim *sim, struct sim_daemon *daemon, int name, int slot,
 		    daemon->number + 1, (double)(sim->now - safe_until) / 1e6);
 	if (safe_until > daemon->safe_until)
 		daemon->safe_until = safe_until;
+}
+
+static bool
+have_own_leases(const struct sim *sim)
+{
+	return sim->plan.consumers || sim->plan.quorum;
 }
 
 void
@@ -65,13 +72,14 @@ check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *
 			continue;
 		asked = true;
 		/* A newer time only extends the lease of a hold that has one of its own. */
-		if (!sim->plan.consumers || notice->safe_until > belief->safe_until)
+		if (!have_own_leases(sim) || notice->safe_until > belief->safe_until)
 			belief->safe_until = notice->safe_until;
+		check_believers(sim, belief);
 	}
 	if (!asked)
 		check_fail(sim, 7, "client %d got an unwanted lease notice", (int)peer->id);
 	/* A newer hold by consumer may have an older lease. */
-	if (notice->safe_until <= peer->safe_until && !sim->plan.consumers)
+	if (notice->safe_until <= peer->safe_until && !have_own_leases(sim))
 		check_fail(sim, 7, "the lease of client %d went back", (int)peer->id);
 	peer->safe_until = notice->safe_until;
 }

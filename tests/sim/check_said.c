@@ -106,6 +106,10 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		return;
 	if (daemon->granting == ask->request && (answer->slot != 0 || answer->safe_until != 0))
 		check_fail(sim, 14, "a hold granted by an administrator has a slot");
+	if (sim->plan.quorum && answer->slot != 0) {
+		check_quorum_grant(sim, ask, answer);
+		return;
+	}
 	if (answer->slot == 0 && (ask->kind != LOCK_KIND_MUTEX || answer->safe_until == 0)) {
 		check_slotless(sim, daemon, ask, answer);
 		return;
@@ -181,7 +185,8 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 	case REASON_TIMEOUT: /* a try: another administrator was at work for as long as it waits */
 		right =
 		    ask->timeout == 0 ? is_due(sim, ask) && ask->create : check_is_over(sim, ask);
-		check_timed_out(sim, daemon, ask);
+		if (!sim->plan.quorum)
+			check_timed_out(sim, daemon, ask);
 		break;
 	case REASON_CANCELLED:
 		right = answer->denied
@@ -189,7 +194,8 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 			    : daemon->cancelled;
 		break;
 	case REASON_NO_SUCH_LOCK:
-		check_no_such_lock(sim, ask);
+		if (!sim->plan.quorum)
+			check_no_such_lock(sim, ask);
 		break;
 	case REASON_ALREADY_EXISTS: /* as a semaphore, whose administration mutex that is */
 		right = ask->kind == LOCK_KIND_MUTEX && sim->plan.python &&
@@ -382,6 +388,10 @@ check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		return;
 	}
 	check_judged(sim, 3);
+	if (sim->plan.quorum && ask->what != ASK_ACQUIRE) {
+		check_quorum_answer(sim, ask, answer->reason);
+		return;
+	}
 	switch (ask->what) {
 	case ASK_ACQUIRE:
 		if (answer->reason == REASON_NONE)

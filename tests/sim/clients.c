@@ -61,6 +61,8 @@ any_timeout(struct sim *sim)
 		return 0;
 	if (roll < 65)
 		return DURATION_FOREVER;
+	if (roll < 72 && sim->plan.quorum)
+		return 1 + (int64_t)dice_below(&sim->dice, 2 * QUORUM_GRACE);
 	if (roll < 80)
 		return 1 + (int64_t)dice_below(&sim->dice, 20 * NSEC_PER_MSEC);
 	return 1 + (int64_t)dice_below(&sim->dice, 2 * NSEC_PER_SEC);
@@ -73,7 +75,7 @@ any_kind(struct sim *sim)
 
 	if (roll < (sim->plan.crowd ? 85 : 75))
 		return LOCK_KIND_SEMAPHORE;
-	return roll < 88 ? LOCK_KIND_PERSISTENT_MUTEX : LOCK_KIND_MUTEX;
+	return roll < 88 || sim->plan.quorum ? LOCK_KIND_PERSISTENT_MUTEX : LOCK_KIND_MUTEX;
 }
 
 static int
@@ -106,6 +108,11 @@ client_acquire(struct sim *sim, struct sim_daemon *daemon, int name, enum lock_k
 
 	if (sim_is_deaf(daemon) || book_is_full(&sim->book))
 		return false;
+	/* Each one honours its lease, and creates nothing that is held in another way. */
+	if (sim->plan.quorum) {
+		acquire.lease = true;
+		acquire.create = 0;
+	}
 	request = client_ask(sim, daemon, peer->id,
 	    (struct ask){
 		.what = ASK_ACQUIRE,
@@ -418,7 +425,7 @@ client_step(struct sim *sim)
 		grant_or_deny(sim);
 	else if (roll < 94)
 		admins_step(sim);
-	else if (roll < 98)
+	else if (roll < 98 && !sim->plan.quorum)
 		admins_read(sim);
 	else if (roll < 99 || dice_percent(&sim->dice, 70))
 		reload(sim);

@@ -49,7 +49,7 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 		 * The last safe_until that the client was told holds for all its locks. Holds by
 		 * consumer have leases of their own, and the client is told of the earliest.
 		 */
-		if (sim->plan.consumers)
+		if (sim->plan.consumers || sim->plan.quorum)
 			break;
 		if (belief.heeds && peer->safe_until > belief.safe_until)
 			belief.safe_until = peer->safe_until;
@@ -66,7 +66,9 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 		seen->uid = belief.exempt ? 0 : belief.uid;
 	}
 	book_believe(&sim->book, &belief);
-	check_charged(sim, daemon, &belief);
+	check_believers(sim, &belief);
+	if (!sim->plan.quorum)
+		check_charged(sim, daemon, &belief);
 }
 
 static void
@@ -170,6 +172,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	if (notice->kind != LOCK_NOTICE_LOST)
 		return;
 	daemon->lost++;
+	quorum_haunt(sim, belief);
 	book_end_belief(&sim->book, belief);
 }
 
@@ -236,6 +239,10 @@ daemon_kill(struct sim_daemon *daemon)
 
 	ways_done(daemon);
 	replace_done(daemon);
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		if (sim->book.beliefs[i].daemon == daemon->number)
+			quorum_haunt(sim, &sim->book.beliefs[i]);
+	}
 	book_peer_gone(&sim->book, daemon->number, 0);
 	daemon_close(daemon);
 	timers_free(daemon->own);

@@ -42,6 +42,10 @@ static const struct {
     {18, "order"},
     {19, "channels"},
     {21, "ways"},
+    {22, "one believer by quorum"},
+    {23, "fences"},
+    {24, "no grace after a proved end"},
+    {25, "slots by quorum that can be acquired"},
 };
 #define INVARIANTS (sizeof(invariants) / sizeof(invariants[0]))
 

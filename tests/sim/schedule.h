@@ -9,6 +9,8 @@
 
 /* Number of steps before the schedule calms down. */
 #define SCHEDULE_STEPS 200
+/* Each seed that this divides has a second schedule, with slots by quorum. */
+#define SCHEDULE_QUORUM 3
 
 struct verdict {
 	const char *violation; /* "": none; valid until the next run */

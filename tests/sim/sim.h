@@ -12,6 +12,7 @@
  *	clients, admins		the actors
  *	messages, crowd		further actors
  *	fuse, homes, replace, trouble, meddle	the troubles
+ *	quorum		slots by quorum: the second schedule of some seeds
  *	calm, schedule		the end of a schedule; from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
@@ -24,13 +25,15 @@
 #include "daemon/lock/lock.h"
 #include "tests/sim/book.h"
 #include "tests/sim/dice.h"
+#include "tests/sim/quorum.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/truth.h"
 #include "tests/sim/waits.h"
 
 #define DAEMONS_MAX 4
 #define PEERS_MAX 4
-#define LINKS 2
+/* The connections of a daemon, two of them for holds by quorum. Other schedules do not use those. */
+#define LINKS 4
 #define FOREIGN_MAX 4
 /* A low limit of a client or user, if the schedule has one. */
 #define PLAN_FEW 2
@@ -89,14 +92,17 @@ enum trouble {
 /* The constants of a schedule. */
 struct plan {
 	int daemons, names, peers;
-	unsigned troubles;     /* bits */
-	unsigned loudness;     /* per cent of the steps that cause a trouble */
-	int64_t usual;         /* ns: the usual maximum of an answer's delay */
-	unsigned channels_max; /* of a lock connection */
-	bool crowd;            /* many waiters for few names */
-	bool python;           /* the names of amqp-locks-python */
-	bool consumers;        /* slots are held by consumers, too */
-	bool messages;         /* the daemons send each other queries */
+	unsigned troubles;       /* bits */
+	unsigned loudness;       /* per cent of the steps that cause a trouble */
+	int64_t usual;           /* ns: the usual maximum of an answer's delay */
+	unsigned channels_max;   /* of a lock connection */
+	bool crowd;              /* many waiters for few names */
+	bool python;             /* the names of amqp-locks-python */
+	bool consumers;          /* slots are held by consumers, too */
+	bool messages;           /* the daemons send each other queries */
+	bool quorum;             /* all slots are held by quorum */
+	unsigned major, minor;   /* the server's version; by quorum */
+	unsigned beads_troubles; /* bits */
 	struct lock_settings settings;
 };
 
@@ -165,7 +171,8 @@ struct sim_daemon {
 	uint64_t last_message;    /* number of its last query */
 	int replies;              /* number of answers to it */
 	struct seen_slot awaited[NAMES][SLOTS_KNOWN + 1];
-	TAILQ_HEAD(, tap_claim) claims; /* owned; unanswered claims */
+	TAILQ_HEAD(, tap_claim)
+	claims; /* owned; unanswered claims; by quorum, also the ends of holds */
 	TAILQ_HEAD(, tap_count) counts; /* owned; running counts of consumers of wait queues */
 	bool hearing;                   /* it handles news of a wait queue */
 	bool counting; /* it handles such a count: hints of an administrator follow */
@@ -185,6 +192,7 @@ struct sim {
 	struct truth truth;
 	struct waits waits;
 	struct book book;
+	struct quorum quorum;
 	struct trace trace;
 	bool alarm, calm;
 	/*

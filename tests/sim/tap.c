@@ -15,6 +15,20 @@ void __real_broker_claim(struct broker *broker, uint64_t channel, enum broker_wa
     const char *queue, struct broker_done done);
 void __wrap_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way,
     const char *queue, struct broker_done done);
+void __real_broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way,
+    const char *queue, struct broker_done done);
+void __wrap_broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way,
+    const char *queue, struct broker_done done);
+void __real_broker_drop(struct broker *broker, uint64_t channel, enum broker_way way,
+    const char *queue, bool stopped, struct broker_done done);
+void __wrap_broker_drop(struct broker *broker, uint64_t channel, enum broker_way way,
+    const char *queue, bool stopped, struct broker_done done);
+void __real_broker_make_beads(struct broker *broker, const char *queue,
+    const struct broker_beads *wanted, struct broker_done done);
+void __wrap_broker_make_beads(struct broker *broker, const char *queue,
+    const struct broker_beads *wanted, struct broker_done done);
+void __real_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
+void __wrap_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
 void __real_broker_wait_queue_join(
     struct broker *broker, const char *queue, int priority, unsigned credit);
 void __wrap_broker_wait_queue_join(
@@ -51,10 +65,13 @@ daemon_of(const struct broker *broker)
 
 /* ---- sent ---- */
 
-/* A claim that is not answered yet. */
+/* A claim that is not answered yet. By quorum, also an end of a hold, or the work of an administrator. */
 struct tap_claim {
 	struct sim_daemon *daemon;
 	struct queue_id id;
+	/* By quorum: what it is, and the channel of a claim. */
+	enum { TAP_CLAIM, TAP_CHECK, TAP_END, TAP_WORK } what;
+	uint64_t channel;
 	struct broker_done done; /* the engine's */
 	TAILQ_ENTRY(tap_claim) entry;
 };
@@ -75,7 +92,8 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct broker_done done = claim->done;
 
 	seen_by(claim)->claiming = false;
-	check_claim_answered(running, daemon, seen_by(claim), reply->answer);
+	if (!running->plan.quorum)
+		check_claim_answered(running, daemon, seen_by(claim), reply->answer);
 	TAILQ_REMOVE(&daemon->claims, claim, entry);
 	free(claim);
 	done.fn(done.ctx, id, reply);
@@ -97,6 +115,82 @@ listen_to_claim(struct sim_daemon *daemon, struct queue_id id, struct broker_don
 	return (struct broker_done){on_claimed, claim, done.id};
 }
 
+/* ---- by quorum ---- */
+
+/* Whether it may make the order of the beads dirty. */
+static bool
+is_rival(const struct tap_claim *claim)
+{
+	return claim->what == TAP_CLAIM || claim->what == TAP_WORK;
+}
+
+static void
+on_beads(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct tap_claim *claim = ctx;
+	struct broker_done done = claim->done;
+
+	quorum_answered(running, claim->id, is_rival(claim));
+	if (reply->answer == BROKER_OK && (claim->what == TAP_WORK || reply->proved))
+		quorum_proved(running, claim->id);
+	if (reply->answer == BROKER_OK && claim->what == TAP_WORK)
+		quorum_made(running, claim->id);
+	TAILQ_REMOVE(&claim->daemon->claims, claim, entry);
+	free(claim);
+	done.fn(done.ctx, id, reply);
+}
+
+static struct broker_done
+listen_to_beads(const struct broker *broker, const char *queue, uint64_t channel, int what,
+    struct broker_done done)
+{
+	struct tap_claim *claim = mem_alloc(sizeof(*claim));
+
+	*claim = (struct tap_claim){.daemon = daemon_of(broker),
+	    .id = queue_find(queue),
+	    .channel = channel,
+	    .what = what,
+	    .done = done};
+	quorum_asks(running, claim->id, is_rival(claim));
+	TAILQ_INSERT_TAIL(&claim->daemon->claims, claim, entry);
+	return (struct broker_done){on_beads, claim, done.id};
+}
+
+void
+__wrap_broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
+    bool stopped, struct broker_done done)
+{
+	if (way == BROKER_BY_QUORUM)
+		done = listen_to_beads(broker, queue, channel, TAP_END, done);
+	__real_broker_drop(broker, channel, way, queue, stopped, done);
+}
+
+void
+__wrap_broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way,
+    const char *queue, struct broker_done done)
+{
+	if (way == BROKER_BY_QUORUM)
+		done = listen_to_beads(broker, queue, channel, TAP_CHECK, done);
+	__real_broker_check_holder(broker, channel, way, queue, done);
+}
+
+void
+__wrap_broker_make_beads(struct broker *broker, const char *queue,
+    const struct broker_beads *wanted, struct broker_done done)
+{
+	__real_broker_make_beads(
+	    broker, queue, wanted, listen_to_beads(broker, queue, 0, TAP_WORK, done));
+}
+
+void
+__wrap_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done)
+{
+	__real_broker_delete_beads(
+	    broker, queue, listen_to_beads(broker, queue, 0, TAP_WORK, done));
+}
+
+/* ---- claims and hints ---- */
+
 void
 __wrap_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
@@ -104,6 +198,8 @@ __wrap_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way
 	struct queue_id id = queue_find(queue);
 	struct sim_daemon *daemon = daemon_of(broker);
 
+	if (way == BROKER_BY_QUORUM)
+		done = listen_to_beads(broker, queue, channel, TAP_CLAIM, done);
 	if (id.part == QUEUE_B) {
 		running->waits.names[id.name].slots[id.slot].seen[daemon->number].claim_sent =
 		    ++running->truth.moment;
@@ -211,7 +307,8 @@ __wrap_broker_probe(struct broker *broker, const struct broker_question *questio
     struct broker_probe_done done)
 {
 	running->waits.published[daemon_of(broker)->number] += count;
-	check_method(running, daemon_of(broker)->number);
+	if (!running->plan.quorum)
+		check_method(running, daemon_of(broker)->number);
 	NOTE(running, .text = "{d} probes {n} queues, {q} first",
 	    .daemon = daemon_of(broker)->number, .n = (int64_t)count,
 	    .queue = queue_text(queue_find(questions[0].queue)));
@@ -236,6 +333,8 @@ tap_done(struct sim_daemon *daemon)
 	while ((claim = TAILQ_FIRST(&daemon->claims)) != NULL) {
 		TAILQ_REMOVE(&daemon->claims, claim, entry);
 		seen_by(claim)->claiming = false;
+		if (claim->id.part == QUEUE_BEADS)
+			quorum_answered(running, claim->id, is_rival(claim));
 		free(claim);
 	}
 	while ((count = TAILQ_FIRST(&daemon->counts)) != NULL) {
@@ -311,6 +410,19 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 }
 
 static void
+on_unclean(void *ctx, uint64_t channel, int64_t until)
+{
+	const struct sim_daemon *daemon = daemon_of_engine(ctx);
+	const struct tap_claim *claim;
+
+	TAILQ_FOREACH (claim, &daemon->claims, entry) {
+		if (claim->channel == channel && claim->what == TAP_CLAIM)
+			check_unclean(running, claim->id);
+	}
+	heard.unclean(ctx, channel, until);
+}
+
+static void
 on_asked(void *ctx, const struct broker_message *message)
 {
 	messages_asked(daemon_of_engine(ctx), message);
@@ -330,6 +442,7 @@ __wrap_broker_set_events(struct broker *broker, const struct broker_events *even
 	heard = *events;
 	observed.wait_queue = on_line;
 	observed.link = on_link;
+	observed.unclean = on_unclean;
 	observed.asked = on_asked;
 	observed.replied = on_replied;
 	__real_broker_set_events(broker, &observed);

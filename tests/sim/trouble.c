@@ -114,6 +114,8 @@ any_daemon(struct sim *sim)
 static enum broker_link
 any_link(struct sim *sim)
 {
+	if (sim->plan.quorum && dice_percent(&sim->dice, 60))
+		return BROKER_QUORUM + (unsigned)dice_below(&sim->dice, LINKS - BROKER_QUORUM);
 	return dice_percent(&sim->dice, 65) ? BROKER_LOCKS : BROKER_AUXILIARY;
 }
 
@@ -155,9 +157,10 @@ static void
 freeze(struct sim *sim, struct sim_daemon *daemon)
 {
 	unsigned ways = 1 + (unsigned)dice_below(&sim->dice, MEMORY_OUT | MEMORY_IN);
+	enum broker_link link = any_link(sim);
 
-	if (any_link(sim) == BROKER_AUXILIARY)
-		ways_freeze_auxiliary(daemon);
+	if (link != BROKER_LOCKS)
+		ways_freeze(daemon, link);
 	else
 		ways_block(daemon, ways, dice_percent(&sim->dice, 70) ? any_pause(sim) : INT64_MAX);
 }
@@ -198,7 +201,8 @@ restart(struct sim *sim)
 		struct sim_daemon *daemon = &sim->daemons[i];
 
 		ways_is_torn(daemon);
-		for (int link = 0; link < LINKS; link++)
+		for (int link = 0; link < LINKS && (link < BROKER_QUORUM || sim->plan.quorum);
+		     link++)
 			timers_set(daemon->heard, &daemon->cut[link],
 			    sim->now + any_time(sim, 20 * NSEC_PER_MSEC));
 	}

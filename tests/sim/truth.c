@@ -516,6 +516,10 @@ truth_performed(void *ctx, const struct memory_performed *what)
 	sim->truth.refuses = false;
 	sim->truth.moment++;
 	sim->truth.performed++;
+	if (sim->plan.quorum) {
+		quorum_performed(sim, what);
+		return;
+	}
 	if (what->code >= AMQP_FRAME_ERROR)
 		check_fail(sim, 0, "daemon %d sent a method that ends its link: %d",
 		    done.daemon + 1, what->code);

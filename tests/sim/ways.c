@@ -6,7 +6,10 @@
 static const char *
 link_word(enum broker_link link)
 {
-	return link == BROKER_LOCKS ? "locks" : "auxiliary";
+	static const char *const words[LINKS] = {
+	    "locks", "auxiliary", "first quorum", "second quorum"};
+
+	return words[link];
 }
 
 /*
@@ -37,8 +40,10 @@ starves_at(const struct sim_daemon *daemon, enum broker_link link)
 }
 
 static void
-on_starve(struct sim_daemon *daemon, enum broker_link link)
+on_starve(void *ctx, uint64_t id)
 {
+	struct sim_daemon *daemon = ctx;
+	enum broker_link link = (enum broker_link)id;
 	struct sim *sim = daemon->sim;
 
 	if (memory_broker_connection(daemon->broker, link) != daemon->starving[link])
@@ -53,22 +58,8 @@ on_starve(struct sim_daemon *daemon, enum broker_link link)
 		sim->truth.forsaken[daemon->number] = daemon->starving[link];
 	memory_broker_forsake(daemon->broker, link);
 	/* Its close arrives, unless nothing does. */
-	if (link == BROKER_AUXILIARY || (daemon->blocked & MEMORY_IN) == 0)
+	if (link != BROKER_LOCKS || (daemon->blocked & MEMORY_IN) == 0)
 		timers_set(daemon->heard, &daemon->cut[link], sim->now + NSEC_PER_MSEC);
-}
-
-static void
-on_starve_hold(void *ctx, uint64_t id)
-{
-	(void)id;
-	on_starve(ctx, BROKER_LOCKS);
-}
-
-static void
-on_starve_auxiliary(void *ctx, uint64_t id)
-{
-	(void)id;
-	on_starve(ctx, BROKER_AUXILIARY);
 }
 
 /* After what can be read, or not any more, has changed. */
@@ -117,7 +108,8 @@ ways_notice(void *ctx, const struct broker *broker, enum broker_link link, const
 			continue;
 		NOTE(sim, .text = "{d} makes its {w} link anew", .daemon = i,
 		    .word = link_word(link));
-		if (broken != NULL)
+		/* By quorum, a consume that is refused ends its connection. */
+		if (broken != NULL && (sim->plan.beads_troubles & 1U << BEADS_REFUSES) == 0)
 			check_fail(sim, 0, "the %s link of daemon %d broke: %s", link_word(link),
 			    i + 1, broken);
 		if (deaf < 0)
@@ -159,17 +151,9 @@ ways_cut(struct sim_daemon *daemon, enum broker_link link, int64_t notice, int64
 }
 
 static void
-on_cut_hold(void *ctx, uint64_t id)
+on_cut(void *ctx, uint64_t id)
 {
-	(void)id;
-	ways_cut(ctx, BROKER_LOCKS, 0, 10 * NSEC_PER_MSEC);
-}
-
-static void
-on_cut_auxiliary(void *ctx, uint64_t id)
-{
-	(void)id;
-	ways_cut(ctx, BROKER_AUXILIARY, 0, 10 * NSEC_PER_MSEC);
+	ways_cut(ctx, (enum broker_link)id, 0, 10 * NSEC_PER_MSEC);
 }
 
 void
@@ -247,13 +231,14 @@ ways_block(struct sim_daemon *daemon, unsigned ways, int64_t time)
 }
 
 void
-ways_freeze_auxiliary(struct sim_daemon *daemon)
+ways_freeze(struct sim_daemon *daemon, enum broker_link link)
 {
 	struct sim *sim = daemon->sim;
 
-	NOTE(sim, .text = "the auxiliary connection of {d} falls silent", .daemon = daemon->number);
-	memory_broker_freeze(daemon->broker, BROKER_AUXILIARY);
-	timers_set(daemon->heard, &daemon->cut[BROKER_AUXILIARY],
+	NOTE(sim, .text = "the {w} link of {d} falls silent", .daemon = daemon->number,
+	    .word = link_word(link));
+	memory_broker_freeze(daemon->broker, link);
+	timers_set(daemon->heard, &daemon->cut[link],
 	    sim->now + 2 * HEARTBEAT + (int64_t)dice_below(&sim->dice, 2 * HEARTBEAT));
 }
 
@@ -329,10 +314,10 @@ ways_free(struct sim_daemon *daemon)
 void
 ways_init(struct sim_daemon *daemon)
 {
-	timer_init(&daemon->cut[BROKER_LOCKS], on_cut_hold, daemon, 0);
-	timer_init(&daemon->cut[BROKER_AUXILIARY], on_cut_auxiliary, daemon, 0);
-	timer_init(&daemon->starve[BROKER_LOCKS], on_starve_hold, daemon, 0);
-	timer_init(&daemon->starve[BROKER_AUXILIARY], on_starve_auxiliary, daemon, 0);
+	for (unsigned link = 0; link < LINKS; link++) {
+		timer_init(&daemon->cut[link], on_cut, daemon, link);
+		timer_init(&daemon->starve[link], on_starve, daemon, link);
+	}
 	timer_init(&daemon->wake, on_wake, daemon, 0);
 	timer_init(&daemon->heal, on_heal, daemon, 0);
 }

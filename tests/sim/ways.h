@@ -22,8 +22,8 @@ void ways_tear(struct sim_daemon *daemon, enum broker_link link, int64_t notice)
 void ways_is_torn(struct sim_daemon *daemon);
 /* These ways of the lock connection deliver nothing for that time. INT64_MAX: for ever. */
 void ways_block(struct sim_daemon *daemon, unsigned ways, int64_t time);
-/* The auxiliary connection delivers nothing in either direction. */
-void ways_freeze_auxiliary(struct sim_daemon *daemon);
+/* A link delivers nothing in either direction. The daemon gives it up after a while. */
+void ways_freeze(struct sim_daemon *daemon, enum broker_link link);
 /* ways_stop() stops the daemon for that time. ways_suspend() stops only its timers. */
 void ways_stop(struct sim_daemon *daemon, int64_t time);
 void ways_suspend(struct sim_daemon *daemon, int64_t time);

@@ -149,6 +149,14 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 }
 
 static void
+on_records_lost(void *ctx, uint64_t session, const char *why)
+{
+	ck_assert_uint_ne(session, 0);
+	snprintf(rig.text, sizeof(rig.text), "%s", why);
+	see(ctx == two ? "two.lost:records" : "lost:records");
+}
+
+static void
 on_watch(void *ctx, const char *queue, enum broker_news news)
 {
 	char what[64];
@@ -253,6 +261,7 @@ rig_broker_new_at(struct timers *timers, unsigned channels_max)
 	struct broker *broker = memory_broker_new_at(world, timers, 10, channels_max, ++seeds);
 	struct broker_events events = {.link = on_link,
 	    .channel_closed = on_channel_closed,
+	    .records_lost = on_records_lost,
 	    .watch = on_watch,
 	    .wait_queue = on_line,
 	    .asked = on_asked,

@@ -10,6 +10,7 @@
  *	hint:a		news of a watch
  *	hint:w/5=3	news of a wait queue: queue w, priority 5, slot 3
  *	c4=2		a count of consumers
+ *	lost:records	a session of the records is over
  *	a1:holding	a raw link: link a, channel 1, an answer or a method of the server
  *
  * No call may lead to a callback before it returns. The rig checks this for every call made through

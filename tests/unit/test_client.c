@@ -53,6 +53,72 @@ START_TEST(acquire_verify_release)
 }
 END_TEST
 
+static int
+acquired_with(const char *fence, struct lb_lock **ret)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line),
+	    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"lock\":\"a-1\",\"name\":\"db\","
+	    "\"slot\":2,\"fence\":%s}}",
+	    fence);
+	say(line);
+	return lb_acquire(lb, "db", NULL, ret);
+}
+
+/*
+ * Other processes of the program write with the number of the grant. The store would refuse them if this one
+ * wrote with a larger one.
+ */
+START_TEST(the_fence_is_that_of_the_grant)
+{
+	struct lb_lock *lock = NULL, *without = NULL;
+
+	/* The largest number, and digits that a double with 15 of them would print as 1.8e+15. */
+	ck_assert_int_eq(acquired_with("1868000000000000", &lock), LB_OK);
+	ck_assert_uint_eq(lb_lock_fence(lock), UINT64_C(1868000000000000));
+	ck_assert_ptr_nonnull(strstr(lb_lock_json(lock), "\"fence\":1868000000000000}"));
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"lock\":\"a-1\",\"slot\":2,"
+	    "\"fence\":9007199254740991}}");
+	ck_assert_int_eq(lb_verify(lock, 1000), LB_OK);
+	ck_assert_uint_eq(lb_lock_fence(lock), UINT64_C(1868000000000000));
+	ck_assert_ptr_nonnull(strstr(lb_result_json(lb), "\"fence\":9007199254740991}"));
+	/* A daemon of version 0.1.0 has no such member. */
+	say(GRANT("3", "a-3"));
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &without), LB_OK);
+	ck_assert_uint_eq(lb_lock_fence(without), 0);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	int code;
+	uint64_t fence;
+} fences[] = {
+    {"null", LB_OK, 0},
+    {"1", LB_OK, 1},
+    {"9007199254740991", LB_OK, UINT64_C(9007199254740991)},
+    {"9007199254740992", LB_BAD_ANSWER, 0},
+    {"0", LB_BAD_ANSWER, 0},
+    {"-1", LB_BAD_ANSWER, 0},
+    {"1.5", LB_BAD_ANSWER, 0},
+    {"\"7\"", LB_BAD_ANSWER, 0},
+    {"true", LB_BAD_ANSWER, 0},
+    {"{}", LB_BAD_ANSWER, 0},
+};
+
+START_TEST(a_fence_that_is_no_number_is_not_taken_for_none)
+{
+	struct lb_lock *lock = NULL;
+
+	ck_assert_int_eq(acquired_with(fences[_i].text, &lock), fences[_i].code);
+	if (fences[_i].code == LB_OK)
+		ck_assert_uint_eq(lb_lock_fence(lock), fences[_i].fence);
+	else
+		ck_assert_int_eq(lb_fd(lb), -1);
+}
+END_TEST
+
 START_TEST(create_is_sent_with_the_acquire)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
@@ -571,6 +637,9 @@ calls_suite(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_checked_fixture(tcase, client_rig_up, client_rig_down);
 	tcase_add_test(tcase, acquire_verify_release);
+	tcase_add_test(tcase, the_fence_is_that_of_the_grant);
+	tcase_add_loop_test(tcase, a_fence_that_is_no_number_is_not_taken_for_none, 0,
+	    sizeof(fences) / sizeof(fences[0]));
 	tcase_add_test(tcase, create_is_sent_with_the_acquire);
 	tcase_add_test(tcase, options_of_an_earlier_header);
 	tcase_add_test(tcase, each_code_has_a_word_of_its_own);

@@ -14,6 +14,7 @@ Suite *suite_memory_holders(void);
 Suite *suite_memory_mailbox(void);
 Suite *suite_memory_nodes(void);
 Suite *suite_memory_quorum(void);
+Suite *suite_memory_records(void);
 Suite *suite_memory_wait_queues(void);
 Suite *suite_memory_links(void);
 Suite *suite_memory_watches(void);

@@ -67,26 +67,53 @@ START_TEST(results_have_the_shapes_of_the_wire)
 	assert_json(result_acquire(&facts, &answer),
 	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,"
 	    "\"waited\":0.5,\"safe_for\":19,\"safe_until\":20,\"lease\":{\"heartbeat\":10,"
-	    "\"margin\":2,\"length\":18}}");
+	    "\"margin\":2,\"length\":18,\"renewal\":3.333333333},\"fence\":null}");
 	mutex.kind = LOCK_KIND_MUTEX;
 	mutex.slot = 0;
 	assert_json(result_verify(&facts, &mutex),
 	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"mutex\",\"slot\":null,"
-	    "\"safe_for\":19,\"safe_until\":20}");
+	    "\"safe_for\":19,\"safe_until\":20,\"fence\":null}");
 	/* No slot, no lease: an unlimited semaphore. */
 	mutex.kind = LOCK_KIND_SEMAPHORE;
 	mutex.safe_until = 0;
 	assert_json(result_acquire(&facts, &mutex),
 	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":null,"
-	    "\"waited\":0.5,\"safe_for\":null,\"safe_until\":null,\"lease\":null}");
+	    "\"waited\":0.5,\"safe_for\":null,\"safe_until\":null,\"lease\":null,"
+	    "\"fence\":null}");
 	assert_json(result_verify(&facts, &mutex),
 	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":null,"
-	    "\"safe_for\":null,\"safe_until\":null}");
+	    "\"safe_for\":null,\"safe_until\":null,\"fence\":null}");
 	assert_json(result_release(&facts, &answer), "{\"lock\":\"00000012-3\"}");
 	assert_json(
 	    result_create(&facts, &answer), "{\"name\":\"db\",\"kind\":\"semaphore\",\"slots\":4}");
 	assert_json(result_destroy(&facts, &answer), "{\"name\":\"db\"}");
 	assert_json(result_size(&facts, &answer), "{\"name\":\"db\",\"slots\":4}");
+}
+END_TEST
+
+/* By quorum, with a grace of 20 s. Clients of version 0.1.0 compute 18 s from the first two members. */
+START_TEST(a_hold_by_quorum_has_a_fence_and_a_lease_of_its_own)
+{
+	const struct result_facts facts = {
+	    .run = 0x12, .now = NSEC_PER_SEC, .heartbeat = 60, .margin = 5 * NSEC_PER_SEC};
+	const struct lock_answer answer = {
+	    .name = "db",
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .lock = 3,
+	    .slot = 2,
+	    .safe_until = 19 * NSEC_PER_SEC,
+	    .grace = 20 * NSEC_PER_SEC,
+	    .lease = 18 * NSEC_PER_SEC,
+	    .fence = UINT64_C(9007199254740991),
+	};
+
+	assert_json(result_acquire(&facts, &answer),
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,"
+	    "\"waited\":0,\"safe_for\":18,\"safe_until\":19,\"lease\":{\"heartbeat\":10,"
+	    "\"margin\":2,\"length\":18,\"renewal\":3.6},\"fence\":9007199254740991}");
+	assert_json(result_verify(&facts, &answer),
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,"
+	    "\"safe_for\":18,\"safe_until\":19,\"fence\":9007199254740991}");
 }
 END_TEST
 
@@ -444,6 +471,7 @@ results_suite(void)
 	tcase_add_test(tcase, a_denial_is_marked);
 	tcase_add_test(tcase, notifications_of_a_watch_name_its_request);
 	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
+	tcase_add_test(tcase, a_hold_by_quorum_has_a_fence_and_a_lease_of_its_own);
 	tcase_add_test(tcase, results_of_administration);
 	tcase_add_test(tcase, results_of_fsck_list_what_was_found);
 	tcase_add_test(tcase, the_holder_of_a_removed_slot_is_no_problem);

@@ -372,12 +372,12 @@ class Unlimited(Administration):
         self.admin.call("create", name="db", slots="unlimited")
         holds = [self.admin.call("acquire", name="db", timeout=0, lease=True) for _ in range(3)]
         for hold in holds:
-            self.assertEqual([hold[name] for name in ("slot", "safe_for", "safe_until", "lease")], [None] * 4)
+            self.assertEqual([hold[name] for name in ("slot", "safe_for", "safe_until", "lease", "fence")], [None] * 5)
         self.assertEqual(len({hold["lock"] for hold in holds}), 3)
         first = holds[0]["lock"]
         self.assertEqual(self.admin.call("verify", lock=first),
                          {"lock": first, "name": "db", "kind": "semaphore", "slot": None,
-                          "safe_for": None, "safe_until": None})
+                          "safe_for": None, "safe_until": None, "fence": None})
         self.admin.call("resize", name="db", slots=1)
         self.assertEqual(self.admin.call("acquire", name="db", timeout=0)["slot"], 1)
         self.assertIsNone(self.admin.call("verify", lock=first)["slot"])

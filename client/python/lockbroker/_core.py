@@ -61,6 +61,9 @@ class Hold:
         self.kind: str = _typed(result["kind"], str)
         #: From 1. None: a mutex, or a hold that takes no slot.
         self.slot: int | None = _typed(result["slot"], int, type(None))
+        #: The fencing number of the grant, for a store that refuses late holders (docs/FENCING.md). It stays the same while
+        #: the hold lasts. None: there is none, as the slot is not held by quorum.
+        self.fence: int | None = _fence(result.get("fence"))
         #: Seconds from the request to the grant.
         self.waited: float = _seconds(result["waited"]) or 0.0
         #: The end of the lease, in seconds of CLOCK_BOOTTIME. None: the hold has no lease.
@@ -366,6 +369,14 @@ def _typed(value: Any, *types: type) -> Any:
     if not isinstance(value, types) or isinstance(value, bool):
         raise TypeError(f"{value!r:.100} is not of the type {types[0].__name__}")
     return value
+
+
+def _fence(value: Any) -> int | None:
+    """To treat an invalid number as none would leave the program's writes unprotected."""
+    fence: int | None = _typed(value, int, type(None))
+    if fence is not None and not 0 < fence < 2**53:
+        raise ValueError(f"{fence} is no fencing number")
+    return fence
 
 
 def _seconds(value: Any) -> float | None:

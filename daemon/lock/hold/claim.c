@@ -259,6 +259,10 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_ABSENT:
+		/* Without an A, B alone is the slot, and was removed. */
+		fail(engine, hold, way_row(hold->way)->by_beads ? CLAIM_NO_SLOT : CLAIM_REFUSED,
+		    reply);
+		break;
 	case BROKER_REFUSED:
 		fail(engine, hold, CLAIM_REFUSED, reply);
 		break;

@@ -1,0 +1,41 @@
+/*
+ * The quorum queue with a single active consumer, of a slot (make.h) and of the records (records.h): its
+ * arguments, its one consumer of a channel, its messages and the marks among them. A mark is a message with a
+ * random number. It tells its publisher what was delivered before it. The module has no state, and knows
+ * neither beads nor records.
+ */
+#ifndef BROKER_QUORUM_QUEUE_H
+#define BROKER_QUORUM_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/broker/raw_channel.h"
+
+/*
+ * The rest after the declare. A node that is killed within a second of it loses the first messages,
+ * although they were confirmed (RabbitMQ 4.0.5 and 4.3.6).
+ */
+#define AMQP_QUORUM_QUEUE_REST (2 * NSEC_PER_SEC)
+
+struct broker;
+
+/* queue.declare, durable. The channel is open, and the server's version decides the arguments. */
+void amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *queue);
+/* basic.qos and basic.consume, with acknowledgements. letter: of the tag. */
+void amqp_quorum_queue_attach(
+    const struct amqp_raw_channel *channel, const char *queue, char letter, uint16_t prefetch);
+/* A persistent message. */
+void amqp_quorum_queue_publish(
+    const struct amqp_raw_channel *channel, const char *queue, const char *text);
+
+/* A random number, or one that the broker's seed decides (settings.replays). */
+uint64_t amqp_quorum_queue_random(struct broker *broker);
+/* Bytes of the text of a mark, with a NUL. */
+#define AMQP_MARK_TEXT 22
+/* Returns text. */
+char *amqp_mark_print(char text[AMQP_MARK_TEXT], uint64_t number);
+/* Whether a text is a mark, of any publisher. */
+bool amqp_is_mark(const char *text);
+
+#endif

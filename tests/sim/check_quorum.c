@@ -1,0 +1,237 @@
+/*
+ * Invariants 22 to 25: what a hold by quorum promises. No trouble excuses a violation.
+ */
+#include "tests/sim/check.h"
+
+#include <string.h>
+
+#include "protocol/reason.h"
+#include "tests/sim/quorum.h"
+
+/*
+ * Whether a slot that is deleted and made again goes on with larger fences. The records of
+ * administration will have the floor that this needs.
+ */
+#define FENCES_OUTLIVE_SLOTS false
+
+/* ---- two believers ---- */
+
+/* A ghost whose time is over makes room. */
+void
+quorum_haunt(struct sim *sim, const struct belief *belief)
+{
+	struct quorum *quorum = &sim->quorum;
+	size_t left = 0;
+
+	if (belief->slotless || !sim->plan.quorum)
+		return;
+	for (size_t i = 0; i < quorum->ghost_count; i++) {
+		if (quorum->ghosts[i].until > sim->now)
+			quorum->ghosts[left++] = quorum->ghosts[i];
+	}
+	quorum->ghost_count = left;
+	if (left == GHOSTS_MAX || belief->safe_until <= sim->now)
+		return;
+	quorum->ghosts[quorum->ghost_count++] = (struct quorum_ghost){
+	    .name = belief->name,
+	    .slot = belief->slot,
+	    .daemon = belief->daemon,
+	    .lock = belief->lock,
+	    .until = belief->safe_until,
+	};
+}
+
+static void
+fail_two(struct sim *sim, const struct belief *belief, int daemon, uint64_t lock, int64_t until)
+{
+	check_fail(sim, 22,
+	    "lock %d of daemon %d has %s, which lock %d of daemon %d has for %.1f ms more",
+	    (int)belief->lock, belief->daemon + 1, queue_beads(belief->name, belief->slot),
+	    (int)lock, daemon + 1, (double)(until - sim->now) / 1e6);
+}
+
+void
+check_believers(struct sim *sim, const struct belief *belief)
+{
+	const struct quorum *quorum = &sim->quorum;
+
+	if (!sim->plan.quorum || belief->slotless || belief->safe_until <= sim->now)
+		return;
+	check_judged(sim, 22);
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *other = &sim->book.beliefs[i];
+
+		if (other->name == belief->name && other->slot == belief->slot &&
+		    !other->slotless && other->safe_until > sim->now &&
+		    (other->daemon != belief->daemon || other->lock != belief->lock))
+			fail_two(sim, belief, other->daemon, other->lock, other->safe_until);
+	}
+	for (size_t i = 0; i < quorum->ghost_count; i++) {
+		const struct quorum_ghost *ghost = &quorum->ghosts[i];
+
+		if (ghost->name == belief->name && ghost->slot == belief->slot &&
+		    ghost->until > sim->now)
+			fail_two(sim, belief, ghost->daemon, ghost->lock, ghost->until);
+	}
+}
+
+/* ---- grants ---- */
+
+void
+check_quorum_grant(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+{
+	const char *queue = queue_beads(ask->name, answer->slot);
+	struct quorum_slot *slot = &sim->quorum.slots[ask->name][answer->slot];
+
+	check_judged(sim, 23);
+	if (answer->fence <= slot->fence)
+		check_fail(sim, 23, "%s was granted with a fence %d below the one before", queue,
+		    (int)(slot->fence - answer->fence));
+	/* A set is published in dirty order, so that its publisher can die. */
+	if (slot->publisher != 0 && !slot->graced)
+		check_fail(
+		    sim, 22, "%s was granted at once, and its publisher made nothing clean", queue);
+	if (answer->safe_until <= sim->now)
+		check_fail(sim, 7, "%s was granted after its lease", queue);
+	slot->fence = answer->fence;
+	slot->publisher = 0;
+}
+
+/* ---- claims ---- */
+
+void
+quorum_asks(struct sim *sim, struct queue_id id, bool rival)
+{
+	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+
+	slot->asking++;
+	slot->claiming += rival;
+	slot->rivals += rival;
+}
+
+void
+quorum_answered(struct sim *sim, struct queue_id id, bool rival)
+{
+	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+
+	slot->asking--;
+	slot->claiming -= rival;
+	slot->asked_at = sim->now;
+}
+
+void
+quorum_made(struct sim *sim, struct queue_id id)
+{
+	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+
+	slot->made = true;
+	slot->publisher = 0;
+}
+
+/* What is unanswered may have begun before, and go on now. */
+void
+quorum_proved(struct sim *sim, struct queue_id id)
+{
+	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+
+	slot->clean = true;
+	slot->rivals = slot->claiming;
+}
+
+void
+check_unclean(struct sim *sim, struct queue_id id)
+{
+	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+
+	NOTE(sim, .text = "a claim of {q} waits for the end of a grace", .queue = queue_text(id));
+	slot->graced = true;
+	if (!slot->clean)
+		return;
+	check_judged(sim, 24);
+	if (slot->rivals <= 1)
+		check_fail(
+		    sim, 24, "a claim of %s waits, and its last end was proved", queue_text(id));
+	slot->clean = false;
+}
+
+/* ---- the world ---- */
+
+static void
+beads_performed(struct sim *sim, const struct memory_performed *what, struct queue_id id)
+{
+	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+	const amqp_queue_declare_t *declare = what->fields;
+
+	switch (what->method) {
+	case AMQP_QUEUE_DECLARE_METHOD:
+		if (!declare->passive)
+			NOTE(sim, .text = "{q} is declared", .queue = queue_text(id));
+		break;
+	case AMQP_QUEUE_DELETE_METHOD:
+		NOTE(sim, .text = "{q} is deleted", .queue = queue_text(id));
+		slot->made = slot->clean = false;
+		slot->publisher = 0;
+		slot->troubles = 0;
+		if (!FENCES_OUTLIVE_SLOTS)
+			slot->fence = 0;
+		break;
+	case AMQP_BASIC_PUBLISH_METHOD:
+		if (strncmp(what->body, "bead ", 5) != 0)
+			break;
+		slot->publisher = what->channel;
+		slot->graced = false;
+		if (!sim->calm && dice_percent(&sim->dice, 5)) {
+			for (int i = 0; i < sim->plan.daemons; i++) {
+				if (sim->daemons[i].broker == what->broker)
+					sim->quorum.fuse_daemon = i;
+			}
+			timers_set(sim->timers, &sim->quorum.fuse,
+			    sim->now + (int64_t)dice_below(&sim->dice, 2 * NSEC_PER_MSEC));
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+void
+quorum_performed(struct sim *sim, const struct memory_performed *what)
+{
+	if (what->queue != NULL && what->code == 0 && queue_is_locks(what->queue) &&
+	    queue_find(what->queue).part == QUEUE_BEADS)
+		beads_performed(sim, what, queue_find(what->queue));
+	if (what->method != AMQP_BASIC_REJECT_METHOD)
+		return;
+	for (int name = 0; name < sim->plan.names; name++) {
+		for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
+			struct quorum_slot *of = &sim->quorum.slots[name][slot];
+
+			if (of->publisher == what->channel)
+				of->publisher = 0;
+		}
+	}
+}
+
+/* ---- other answers ---- */
+
+void
+check_quorum_answer(struct sim *sim, const struct ask *ask, enum reason reason)
+{
+	bool right = true;
+
+	switch (ask->what) {
+	case ASK_RELEASE:
+		right = reason == REASON_NONE || reason == REASON_BROKER_UNAVAILABLE
+			    ? ask->held
+			    : reason == (ask->held ? REASON_LOST : REASON_NOT_HELD);
+		break;
+	case ASK_VERIFY:
+		right = ask->held || reason == REASON_NOT_HELD;
+		break;
+	default:
+		break;
+	}
+	if (!right)
+		check_fail(sim, 6, "request %d of daemon %d was answered %s", (int)ask->request,
+		    ask->daemon + 1, reason_word(reason));
+}
