@@ -24,6 +24,9 @@
  * - If its home cannot be reached, a quorum queue looks as if it had no message and no consumer. A
  *   consume of it waits, or ends the connection. Other requests are taken later.
  *
+ * - If a channel cancels a consumer, has its messages, and consumes again, the consumer goes on. In
+ *   RabbitMQ 3.10 the connection ends with the next delivery.
+ *
  * A quorum queue has one member, at its home. It has no x-max-length, no time to live, no priorities
  * and no consumers without acknowledgements. The server knows no policies and no delayed retry. Only
  * a test makes a consumer time out.
