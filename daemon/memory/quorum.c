@@ -130,15 +130,15 @@ on_timer(void *ctx, uint64_t id)
 static void
 insert(struct memory_quorum *quorum, struct memory_command *command)
 {
-	struct memory_command *before;
+	struct memory_command *behind;
 
-	TAILQ_FOREACH_REVERSE(before, &quorum->commands, memory_commands, entry)
-	if (before->when <= command->when)
-		break;
-	if (before != NULL)
-		TAILQ_INSERT_AFTER(&quorum->commands, before, command, entry);
+	TAILQ_FOREACH (behind, &quorum->commands, entry)
+		if (behind->when > command->when)
+			break;
+	if (behind != NULL)
+		TAILQ_INSERT_BEFORE(behind, command, entry);
 	else
-		TAILQ_INSERT_HEAD(&quorum->commands, command, entry);
+		TAILQ_INSERT_TAIL(&quorum->commands, command, entry);
 }
 
 /*
@@ -355,23 +355,29 @@ memory_quorum_part(struct memory_queue *queue, unsigned from, enum memory_reach 
 	timers_set(queue->world->timers, &queue->quorum->timer, memory_now(queue->world));
 }
 
+static struct memory_command *
+last_lost(const struct memory_quorum *quorum)
+{
+	struct memory_command *command, *last = NULL;
+
+	TAILQ_FOREACH (command, &quorum->commands, entry)
+		if (command->lost)
+			last = command;
+	return last;
+}
+
 void
 memory_quorum_resend(struct memory_queue *queue)
 {
 	struct memory_quorum *quorum = queue->quorum;
 	struct memory_command *command;
 
-	do {
-		TAILQ_FOREACH_REVERSE(command, &quorum->commands, memory_commands, entry)
-		if (command->lost)
-			break;
-		if (command == NULL)
-			break;
+	while ((command = last_lost(quorum)) != NULL) {
 		TAILQ_REMOVE(&quorum->commands, command, entry);
 		command->lost = false;
 		command->when = memory_now(queue->world);
 		insert(quorum, command);
-	} while (true);
+	}
 	run(queue);
 }
 
