@@ -143,7 +143,8 @@ class Numbers(unittest.TestCase):
             command(self, self.daemon, "create", "--claim", claim, claim)
         command(self, self.daemon, "create", "unlimited", "unlimited")
         for argv in ("exclusive-queue",), ("consumer",), ("unlimited",), ("--mutex", "m"):
-            self.assertEqual(command(self, self.daemon, "run", *argv, "sh", "-c", "echo ${LOCKBROKER_FENCE-none}").out, "none\n")
+            job = command(self, self.daemon, "run", *argv, "sh", "-c", "echo ${LOCKBROKER_FENCE-none}")
+            self.assertEqual(job.out, "none\n", argv)
 
 
 if __name__ == "__main__":
