@@ -203,6 +203,20 @@ START_TEST(the_lock_connection_costs_no_hold)
 }
 END_TEST
 
+/* The two holds are on two connections. */
+START_TEST(the_end_of_one_connection_costs_its_holds_alone)
+{
+	make_slots(2);
+	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	ck_assert_int_eq(take(0, 2, TRY)->slot, 2);
+	broker_reset(world->daemon[0].broker, BROKER_QUORUM, "cut");
+	world_pass(world, SOON);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST) +
+			     world_notices(world, 0, 2, LOCK_NOTICE_LOST),
+	    1);
+}
+END_TEST
+
 START_TEST(a_silent_broker_ends_the_hold_at_its_lease)
 {
 	const struct said *answer;
@@ -415,6 +429,7 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_waiter_is_granted_after_the_grace);
 	tcase_add_test(tc, a_waiter_takes_another_slot_that_is_clean);
 	tcase_add_test(tc, the_lock_connection_costs_no_hold);
+	tcase_add_test(tc, the_end_of_one_connection_costs_its_holds_alone);
 	tcase_add_test(tc, a_silent_broker_ends_the_hold_at_its_lease);
 	tcase_add_test(tc, a_hand_off_has_a_larger_fence);
 	tcase_add_test(tc, a_gate_gets_slots);
