@@ -258,12 +258,19 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	broker_records_set(engine->broker, work->records, &record, work->epoch_below, done);
 }
 
+/* About slots by quorum. */
 static void
-send_beads(struct lock_engine *engine, struct work *work, const struct work_request *request)
+send_quorum(struct lock_engine *engine, struct work *work, const struct work_request *request)
 {
-	struct queue_name queue = queue_name_quorum(work->name, request->slot);
 	struct broker_done done = {on_answer, engine, work->op};
+	struct queue_name queue;
 
+	if (request->kind == WORK_RECORD) {
+		done.fn = on_records;
+		work->records = broker_records_open(engine->broker, done);
+		return;
+	}
+	queue = queue_name_quorum(work->name, request->slot);
 	if (request->kind == WORK_MAKE_BEADS)
 		broker_make_beads(engine->broker, queue.text, &work->beads, done);
 	else
@@ -289,10 +296,6 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 	case WORK_LEAVE:
 		directory_leave(engine, work->name, on_directory, work->op);
 		return;
-	case WORK_RECORD:
-		work->records = broker_records_open(
-		    engine->broker, (struct broker_done){on_records, engine, work->op});
-		return;
 	case WORK_DECLARE_GATE:
 	case WORK_DELETE_GATE:
 		queue = queue_name_gate(naming, work->name);
@@ -313,9 +316,10 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 		queue = queue_name_a(naming, work->name, request->slot);
 		ask = request->kind == WORK_DECLARE_SLOT ? broker_declare_slot : broker_delete_slot;
 		break;
+	case WORK_RECORD:
 	case WORK_MAKE_BEADS:
 	case WORK_DELETE_BEADS:
-		send_beads(engine, work, request);
+		send_quorum(engine, work, request);
 		return;
 	case WORK_MAKE_HOLDER:
 	case WORK_DELETE_HOLDER:
