@@ -420,7 +420,7 @@ struct broker_beads {
 void broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
     struct broker_done done);
 
-/* What is recorded of a name whose slots are held by quorum. */
+/* The record of a name whose slots are held by quorum. */
 #define BROKER_NAME_MAX 200
 struct broker_record {
 	char name[BROKER_NAME_MAX + 1];
@@ -454,8 +454,8 @@ uint64_t broker_records_floor(const struct broker *broker, uint64_t id);
 void broker_records_set(struct broker *broker, uint64_t id, const struct broker_record *record,
     uint64_t lowest, struct broker_done done);
 /* The same: removes the record of a name, if there is one, after the floor is written. */
-void broker_records_remove(struct broker *broker, uint64_t id, const char *name, uint64_t lowest,
-    struct broker_done done);
+void broker_records_remove(
+    struct broker *broker, uint64_t id, const char *name, uint64_t lowest, struct broker_done done);
 /* Gives the lock back. No answer and no event comes after this. A session that is gone is ignored. */
 void broker_records_close(struct broker *broker, uint64_t id);
 

@@ -47,9 +47,9 @@ amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *qu
 
 void
 amqp_quorum_queue_attach(
-    const struct amqp_raw_channel *channel, const char *queue, char letter, uint16_t prefetch)
+    const struct amqp_raw_channel *channel, const char *queue, char kind, uint16_t prefetch)
 {
-	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(letter, 1);
+	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(kind, 1);
 	amqp_basic_qos_t qos = {.prefetch_count = prefetch};
 	amqp_basic_consume_t consume = {
 	    .queue = amqp_cstring_bytes(queue),

@@ -1,8 +1,8 @@
 /*
- * The quorum queue with a single active consumer, of a slot (make.h) and of the records (records.h): its
- * arguments, its one consumer of a channel, its messages and the marks among them. A mark is a message with a
- * random number. It tells its publisher what was delivered before it. The module has no state, and knows
- * neither beads nor records.
+ * A quorum queue with a single active consumer, for a slot (make.h) or for the records (records.h). The
+ * module has its arguments, a channel's consumer, its messages, and the marks among them. A mark is a message
+ * with a random number: its publisher knows that older messages were delivered before it. The module has no
+ * state, and knows neither beads nor records.
  */
 #ifndef BROKER_QUORUM_QUEUE_H
 #define BROKER_QUORUM_QUEUE_H
@@ -22,9 +22,9 @@ struct broker;
 
 /* queue.declare, durable. The channel is open, and the server's version decides the arguments. */
 void amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *queue);
-/* basic.qos and basic.consume, with acknowledgements. letter: of the tag. */
+/* basic.qos and basic.consume, with acknowledgements. kind: the first character of its tag. */
 void amqp_quorum_queue_attach(
-    const struct amqp_raw_channel *channel, const char *queue, char letter, uint16_t prefetch);
+    const struct amqp_raw_channel *channel, const char *queue, char kind, uint16_t prefetch);
 /* A persistent message. */
 void amqp_quorum_queue_publish(
     const struct amqp_raw_channel *channel, const char *queue, const char *text);

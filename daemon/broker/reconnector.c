@@ -94,10 +94,10 @@ log_state(struct amqp_reconnector *reconnector, bool news)
 		    reconnector->link->server.cluster, reconnector->link->heartbeat);
 		break;
 	case BROKER_DOWN:
-		if (news && reconnector->which == BROKER_AUXILIARY)
-			log_info("auxiliary connection down: %s", reconnector->why);
+		if (news && reconnector->which == BROKER_LOCKS)
+			log_warning("lock connection down: %s", reconnector->why);
 		else if (news)
-			log_warning("%s down: %s", reconnector_name(reconnector), reconnector->why);
+			log_info("%s down: %s", reconnector_name(reconnector), reconnector->why);
 		else
 			log_debug(
 			    "%s still down: %s", reconnector_name(reconnector), reconnector->why);

@@ -21,7 +21,7 @@
 
 #define TAG 'r'
 #define PREFETCH UINT16_MAX
-/* New names are refused so many messages before the limit of a read. The queue is never too full to be read. */
+/* A write is refused so many messages before the limit of a read, so that the queue can always be read. */
 #define ROOM 100
 /* Sessions that wait begin again at different times: the attempt of one can spoil that of another. */
 #define PAUSE_MOST (200 * NSEC_PER_MSEC)
@@ -54,26 +54,24 @@ struct session {
 	struct amqp_records *records; /* borrowed */
 	uint64_t id;
 	enum session_state state;
-	struct broker_done
-	    done; /* of the request that is not answered; fn is NULL if there is none */
-	/* The answer to a request that was not sent: it comes from the loop. NULL: there is none. */
+	struct broker_done done; /* of the unanswered request; fn NULL: there is none */
+	/* The words for a request that is not sent. The answer comes from the loop. NULL: none. */
 	const char *refusal;
 	enum broker_answer refusal_answer;
 	struct amqp_raw_channel channel;
 	struct timer timer;
 	int64_t deadline;          /* clock time: the open waits no longer for others */
 	char mark[AMQP_MARK_TEXT]; /* the newest one */
-	unsigned messages; /* delivered and not acknowledged: never more than a read allows */
+	unsigned messages;         /* that were delivered and stay, without marks */
 
 	struct entry *by_name;     /* owned */
 	uint64_t floor, floor_tag; /* and its message; 0: none */
-	uint64_t *old; /* owned; LOOKING: tags of messages to acknowledge once the mark is there */
+	uint64_t *old;             /* owned; LOOKING: tags to acknowledge when the mark comes */
 	size_t old_count, old_room;
 
-	/* Of a write. */
-	struct entry *coming; /* owned; the new record; NULL: none */
-	struct entry *
-	    leaving; /* of by_name; its message is acknowledged when all others are there; NULL: none */
+	/* WRITING: */
+	struct entry *coming;  /* owned; the new record; NULL: none */
+	struct entry *leaving; /* of by_name: it is acknowledged last; NULL: none */
 	uint64_t floor_coming, floor_coming_tag; /* 0: none, or not delivered yet */
 };
 

@@ -8,13 +8,13 @@
  *	broker:          ok, confirmed                records ... mark                floor, record
  *
  * Why a session has read everything: its mark was in the queue before it became a consumer. If the mark
- * was never returned, nobody was active after that but this session, once, and all that was ready came
- * before the mark or comes behind it. A returned mark tells that another session has ended. Then this one
- * begins again.
+ * was never returned, only this session was active after that, and without a break. All older messages came
+ * before the mark. If the mark was returned, another session has ended. This one then begins again. A
+ * cancelled consumer would keep its messages, unseen by the next one. So a session closes its channel instead.
  *
  * Why a write is performed: each message that is published comes back to the session. So it was committed,
- * and the session was still active then. Whoever is active later has it, too. If the session was active in
- * two parts, all its messages come for a second time. Each delivery that it does not expect ends it.
+ * and the session was still active then. The next active one has it, too. If there was a break, all messages
+ * of the session come for a second time. A delivery that the session does not expect ends it.
  */
 #ifndef BROKER_RECORDS_H
 #define BROKER_RECORDS_H

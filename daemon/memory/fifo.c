@@ -87,6 +87,17 @@ memory_fifo_has_key(const struct memory_queue *queue, uint64_t key)
 	return member_of(queue->quorum, key) != NULL;
 }
 
+uint64_t
+memory_fifo_cancelled(const struct memory_queue *queue, uint64_t opening)
+{
+	const struct memory_member *member;
+
+	TAILQ_FOREACH (member, &queue->quorum->members, entry)
+		if (member->opening == opening && member->state == MEMORY_MEMBER_CANCELLED)
+			return member->key;
+	return 0;
+}
+
 bool
 memory_fifo_has_channel(const struct memory_queue *queue, uint64_t opening)
 {
@@ -116,7 +127,7 @@ hand_over(const struct memory_queue *queue, const struct memory_message *message
 	handed = mem_alloc(sizeof(*handed));
 	handed->tag = ++consumer->channel->last_tag;
 	handed->queue = mem_strdup(queue->name);
-	handed->number = queue->quorum->number;
+	handed->consumer = mem_strdup(consumer->tag);
 	handed->key = message->key;
 	handed->id = message->id;
 	TAILQ_INSERT_TAIL(&consumer->channel->handed, handed, entry);
@@ -156,6 +167,26 @@ send_delivery(struct memory_queue *queue, const struct memory_member *member,
 	TAILQ_INSERT_TAIL(&quorum->held, delivery, entry);
 }
 
+/*
+ * The first that waits, before 4.0. Then the one that takes most messages, and of these the oldest
+ * one (sort_waiting).
+ */
+static struct memory_member *
+next_member(const struct memory_queue *queue)
+{
+	struct memory_member *next = first_in(queue->quorum, MEMORY_MEMBER_WAITING), *member = next;
+
+	if (queue->world->version < MEMORY_VERSION(4, 0))
+		return next;
+	while (member != NULL && (member = TAILQ_NEXT(member, entry)) != NULL) {
+		if (member->state == MEMORY_MEMBER_WAITING &&
+		    (member->prefetch > next->prefetch ||
+			(member->prefetch == next->prefetch && member->order < next->order)))
+			next = member;
+	}
+	return next;
+}
+
 /* Without an active consumer the next one becomes it, and gets what is ready. */
 void
 memory_fifo_go_on(struct memory_queue *queue)
@@ -165,7 +196,7 @@ memory_fifo_go_on(struct memory_queue *queue)
 	struct memory_message *message;
 
 	if (active == NULL)
-		active = first_in(quorum, MEMORY_MEMBER_WAITING);
+		active = next_member(queue);
 	if (active == NULL)
 		return;
 	active->state = MEMORY_MEMBER_ACTIVE;
@@ -281,11 +312,16 @@ put_all_back(struct memory_queue *queue, struct memory_member *member, enum caus
 void
 memory_fifo_register(struct memory_queue *queue, const struct memory_member *values)
 {
-	struct memory_member *member = mem_alloc(sizeof(*member));
+	struct memory_member *member = member_of(queue->quorum, values->key);
 
-	*member = *values;
+	if (member == NULL) {
+		member = mem_alloc(sizeof(*member));
+		*member = *values;
+		member->order = ++queue->world->last_message;
+		TAILQ_INSERT_TAIL(&queue->quorum->members, member, entry);
+	}
+	member->prefetch = values->prefetch;
 	member->state = MEMORY_MEMBER_WAITING;
-	TAILQ_INSERT_TAIL(&queue->quorum->members, member, entry);
 	memory_fifo_go_on(queue);
 }
 

@@ -16,13 +16,14 @@
  * - Queues have x-expires, x-max-length and x-overflow reject-publish.
  * - A durable queue has a home: the node of the connection that declared it. If the home cannot be
  *   reached, the queue cannot be used. All other queues, and all exchanges, are on every node.
- *
  * - A quorum queue has a single active consumer. It keeps the order and the counts of messages that
  *   return, as RabbitMQ 3.10, 4.0 or 4.3 does, and has the delivery limit and x-expires.
  * - A quorum queue takes requests some time after their channel has sent them. So consume-ok comes
  *   before the consumer is registered, and close-ok before the channel's messages return.
  * - If its home cannot be reached, a quorum queue looks as if it had no message and no consumer. A
  *   consume of it waits, or ends the connection. Other requests are taken later.
+ * - If a channel cancels a consumer, has its messages, and consumes again, the consumer goes on. In
+ *   RabbitMQ 3.10 the connection ends with the next delivery.
  *
  * A quorum queue has one member, at its home. It has no x-max-length, no time to live, no priorities
  * and no consumers without acknowledgements. The server knows no policies and no delayed retry. Only

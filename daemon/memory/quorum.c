@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/mem.h"
 
@@ -129,15 +130,15 @@ on_timer(void *ctx, uint64_t id)
 static void
 insert(struct memory_quorum *quorum, struct memory_command *command)
 {
-	struct memory_command *before;
+	struct memory_command *behind;
 
-	TAILQ_FOREACH_REVERSE(before, &quorum->commands, memory_commands, entry)
-	if (before->when <= command->when)
-		break;
-	if (before != NULL)
-		TAILQ_INSERT_AFTER(&quorum->commands, before, command, entry);
+	TAILQ_FOREACH (behind, &quorum->commands, entry)
+		if (behind->when > command->when)
+			break;
+	if (behind != NULL)
+		TAILQ_INSERT_BEFORE(behind, command, entry);
 	else
-		TAILQ_INSERT_HEAD(&quorum->commands, command, entry);
+		TAILQ_INSERT_TAIL(&quorum->commands, command, entry);
 }
 
 /*
@@ -177,12 +178,16 @@ is_taken(const struct memory_queue *queue, uint64_t key)
 }
 
 /*
- * From 4.0 on, a key is never used twice. Before, a consumer has the key of the one before it
- * with the same tag on its channel, and counts from the start.
+ * From 4.0 on, a key is never used twice. Before, a consumer has the key of the one before it with
+ * the same tag on its channel, and counts from the start.
  */
 static uint64_t
 new_key(const struct memory_queue *queue, uint64_t opening)
 {
+	uint64_t cancelled = memory_fifo_cancelled(queue, opening);
+
+	if (cancelled != 0 && memory_fifo_active(queue, NULL) == 0)
+		return cancelled;
 	if (queue->world->version < MEMORY_VERSION(4, 0) && !memory_fifo_has_key(queue, opening) &&
 	    !is_taken(queue, opening))
 		return opening;
@@ -235,6 +240,7 @@ handed_free(struct memory_channel *channel, struct memory_handed *handed)
 {
 	TAILQ_REMOVE(&channel->handed, handed, entry);
 	free(handed->queue);
+	free(handed->consumer);
 	free(handed);
 }
 
@@ -269,15 +275,27 @@ memory_handed_find(const struct memory_channel *channel, uint64_t tag)
 	return handed;
 }
 
-/* NULL: it was deleted. */
+/* NULL: there is no such queue. */
 static struct memory_queue *
 queue_of(const struct memory_channel *channel, const struct memory_handed *handed)
 {
 	struct memory_queue *queue = memory_queue_find(channel->connection->world, handed->queue);
 
-	return queue != NULL && queue->quorum != NULL && queue->quorum->number == handed->number
-		   ? queue
-		   : NULL;
+	return queue != NULL && queue->quorum != NULL ? queue : NULL;
+}
+
+/*
+ * A channel knows the queue and the consumer by their names alone. If both are new ones, it takes an
+ * old delivery for one of theirs (rabbit_fifo_client, consumer_key).
+ */
+static uint64_t
+key_of(const struct memory_channel *channel, const struct memory_handed *handed)
+{
+	const struct memory_consumer *consumer =
+	    memory_consumer_find(channel, amqp_cstring_bytes(handed->consumer));
+
+	return consumer != NULL && strcmp(consumer->queue->name, handed->queue) == 0 ? consumer->key
+										     : handed->key;
 }
 
 const char *
@@ -285,7 +303,7 @@ memory_handed_body(const struct memory_channel *channel, const struct memory_han
 {
 	const struct memory_queue *queue = queue_of(channel, handed);
 	const struct memory_message *message =
-	    queue != NULL ? memory_fifo_message(queue, handed->key, handed->id) : NULL;
+	    queue != NULL ? memory_fifo_message(queue, key_of(channel, handed), handed->id) : NULL;
 
 	return message != NULL ? message->body : NULL;
 }
@@ -298,7 +316,7 @@ memory_handed_settle(
 	struct memory_command command = {
 	    .kind = COMMAND_SETTLE,
 	    .how = how,
-	    .key = handed->key,
+	    .key = key_of(channel, handed),
 	    .id = handed->id,
 	};
 
@@ -337,23 +355,29 @@ memory_quorum_part(struct memory_queue *queue, unsigned from, enum memory_reach 
 	timers_set(queue->world->timers, &queue->quorum->timer, memory_now(queue->world));
 }
 
+static struct memory_command *
+last_lost(const struct memory_quorum *quorum)
+{
+	struct memory_command *command, *last = NULL;
+
+	TAILQ_FOREACH (command, &quorum->commands, entry)
+		if (command->lost)
+			last = command;
+	return last;
+}
+
 void
 memory_quorum_resend(struct memory_queue *queue)
 {
 	struct memory_quorum *quorum = queue->quorum;
 	struct memory_command *command;
 
-	do {
-		TAILQ_FOREACH_REVERSE(command, &quorum->commands, memory_commands, entry)
-		if (command->lost)
-			break;
-		if (command == NULL)
-			break;
+	while ((command = last_lost(quorum)) != NULL) {
 		TAILQ_REMOVE(&quorum->commands, command, entry);
 		command->lost = false;
 		command->when = memory_now(queue->world);
 		insert(quorum, command);
-	} while (true);
+	}
 	run(queue);
 }
 
@@ -376,7 +400,6 @@ memory_quorum_new(struct memory_queue *queue, const amqp_queue_declare_t *declar
 	struct memory_quorum *quorum = mem_alloc(sizeof(*quorum));
 
 	assert(memory_argument(&declare->arguments, "x-single-active-consumer") != NULL);
-	quorum->number = ++queue->world->last_message;
 	for (int i = 0; i < MEMORY_QUORUM_ARGUMENTS; i++)
 		quorum->arguments[i] = memory_argument_of(declare, memory_quorum_argument_names[i]);
 	set_limit(quorum, queue->world->version);

@@ -33,17 +33,17 @@ struct memory_member {
 	enum memory_member_state state;
 	unsigned unread;     /* messages that it has */
 	uint64_t deliveries; /* to it, ever */
+	uint64_t order;      /* of its registration */
 	TAILQ_ENTRY(memory_member) entry;
 };
 
 #define MEMORY_QUORUM_ARGUMENTS 3
 struct memory_quorum {
-	uint64_t number; /* never used twice in a server */
 	/* the order of memory_quorum_argument_names */
 	struct memory_argument arguments[MEMORY_QUORUM_ARGUMENTS];
 	bool limited;
 	int64_t limit; /* returns of a message before it is dropped */
-	/* fifo.c's; owned; the first one that waits is the next */
+	/* fifo.c's; owned */
 	TAILQ_HEAD(, memory_member) members;
 	TAILQ_HEAD(, memory_delivery) held; /* fifo.c's; owned; deliveries on their way */
 	/* quorum.c's */
@@ -59,9 +59,9 @@ struct memory_quorum {
 
 /* A message that a quorum queue delivered, as its channel knows it. */
 struct memory_handed {
-	uint64_t tag;             /* delivery tag */
-	char *queue;              /* owned; its name */
-	uint64_t number, key, id; /* of the queue, of its consumer, of the delivery there */
+	uint64_t tag;           /* delivery tag */
+	char *queue, *consumer; /* owned; their names */
+	uint64_t key, id;       /* of the consumer; of the delivery there */
 	TAILQ_ENTRY(memory_handed) entry;
 };
 
@@ -86,6 +86,8 @@ void memory_fifo_done(struct memory_queue *queue);
 /* The number of consumers that are active, or have messages. */
 size_t memory_fifo_members(const struct memory_queue *queue);
 bool memory_fifo_has_key(const struct memory_queue *queue, uint64_t key);
+/* The key of a consumer that the channel has cancelled, and that has messages. 0: none. */
+uint64_t memory_fifo_cancelled(const struct memory_queue *queue, uint64_t opening);
 bool memory_fifo_has_channel(const struct memory_queue *queue, uint64_t opening);
 /* The opening of the channel of the active consumer, and its messages. 0: there is none. */
 uint64_t memory_fifo_active(const struct memory_queue *queue, unsigned *ret_unread);
@@ -93,6 +95,7 @@ uint64_t memory_fifo_active(const struct memory_queue *queue, unsigned *ret_unre
 const struct memory_message *memory_fifo_message(
     const struct memory_queue *queue, uint64_t key, uint64_t id);
 
+/* With the key of a cancelled one, that one goes on, and keeps its messages. */
 void memory_fifo_register(struct memory_queue *queue, const struct memory_member *values);
 void memory_fifo_cancel(struct memory_queue *queue, uint64_t key);
 void memory_fifo_settle(

@@ -382,6 +382,7 @@ client_close(struct client *client)
 	amqp_channel_close_t close = {.reply_code = AMQP_REPLY_SUCCESS};
 
 	(void)ask(client, AMQP_CHANNEL_CLOSE_METHOD, &close);
+	client->deliveries = client->complete = client->taken = 0;
 	client->open = client->confirms = false;
 }
 
@@ -504,7 +505,6 @@ client_attach(struct client *client, const char *queue, unsigned prefetch)
 	    .consumer_tag = amqp_cstring_bytes(TAG),
 	};
 
-	client->deliveries = client->complete = client->taken = 0;
 	(void)client_qos(client, prefetch);
 	return ask(client, AMQP_BASIC_CONSUME_METHOD, &consume);
 }

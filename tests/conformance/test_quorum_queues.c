@@ -316,6 +316,41 @@ START_TEST(a_consumer_that_waits_is_cancelled)
 }
 END_TEST
 
+/* A consumer that wants to be alone is taken like any other. */
+START_TEST(an_exclusive_consumer_is_not_alone)
+{
+	struct client *client = with_beads("qq-alone"), *first = holder_of("qq-alone"),
+		      *second = client_new(), *third = client_new();
+
+	client_want(client_consume(second, "qq-alone", CLIENT_ALONE | CLIENT_UNREAD, 0), "ok");
+	client_want(client_attach(third, "qq-alone", 1), "ok");
+	client_close(first);
+	client_want(client_next(second), "1 1 1");
+	client_want(look(client, "qq-alone"), "ok 2 1");
+	client_close(second);
+	client_want(client_next(third), "2 1 1");
+}
+END_TEST
+
+/* From 4.0 on, a consumer that takes more messages goes before those that wait longer. */
+START_TEST(the_order_of_the_consumers)
+{
+	struct client *client = with_beads("qq-next"), *first = holder_of("qq-next"),
+		      *small = client_new(), *large = client_new(), *last = client_new();
+	const bool by_size = client_version(client) >= 4000;
+
+	client_want(client_attach(small, "qq-next", 5), "ok");
+	client_want(client_attach(large, "qq-next", 6), "ok");
+	client_want(client_attach(last, "qq-next", 6), "ok");
+	client_close(first);
+	want_three(by_size ? large : small, "1 1 1", "2 1 1", "3 1 1");
+	client_close(by_size ? large : small);
+	want_three(by_size ? last : large, "1 2 1", "2 2 1", "3 2 1");
+	client_close(by_size ? last : large);
+	want_three(by_size ? small : last, "1 3 1", "2 3 1", "3 3 1");
+}
+END_TEST
+
 /* A mark that is published behind the consume shows which consumer is active. */
 START_TEST(a_mark_finds_the_active_one)
 {
@@ -487,6 +522,43 @@ START_TEST(a_held_queue_is_deleted)
 }
 END_TEST
 
+/* A channel that is used again takes an old delivery for the new one of that number. */
+START_TEST(a_new_queue_on_an_old_channel)
+{
+	struct client *client = with_beads("qq-new"), *holder = holder_of("qq-new");
+
+	client_want(client_delete(client, "qq-new", 0), "ok");
+	rig_wait(client_cancels(holder) == 1);
+	client_want(client_declare_quorum(client, "qq-new", &plain), "ok 0 0");
+	client_want(client_publish(client, "qq-new", "4"), "ok");
+	client_want(client_publish(client, "qq-new", "5"), "ok");
+	client_want(client_publish(client, "qq-new", "6"), "ok");
+	client_want(client_attach(holder, "qq-new", ALL), "ok");
+	want_three(holder, "4 0 0", "5 0 0", "6 0 0");
+	client_reject(holder, "2");
+	client_want(client_next(holder), "5 1 1");
+}
+END_TEST
+
+/* A cancelled consumer that has messages goes on. RabbitMQ 3.10 cannot do that. */
+START_TEST(a_channel_consumes_again)
+{
+	struct client *client = with_beads("qq-goes-on"), *holder = holder_of("qq-goes-on");
+
+	if (client_version(client) < 4000)
+		return;
+	client_want(client_cancel(holder), "ok");
+	client_want(client_attach(holder, "qq-goes-on", ALL), "ok");
+	client_want(client_publish(client, "qq-goes-on", "m"), "ok");
+	client_want(client_next(holder), "m 0 0");
+	client_want(look(client, "qq-goes-on"), "ok 0 1");
+	client_reject(holder, "2");
+	client_want(client_next(holder), "2 1 1");
+	client_close(holder);
+	wait_for(client, "qq-goes-on", "ok 4 0");
+}
+END_TEST
+
 START_TEST(a_purge_takes_what_is_ready)
 {
 	struct client *client = with_beads("qq-purge"), *holder = client_new();
@@ -589,8 +661,8 @@ START_TEST(a_limit_below_zero)
 	client_reject(holder, "1");
 	if (client_version(client) >= 4000)
 		client_want(client_next(holder), "1 1 1");
-	client_want(client_publish(client, "qq-minus", "m"), "ok");
-	client_want(client_next(holder), "m 0 0");
+	client_close(holder);
+	wait_for(client, "qq-minus", client_version(client) >= 4000 ? "ok 1 0" : "ok 0 0");
 }
 END_TEST
 
@@ -659,6 +731,8 @@ suite_of(const char *name, void (*version)(void))
 	tcase_add_loop_test(tcase, a_second_consumer_waits, 0, 2);
 	tcase_add_test(tcase, a_cancel_returns_nothing);
 	tcase_add_test(tcase, a_consumer_that_waits_is_cancelled);
+	tcase_add_test(tcase, an_exclusive_consumer_is_not_alone);
+	tcase_add_test(tcase, the_order_of_the_consumers);
 	tcase_add_test(tcase, a_mark_finds_the_active_one);
 	tcase = tcase_of(suite, "refusals", version);
 	tcase_add_test(tcase, declares_are_refused);
@@ -669,6 +743,8 @@ suite_of(const char *name, void (*version)(void))
 	tcase_add_loop_test(tcase, a_deletion_with_conditions, 0, 2);
 	tcase = tcase_of(suite, "ends", version);
 	tcase_add_test(tcase, a_held_queue_is_deleted);
+	tcase_add_test(tcase, a_new_queue_on_an_old_channel);
+	tcase_add_test(tcase, a_channel_consumes_again);
 	tcase_add_test(tcase, a_purge_takes_what_is_ready);
 	tcase_add_test(tcase, an_unused_queue_expires);
 	tcase_add_test(tcase, the_order_outlives_the_node);

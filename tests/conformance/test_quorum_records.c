@@ -274,7 +274,7 @@ START_TEST(of_what_a_dead_writer_left_the_newer_counts)
 }
 END_TEST
 
-/* At any moment of the connection's end: there is always a record. What was answered OK is there. */
+/* At any moment of the connection's end: there is always a record. A write that was answered OK is there. */
 START_TEST(the_connection_ends_while_a_record_is_written)
 {
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
@@ -489,7 +489,7 @@ START_TEST(a_record_of_somebody_else_ends_the_session)
 }
 END_TEST
 
-/* ---- what is no record ---- */
+/* ---- other messages ---- */
 
 static void
 publish_foreign(struct client *client)

@@ -119,7 +119,7 @@ uint64_t memory_world_active(
 /* The node of the active consumer is down: its messages return, and the next one becomes active. */
 bool memory_world_suspend(struct memory_world *world, const char *queue);
 
-/* The nodes are back: the suspended consumers are behind those that wait. */
+/* The nodes are back: the suspended consumers wait again. From 4.0 on, the oldest one is the next. */
 bool memory_world_resume(struct memory_world *world, const char *queue);
 
 /* Deliveries are held back, or arrive now, and later ones at once. */

@@ -13,6 +13,8 @@
 #define SLOTS_FIRST 3
 /* So long after the last trouble, each slot can be acquired. */
 #define PEACE (3 * QUORUM_GRACE)
+/* Attempts of a repair. */
+#define REPAIRS 4
 
 /* The troubles of a daemon and its connections that such a schedule may have. */
 #define QUORUM_TROUBLES                                                                            \
@@ -319,12 +321,23 @@ repair_all(struct sim *sim)
 		if (again.what != ASK_ACQUIRE && again.by == ORDER_TO &&
 		    admins_ask(sim, any_daemon(sim), &again))
 			calm_until_answered(sim);
-		for (int slot = quorum_size(sim, name); slot > 0; slot--) {
-			if (!sim->quorum.slots[name][slot].made)
-				repair(sim, name, slot);
-		}
 	}
-	sim_pass(sim, 4 * QUORUM_GRACE);
+	/* A client may be attached to what has no beads, until it gives up. */
+	for (int round = 0; round < REPAIRS && !is_over(sim); round++) {
+		bool made = true;
+
+		for (int name = 0; name < sim->plan.names; name++) {
+			for (int slot = quorum_size(sim, name); slot > 0; slot--) {
+				if (sim->quorum.slots[name][slot].made)
+					continue;
+				repair(sim, name, slot);
+				made = false;
+			}
+		}
+		if (made)
+			return;
+		sim_pass(sim, 4 * QUORUM_GRACE);
+	}
 }
 
 static void

@@ -70,7 +70,7 @@ struct tap_claim {
 	struct sim_daemon *daemon;
 	struct queue_id id;
 	/* By quorum: what it is, and the channel of a claim. */
-	enum { TAP_CLAIM, TAP_CHECK, TAP_END, TAP_WORK } what;
+	enum { TAP_CLAIM, TAP_CHECK, TAP_END, TAP_MAKE, TAP_DELETE } what;
 	uint64_t channel;
 	struct broker_done done; /* the engine's */
 	TAILQ_ENTRY(tap_claim) entry;
@@ -121,7 +121,7 @@ listen_to_claim(struct sim_daemon *daemon, struct queue_id id, struct broker_don
 static bool
 is_rival(const struct tap_claim *claim)
 {
-	return claim->what == TAP_CLAIM || claim->what == TAP_WORK;
+	return claim->what != TAP_CHECK && claim->what != TAP_END;
 }
 
 static void
@@ -131,9 +131,9 @@ on_beads(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct broker_done done = claim->done;
 
 	quorum_answered(running, claim->id, is_rival(claim));
-	if (reply->answer == BROKER_OK && (claim->what == TAP_WORK || reply->proved))
+	if (reply->answer == BROKER_OK && (claim->what == TAP_MAKE || reply->proved))
 		quorum_proved(running, claim->id);
-	if (reply->answer == BROKER_OK && claim->what == TAP_WORK)
+	if (reply->answer == BROKER_OK && claim->what == TAP_MAKE)
 		quorum_made(running, claim->id);
 	TAILQ_REMOVE(&claim->daemon->claims, claim, entry);
 	free(claim);
@@ -179,14 +179,14 @@ __wrap_broker_make_beads(struct broker *broker, const char *queue,
     const struct broker_beads *wanted, struct broker_done done)
 {
 	__real_broker_make_beads(
-	    broker, queue, wanted, listen_to_beads(broker, queue, 0, TAP_WORK, done));
+	    broker, queue, wanted, listen_to_beads(broker, queue, 0, TAP_MAKE, done));
 }
 
 void
 __wrap_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done)
 {
 	__real_broker_delete_beads(
-	    broker, queue, listen_to_beads(broker, queue, 0, TAP_WORK, done));
+	    broker, queue, listen_to_beads(broker, queue, 0, TAP_DELETE, done));
 }
 
 /* ---- claims and hints ---- */

@@ -502,7 +502,8 @@ trouble_end(struct sim *sim)
 			daemon->denied[link] = false;
 			memory_broker_restore(daemon->broker, link);
 		}
-		end_silence(sim, daemon, BROKER_AUXILIARY);
+		for (int link = BROKER_AUXILIARY; link < LINKS; link++)
+			end_silence(sim, daemon, link);
 		/*
 		 * A mutex that the broker would not delete goes with its link, as when that is
 		 * idle.

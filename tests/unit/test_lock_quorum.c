@@ -317,6 +317,47 @@ START_TEST(questions_at_once_are_asked_one_after_another)
 }
 END_TEST
 
+/* ---- administration ---- */
+
+static const struct said *
+change(void (*order)(struct lock_engine *, uint64_t, uint64_t, const struct lock_change *),
+    uint64_t request, int slots)
+{
+	const struct lock_change wanted = {
+	    .name = "db", .slots = slots, .claim = LOCK_CLAIM_BY_QUORUM};
+
+	order(engine(2), 9, request, &wanted);
+	return world_await(world, 2, 9, request);
+}
+
+/* Within one second of the clock: the floor of the records alone makes the epochs grow. */
+START_TEST(fences_grow_over_destroy_and_create)
+{
+	uint64_t fence = 0;
+
+	for (uint64_t i = 0; i < 4; i++) {
+		const struct said *answer;
+
+		ck_assert_int_eq(change(lock_create, 10 * i + 1, 2)->reason, REASON_NONE);
+		for (uint64_t j = 0; j < 3; j++) {
+			answer = acquire(0, 1, 100 * i + 2 * j + 1, "db", TRY);
+			ck_assert_int_eq(answer->slot, 1);
+			ck_assert_uint_gt(answer->fence, fence);
+			fence = answer->fence;
+			release(0, 1, 100 * i + 2 * j + 2, answer->lock);
+		}
+		ck_assert_int_eq(change(lock_resize, 10 * i + 2, 0)->reason, REASON_NONE);
+		ck_assert_int_eq(change(lock_resize, 10 * i + 3, 1)->reason, REASON_NONE);
+		answer = acquire(1, 2, 100 * i + 1, "db", TRY);
+		ck_assert_uint_gt(answer->fence, fence);
+		fence = answer->fence;
+		ck_assert_int_eq(change(lock_destroy, 10 * i + 4, 0)->reason, REASON_WOULD_BLOCK);
+		release(1, 2, 100 * i + 2, answer->lock);
+		ck_assert_int_eq(change(lock_destroy, 10 * i + 5, 0)->reason, REASON_NONE);
+	}
+}
+END_TEST
+
 /* ---- how a slot is made ---- */
 
 START_TEST(a_held_slot_is_not_made_again)
@@ -394,6 +435,7 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_gate_gets_slots);
 	tcase_add_test(tc, an_abandoned_hold_does_not_end_cleanly);
 	tcase_add_test(tc, questions_at_once_are_asked_one_after_another);
+	tcase_add_test(tc, fences_grow_over_destroy_and_create);
 	tcase_add_test(tc, a_held_slot_is_not_made_again);
 	tcase_add_test(tc, a_lost_set_is_made_anew);
 	tcase_add_test(tc, a_new_set_is_published_in_dirty_order);

@@ -99,6 +99,31 @@ START_TEST(a_suspended_consumer_is_active_again)
 }
 END_TEST
 
+/* From 4.0 on, it goes before those that are younger. */
+START_TEST(a_suspended_consumer_goes_first)
+{
+	const bool old = _i == 0;
+
+	memory_world_set_version(world, old ? 3 : 4, old ? 10 : 0);
+	make(old ? RAW_QUORUM_3 : RAW_QUORUM);
+	raw_attach(a, 2, "q");
+	run();
+	ck_saw("a2:consuming a2:got(1) a2:got(2) a2:got(3)");
+	wait_behind();
+	raw_attach(b, 1, "q");
+	run();
+	ck_saw("b1:consuming");
+	memory_world_suspend(world, "q");
+	memory_world_resume(world, "q");
+	raw_close(b, 2);
+	run();
+	ck_saw(old ? "b2:got(1,1) b2:got(2,1) b2:got(3,1) b1:got(1,2) b1:got(2,2) b1:got(3,2) "
+		     "b2:close-ok"
+		   : "b2:got(1,1) b2:got(2,1) b2:got(3,1) a2:got(1,2) a2:got(2,2) a2:got(3,2) "
+		     "b2:close-ok");
+}
+END_TEST
+
 START_TEST(a_suspended_consumer_is_alone)
 {
 	hold();
@@ -516,7 +541,10 @@ END_TEST
 START_TEST(a_restart)
 {
 	hold();
-	memory_world_set_rejects(world, "q", MEMORY_REJECTS_DELAYED);
+	rig.delays_used = 0;
+	rig.delays[0] = _i == 0 ? 0 : 5 * MSEC;
+	if (_i == 0)
+		memory_world_set_rejects(world, "q", MEMORY_REJECTS_DELAYED);
 	raw_reject(a, 2, 2);
 	run();
 	memory_world_restart(world);
@@ -536,6 +564,7 @@ suite_memory_quorum(void)
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
 	tcase_add_test(tc, a_suspended_consumer_is_active_again);
+	tcase_add_loop_test(tc, a_suspended_consumer_goes_first, 0, 2);
 	tcase_add_loop_test(tc, a_suspended_consumer_is_alone, 0, 2);
 	tcase_add_loop_test(tc, deliveries_are_late, 0, 2);
 	tcase_add_test(tc, the_active_consumer_gets_nothing);
@@ -554,7 +583,7 @@ suite_memory_quorum(void)
 	tcase_add_test(tc, an_end_is_noticed_when_the_node_is_back);
 	tcase_add_loop_test(tc, a_consume_without_the_home, 0, 2);
 	tcase_add_loop_test(tc, a_deletion_without_the_home, 0, 2);
-	tcase_add_test(tc, a_restart);
+	tcase_add_loop_test(tc, a_restart, 0, 2);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -49,9 +49,10 @@ epoch_of_a(const struct broker *broker, uint64_t session)
 }
 
 static void
-setup(void)
+setup_at(unsigned major, unsigned minor)
 {
 	rig_setup();
+	memory_world_set_version(world, major, minor);
 	second = open_records(two, 100);
 	pass(3 * SECOND);
 	ck_saw("two.auxiliary:up 100=ok");
@@ -62,6 +63,24 @@ setup(void)
 	run();
 	ck_saw("auxiliary:up 1=ok");
 	ck_assert_uint_eq(epoch_of_a(one, first), 7);
+}
+
+static void
+setup(void)
+{
+	setup_at(4, 0);
+}
+
+static void
+setup_3_10(void)
+{
+	setup_at(3, 10);
+}
+
+static void
+setup_4_3(void)
+{
+	setup_at(4, 3);
 }
 
 /* ---- writing ---- */
@@ -350,13 +369,12 @@ START_TEST(a_text_with_a_nul_or_too_long_is_foreign)
 }
 END_TEST
 
-Suite *
-suite_memory_records(void)
+static void
+add(Suite *suite, const char *name, void (*begin)(void))
 {
-	Suite *suite = suite_create("memory: records");
-	TCase *tc = tcase_create("records"), *texts = tcase_create("record texts");
+	TCase *tc = tcase_create(name);
 
-	tcase_add_checked_fixture(tc, setup, rig_teardown);
+	tcase_add_checked_fixture(tc, begin, rig_teardown);
 	tcase_add_test(tc, the_old_record_stays_until_the_new_one_is_delivered);
 	tcase_add_test(tc, a_suspended_session_writes_nothing_for_sure);
 	tcase_add_test(tc, silence_ends_the_session);
@@ -370,6 +388,17 @@ suite_memory_records(void)
 	tcase_add_test(tc, a_session_that_has_rested_too_long_is_cancelled);
 	tcase_add_test(tc, of_two_that_believe_in_the_lock_none_goes_on);
 	suite_add_tcase(suite, tc);
+}
+
+Suite *
+suite_memory_records(void)
+{
+	Suite *suite = suite_create("memory: records");
+	TCase *texts = tcase_create("record texts");
+
+	add(suite, "records", setup);
+	add(suite, "records of 3.10", setup_3_10);
+	add(suite, "records of 4.3", setup_4_3);
 	tcase_add_test(texts, a_text_is_read_as_it_is_printed);
 	tcase_add_loop_test(texts, a_foreign_text_is_neither_record_nor_floor, 0,
 	    (int)(sizeof(foreign) / sizeof(*foreign)));

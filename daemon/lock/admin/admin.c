@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -64,7 +63,6 @@ struct admin {
 };
 
 /* T of a slot by quorum, ns. */
-#define GRACE_DEFAULT (20 * NSEC_PER_SEC)
 #define GRACE_LEAST (5 * NSEC_PER_SEC)
 #define GRACE_MOST (300 * NSEC_PER_SEC)
 
@@ -389,8 +387,13 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 	struct admin *admin = admin_find(engine, work->op);
 
 	assert(admin->state == ADMIN_WORKING);
+	if (request->kind == WORK_RECORD && reply->answer == BROKER_UNKNOWN &&
+	    strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
+		return work_fail(work, REASON_BROKER_BLOCKED, reply->text);
 	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
 		return work_again(engine, work);
+	if (request->kind == WORK_DELETE_BEADS && work->epoch_below <= reply->fence >> 20)
+		work->epoch_below = (reply->fence >> 20) + 1;
 	if (request->kind == WORK_LEAVE) {
 		admin->removed |= reply->answer == BROKER_OK;
 		return WORK_DONE;
@@ -408,7 +411,8 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 		count_done(admin, request);
 		return WORK_DONE;
 	case BROKER_LOCKED:
-		if (request->kind == WORK_MAKE_BEADS || request->kind == WORK_DELETE_BEADS)
+		if (request->kind == WORK_MAKE_BEADS || request->kind == WORK_DELETE_BEADS ||
+		    request->kind == WORK_RECORD)
 			return refuse(admin, REASON_WOULD_BLOCK, request, reply);
 		/* Perhaps by a claim unseen, for a moment. */
 		return work->again < LOCKED_TRIES
@@ -462,6 +466,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 	    [STEP_SWEEP] = WORK_SWEEP,
 	    [STEP_ENTER] = WORK_ENTER,
 	    [STEP_LEAVE] = WORK_LEAVE,
+	    [STEP_RECORD] = WORK_RECORD,
 	    [STEP_DECLARE_GATE] = WORK_DECLARE_GATE,
 	    [STEP_DELETE_GATE] = WORK_DELETE_GATE,
 	    [STEP_DECLARE_UNLIMITED] = WORK_DECLARE_UNLIMITED,
@@ -579,7 +584,6 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
 		return;
 	}
-	admin->work.beads.epoch = (uint64_t)time(NULL);
 	admin_set_state(admin, ADMIN_WORKING);
 	work_plan(engine, admin);
 }
@@ -724,8 +728,7 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 	admin->wait = work == PLAN_CREATE ? 0 : change->wait;
 	admin->progress = change->progress;
 	admin->uid = change->uid;
-	admin->work.beads.grace =
-	    change->takeover_grace != 0 ? change->takeover_grace : GRACE_DEFAULT;
+	admin->work.beads.grace = change->takeover_grace;
 	start(engine, admin);
 }
 

@@ -173,10 +173,11 @@ add_change(struct plan *plan, const struct plan_order *order, int from, int to)
 static void
 add_quorum_change(struct plan *plan, int from, int to)
 {
+	if (from > to)
+		add_slots(plan, STEP_REMOVE_SLOTS, from, to + 1);
+	add_slots(plan, STEP_RECORD, to, from < to ? from + 1 : 0);
 	if (from < to)
 		add_slots(plan, STEP_MAKE_SLOTS, from + 1, to);
-	else if (from > to)
-		add_slots(plan, STEP_REMOVE_SLOTS, from, to + 1);
 }
 
 static bool
@@ -382,10 +383,12 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 	FAULT(DESTROY_ASCENDING, its.ascending = true);
 	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
 	plan->vain = !exists(found); /* unless an interrupted destroy has left queues */
-	if (is_by_quorum(plan))
-		add_quorum_change(plan, found->slots, 0);
-	else
+	if (is_by_quorum(plan)) {
+		add_slots(plan, STEP_REMOVE_SLOTS, found->slots, 1);
+		add_slots(plan, STEP_RECORD, -1, 0);
+	} else {
 		add_change(plan, &its, found->slots, 0);
+	}
 	if (found->gate)
 		add(plan, STEP_DELETE_GATE);
 	if (found->unlimited)

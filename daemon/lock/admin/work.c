@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -191,12 +192,85 @@ sweep_on(struct lock_engine *engine, struct work *work)
 typedef void ask_fn(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
-static void
-send_beads(struct lock_engine *engine, struct work *work, const struct work_request *request)
-{
-	struct queue_name queue = queue_name_quorum(work->name, request->slot);
-	struct broker_done done = {on_answer, engine, work->op};
+/* ---- records (rule 9 of docs/QUORUM.md) ---- */
 
+/* T if nobody says otherwise, ns. */
+#define GRACE_DEFAULT (20 * NSEC_PER_SEC)
+/* Set beside a slot that should exist, and was not claimed: its epochs may be so much larger, in s. */
+#define EPOCH_STRIDE 86400
+
+static void
+on_recorded(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct work *work = work_find(engine, id);
+
+	broker_records_close(engine->broker, work->records);
+	work->records = 0;
+	answered(engine, work, reply);
+}
+
+/* The set that will be published. old: the record so far; NULL: there is none. */
+static void
+decide_beads(struct work *work, const struct work_request *request, const struct broker_record *old,
+    uint64_t floor)
+{
+	struct broker_beads *beads = &work->beads;
+	bool lost = old != NULL && request->last > 0 && request->last <= (int)old->size;
+
+	if (beads->grace == 0)
+		beads->grace = old != NULL ? old->grace : GRACE_DEFAULT;
+	beads->epoch = (uint64_t)time(NULL);
+	if (beads->epoch <= floor)
+		beads->epoch = floor + 1;
+	/* A slot that should be there has perhaps a holder, with a number that nobody knows. */
+	if (lost && beads->epoch < floor + EPOCH_STRIDE)
+		beads->epoch = floor + EPOCH_STRIDE;
+	beads->wait = !lost ? 0 : old->grace > beads->grace ? old->grace : beads->grace;
+}
+
+static void
+on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct work *work = work_find(engine, id);
+	const struct work_request *request = &work->list[work->at];
+	struct broker_done done = {on_recorded, engine, id};
+	const struct broker_record *old;
+	struct broker_record record = {.size = (unsigned)request->slot};
+
+	if (reply->answer != BROKER_OK) {
+		work->records = 0;
+		answered(engine, work, reply);
+		return;
+	}
+	if (request->slot < 0) {
+		broker_records_remove(
+		    engine->broker, work->records, work->name, work->epoch_below, done);
+		return;
+	}
+	old = broker_records_find(engine->broker, work->records, work->name);
+	decide_beads(work, request, old, broker_records_floor(engine->broker, work->records));
+	snprintf(record.name, sizeof(record.name), "%s", work->name);
+	record.epoch = request->last > 0 || old == NULL ? work->beads.epoch : old->epoch;
+	record.grace =
+	    old != NULL && old->grace > work->beads.grace ? old->grace : work->beads.grace;
+	broker_records_set(engine->broker, work->records, &record, work->epoch_below, done);
+}
+
+/* About slots by quorum. */
+static void
+send_quorum(struct lock_engine *engine, struct work *work, const struct work_request *request)
+{
+	struct broker_done done = {on_answer, engine, work->op};
+	struct queue_name queue;
+
+	if (request->kind == WORK_RECORD) {
+		done.fn = on_records;
+		work->records = broker_records_open(engine->broker, done);
+		return;
+	}
+	queue = queue_name_quorum(work->name, request->slot);
 	if (request->kind == WORK_MAKE_BEADS)
 		broker_make_beads(engine->broker, queue.text, &work->beads, done);
 	else
@@ -242,9 +316,10 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 		queue = queue_name_a(naming, work->name, request->slot);
 		ask = request->kind == WORK_DECLARE_SLOT ? broker_declare_slot : broker_delete_slot;
 		break;
+	case WORK_RECORD:
 	case WORK_MAKE_BEADS:
 	case WORK_DELETE_BEADS:
-		send_beads(engine, work, request);
+		send_quorum(engine, work, request);
 		return;
 	case WORK_MAKE_HOLDER:
 	case WORK_DELETE_HOLDER:
@@ -344,10 +419,16 @@ patience(const struct work *work)
 {
 	const struct work_request *awaited = work_awaited(work);
 
-	return awaited != NULL &&
-		       (awaited->kind == WORK_MAKE_BEADS || awaited->kind == WORK_DELETE_BEADS)
-		   ? work->beads.wait + GRACE_MOST
-		   : 0;
+	if (awaited == NULL)
+		return 0;
+	switch (awaited->kind) {
+	case WORK_RECORD: /* behind another administrator */
+	case WORK_MAKE_BEADS:
+	case WORK_DELETE_BEADS:
+		return work->beads.wait + GRACE_MOST;
+	default:
+		return 0;
+	}
 }
 
 static void
@@ -379,6 +460,9 @@ work_clear(struct lock_engine *engine, struct work *work)
 {
 	if (work_find(engine, work->op) == work)
 		HASH_DELETE(by_op, engine->works, work);
+	if (work->records != 0)
+		broker_records_close(engine->broker, work->records);
+	work->records = 0;
 	free(work->list);
 	sweep_done(&work->sweep);
 	work->list = NULL;

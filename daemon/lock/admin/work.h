@@ -15,6 +15,11 @@
 enum work_kind {
 	WORK_ENTER, /* the name into the directory. OK */
 	WORK_LEAVE, /* the name out of it. OK, or ABSENT: it was not there */
+	/*
+	 * The record of a name by quorum: opens the records, writes this one, and closes them. slot: the size,
+	 * -1: the record is removed. last: the first slot that will be made, 0: none. Decides about work.beads.
+	 */
+	WORK_RECORD,
 	WORK_DECLARE_GATE,
 	WORK_DELETE_GATE,
 	WORK_DECLARE_UNLIMITED,
@@ -71,9 +76,11 @@ struct work {
 	void (*ended)(
 	    struct lock_engine *engine, struct work *work, enum reason reason, const char *text);
 	int most_slots;            /* of a sweep: it goes on up to this slot */
-	struct broker_beads beads; /* of slots by quorum */
+	struct broker_beads beads; /* of slots by quorum; grace 0: that of the record, or 20 s */
+	uint64_t epoch_below;      /* the epochs of slots that were deleted are below it */
 
 	/* The rest is of work.c. */
+	uint64_t records;          /* the session; 0: none is open */
 	struct work_request *list; /* owned */
 	size_t count, room;
 	size_t at;           /* those before it are done or left */

@@ -1,4 +1,4 @@
-"""The check of docs/FENCING.md in SQL, as test_fencing.py, over a PostgreSQL of its own."""
+"""The check of docs/FENCING.md in SQL, as test_fencing.py, over a PostgreSQL of its own; and the numbers of a daemon."""
 
 import glob
 import os
@@ -10,6 +10,8 @@ import tempfile
 import unittest
 
 import tap
+from cli import Job, command
+from daemon import Daemon
 from test_fencing import LOCK, Checks, Refused, code, start
 from wait import wait_until
 
@@ -103,6 +105,46 @@ class PostgreSQL(Checks, unittest.TestCase):
         self.assertIn(REFUSED, late.stderr.read())
         self.assertNotEqual(late.wait(60), 0)
         self.assertEqual(self.read(1, 20), ["a", "b"])
+
+
+class Numbers(unittest.TestCase):
+    """Those of a daemon. It takes seconds to make a slot by quorum."""
+
+    def setUp(self):
+        self.daemon = Daemon(self)
+
+    def hold(self):
+        """A job that has the lock, or waits for it, until its input ends."""
+        return Job(self, self.daemon, "run", "db", "sh", "-c", 'echo "$LOCKBROKER_LOCK $LOCKBROKER_FENCE"; read -r x',
+                   stdin=subprocess.PIPE)
+
+    def end(self, job):
+        """The number of its grant, and that of a verify."""
+        job.wait_out("\n")
+        lock, fence = job.out.split()
+        verified = command(self, self.daemon, "verify", "--json", lock).json()["fence"]
+        job.process.stdin.close()
+        job.wait()
+        return int(fence), verified
+
+    def test_each_grant_has_a_larger_number(self):
+        """Larger than those of verify, too. The second job gets the slot by a hand-off, the third one from the broker."""
+        command(self, self.daemon, "create", "--claim", "quorum", "db")
+        first = self.hold()
+        first.wait_out("\n")
+        second = self.hold()
+        self.daemon.wait_log("requested db:", count=2)
+        numbers = [*self.end(first), *self.end(second), *self.end(self.hold())]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertLess(numbers[-1], 2**53)
+
+    def test_only_a_slot_by_quorum_has_one(self):
+        for claim in "exclusive-queue", "consumer":
+            command(self, self.daemon, "create", "--claim", claim, claim)
+        command(self, self.daemon, "create", "unlimited", "unlimited")
+        for argv in ("exclusive-queue",), ("consumer",), ("unlimited",), ("--mutex", "m"):
+            job = command(self, self.daemon, "run", *argv, "sh", "-c", "echo ${LOCKBROKER_FENCE-none}")
+            self.assertEqual(job.out, "none\n", argv)
 
 
 if __name__ == "__main__":
