@@ -8,6 +8,8 @@
 #define TEXT_SIZE 16
 #define DIRECTORY "lockbroker="
 #define INBOX DIRECTORY "inbox="
+/* The records of the way quorum. */
+#define RECORDS "lockbroker=quorum"
 #define BEADS DIRECTORY "q="
 
 /* The names by one template. */
@@ -186,7 +188,8 @@ read_slot(const char **at)
 bool
 queue_is_locks(const char *queue)
 {
-	return queue[0] != '\0' && strncmp(queue, INBOX, strlen(INBOX)) != 0;
+	return queue[0] != '\0' && strncmp(queue, INBOX, strlen(INBOX)) != 0 &&
+	       strcmp(queue, RECORDS) != 0;
 }
 
 struct queue_id
