@@ -205,9 +205,11 @@
 	    "an auxiliary connection not made anew for daemons in the wait queue")                 \
 	X(REPLY_TO_LAST, "a reply from a daemon matched to another question")                      \
 	X(BEADS_GRANTED_ON_DELIVERY, "a slot granted on the delivery of its beads alone")          \
-	X(BEADS_COUNT_NOT_COMPARED, "an answer to a reject believed without its count")            \
 	X(BEADS_RENEWED_BY_HEAD, "a hold renewed by its first bead")                               \
 	X(BEADS_LEASE_FROM_ANSWER, "a lease by quorum computed from the answer's time")            \
+	X(BEADS_GRACE_FROM_ATTACH, "a grace that begins before its claimant has the beads")        \
+	X(BEADS_ABANDONED_FLIPS, "a claim without a waiter that makes the order clean at once")    \
+	X(BEADS_GRACE_ABANDONED, "a claim in a grace that ends with its waiter")                   \
 	X(BEADS_NO_GRACE, "a slot granted without a grace after an unclean end")                   \
 	X(FENCE_KEPT, "a hand-off that keeps the fencing number")                                  \
 	X(BEADS_PUBLISHED_CLEAN, "a set of beads published in clean order")                        \
@@ -232,6 +234,8 @@
 	    "a conversion that waits on for a client that is gone")                                \
 	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used that gives an exclusive queue to two connections")                      \
+	X(BEADS_COUNT_NOT_COMPARED, "test_beads",                                                  \
+	    "an answer to a reject believed without its count")                                    \
 	X(UNSEEN_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used whose connections see different queues")                                \
 	X(READY_BEFORE_VERDICT, "test_memory/exclusion",                                           \
