@@ -203,7 +203,20 @@
 	X(FIRST_NAME_LEAVES, "other names than the one that leaves taken out of the directory")    \
 	X(AUXILIARY_NOT_MADE_ANEW,                                                                 \
 	    "an auxiliary connection not made anew for daemons in the wait queue")                 \
-	X(REPLY_TO_LAST, "a reply from a daemon matched to another question")
+	X(REPLY_TO_LAST, "a reply from a daemon matched to another question")                      \
+	X(BEADS_GRANTED_ON_DELIVERY, "a slot granted on the delivery of its beads alone")          \
+	X(BEADS_RENEWED_BY_HEAD, "a hold renewed by its first bead")                               \
+	X(BEADS_LEASE_FROM_ANSWER, "a lease by quorum computed from the answer's time")            \
+	X(BEADS_GRACE_FROM_ATTACH, "a grace that begins before its claimant has the beads")        \
+	X(BEADS_ABANDONED_FLIPS, "a claim without a waiter that makes the order clean at once")    \
+	X(BEADS_GRACE_ABANDONED, "a claim in a grace that ends with its waiter")                   \
+	X(BEADS_NO_GRACE, "a slot granted without a grace after an unclean end")                   \
+	X(FENCE_KEPT, "a hand-off that keeps the fencing number")                                  \
+	X(BEADS_PUBLISHED_CLEAN, "a set of beads published in clean order")                        \
+	X(BEADS_BEFORE_MARK_IGNORED, "a set published beside another one")                         \
+	X(BEADS_WITHOUT_PAUSE, "a set made clean while an earlier holder believes in its hold")    \
+	X(BEADS_TWO_IN_FLIGHT, "a renewal while another one is not answered")                      \
+	X(BEADS_FLIPPED_UNSTOPPED, "a clean end of a hold whose client goes on")
 
 /*
  * Each row is a name, the program in tests/unit that finds it, perhaps with one of its test cases,
@@ -221,22 +234,8 @@
 	    "a conversion that waits on for a client that is gone")                                \
 	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used that gives an exclusive queue to two connections")                      \
-	X(BEADS_GRANTED_ON_DELIVERY, "test_beads",                                                 \
-	    "a slot granted on the delivery of its beads alone")                                   \
 	X(BEADS_COUNT_NOT_COMPARED, "test_beads",                                                  \
 	    "an answer to a reject believed without its count")                                    \
-	X(BEADS_RENEWED_BY_HEAD, "test_beads", "a hold renewed by its first bead")                 \
-	X(BEADS_LEASE_FROM_ANSWER, "test_beads",                                                   \
-	    "a lease by quorum computed from the answer's time")                                   \
-	X(BEADS_NO_GRACE, "test_beads", "a slot granted without a grace after an unclean end")     \
-	X(FENCE_KEPT, "test_lock/quorum", "a hand-off that keeps the fencing number")              \
-	X(BEADS_PUBLISHED_CLEAN, "test_lock/quorum", "a set of beads published in clean order")    \
-	X(BEADS_BEFORE_MARK_IGNORED, "test_lock/quorum", "a set published beside another one")     \
-	X(BEADS_WITHOUT_PAUSE, "test_lock/quorum",                                                 \
-	    "a set made clean while an earlier holder believes in its hold")                       \
-	X(BEADS_TWO_IN_FLIGHT, "test_lock/quorum", "a renewal while another one is not answered")  \
-	X(BEADS_FLIPPED_UNSTOPPED, "test_lock/quorum",                                             \
-	    "a clean end of a hold whose client goes on")                                          \
 	X(RECORD_ACKED_EARLY, "test_memory/records",                                               \
 	    "an old record removed before the new one is delivered")                               \
 	X(MARK_NOT_AWAITED, "test_memory/records",                                                 \

@@ -174,8 +174,6 @@ begin(struct beads *beads, int64_t now, struct beads_acts acts)
 	if (is_clean(beads)) {
 		set_state(beads, BEADS_CLAIMING);
 		reject(beads, 1, now, &acts);
-		FAULT(BEADS_GRANTED_ON_DELIVERY, beads->proved_at = now;
-		      set_state(beads, BEADS_RENEWING); acts.news = BEADS_NOW_HELD);
 		return acts;
 	}
 	set_state(beads, BEADS_IN_GRACE);

@@ -317,10 +317,20 @@ act(struct claim *claim, struct beads_acts acts)
 		amqp_raw_channel_reject(&claim->raw, acts.reject);
 	if (acts.reject != 0 && claim->beads.state == BEADS_CLAIMING)
 		set_timer(claim, now(claim) + claim->quorum->broker->settings.probe_timeout);
+	FAULT_IF(BEADS_GRANTED_ON_DELIVERY, claim->beads.state == BEADS_CLAIMING,
+		 claim->beads.proved_at = now(claim);
+		 claim->beads.state = BEADS_RENEWING; acts.news = BEADS_NOW_HELD);
 	switch (acts.news) {
 	case BEADS_NO_NEWS:
 		break;
 	case BEADS_UNCLEAN:
+		/* The timer is the deadline of the consume. */
+		FAULT(BEADS_GRACE_FROM_ATTACH,
+		    claim->beads.until +=
+		    claim->timer.when - now(claim) - claim->quorum->broker->settings.probe_timeout);
+		FAULT(BEADS_GRACE_ABANDONED, claim_end(claim, BROKER_LOCKED, 0, ""); return );
+		FAULT(BEADS_ABANDONED_FLIPS, claim->beads.until = now(claim);
+		      act(claim, beads_release(&claim->beads, now(claim))); return );
 		set_timer(claim, claim->beads.until);
 		tell_unclean(claim);
 		break;

@@ -8,6 +8,7 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
 #include "tests/sim/trouble.h"
+#include "tests/sim/ways.h"
 
 /* The slots of a name when the schedule begins, at most. */
 #define SLOTS_FIRST 3
@@ -178,6 +179,7 @@ trouble_word(enum beads_trouble trouble)
 	    [BEADS_STARVED] = "serves nobody",
 	    [BEADS_REFUSES] = "ends connections",
 	    [BEADS_TIMED_OUT] = "times its consumer out",
+	    [BEADS_FLAPS] = "loses its active consumer for a moment",
 	    [BEADS_PURGED] = "loses its messages",
 	};
 
@@ -214,6 +216,13 @@ set(struct sim *sim, const char *queue, enum beads_trouble trouble, bool on)
 	case BEADS_TIMED_OUT:
 		memory_world_time_out(sim->world, queue);
 		break;
+	case BEADS_FLAPS:
+		if (!memory_world_suspend(sim->world, queue))
+			break;
+		sim->quorum.slow = 1 + (int64_t)dice_below(&sim->dice, 3 * NSEC_PER_SEC);
+		memory_world_resume(sim->world, queue);
+		sim->quorum.slow = 0;
+		break;
 	case BEADS_PURGED:
 		if (on)
 			memory_world_lose(sim->world, queue);
@@ -246,12 +255,43 @@ change(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 	NOTE(sim, .text = on ? "{q} {w}" : "{q} {w} no more", .queue = queue,
 	    .word = trouble_word(trouble));
 	set(sim, queue, trouble, on);
-	if (trouble != BEADS_TIMED_OUT)
+	if (trouble != BEADS_TIMED_OUT && trouble != BEADS_FLAPS)
 		of->troubles ^= 1U << trouble;
 	if (trouble == BEADS_PURGED && on)
 		of->made = false;
 	else if (trouble == BEADS_PURGED)
 		repair(sim, name, slot);
+}
+
+/* The daemon that holds the slot, if any. */
+static struct sim_daemon *
+holder(struct sim *sim, int name, int slot)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+
+		if (belief->name == name && belief->slot == slot)
+			return &sim->daemons[belief->daemon];
+	}
+	return NULL;
+}
+
+/* What makes a trouble worse: while deliveries are late, another consumer becomes active. */
+static void
+aggravate(struct sim *sim, int name, int slot, enum beads_trouble trouble)
+{
+	struct quorum_slot *of = &sim->quorum.slots[name][slot];
+	struct sim_daemon *daemon = holder(sim, name, slot);
+
+	if (trouble == BEADS_FLAPS && (of->troubles & 1U << BEADS_SUSPENDED) == 0) {
+		sim_pass(sim, (int64_t)dice_below(&sim->dice, NSEC_PER_SEC / 2));
+		change(sim, name, slot, BEADS_SUSPENDED);
+	}
+	if (trouble == BEADS_PURGED && daemon != NULL && (of->troubles & 1U << trouble) != 0) {
+		for (int link = BROKER_QUORUM; link < LINKS; link++)
+			ways_cut(daemon, link, 0, 0);
+		change(sim, name, slot, BEADS_PURGED);
+	}
 }
 
 void
@@ -270,8 +310,11 @@ quorum_trouble(struct sim *sim)
 		    dice_percent(&sim->dice, 40))
 			trouble = i;
 	}
-	if ((sim->plan.beads_troubles & 1U << trouble) != 0)
-		change(sim, name, slot, (enum beads_trouble)trouble);
+	if ((sim->plan.beads_troubles & 1U << trouble) == 0)
+		return;
+	change(sim, name, slot, (enum beads_trouble)trouble);
+	if (dice_percent(&sim->dice, 40))
+		aggravate(sim, name, slot, (enum beads_trouble)trouble);
 }
 
 void

@@ -20,6 +20,8 @@ delay(void *ctx)
 	struct sim *sim = ctx;
 	int64_t usual = sim->plan.usual;
 
+	if (sim->quorum.slow != 0)
+		return sim->quorum.slow;
 	if (sim->calm)
 		return (int64_t)dice_below(&sim->dice, NSEC_PER_MSEC);
 	if (sim_has(sim, TROUBLE_LATE) && dice_percent(&sim->dice, 3))
