@@ -408,10 +408,15 @@ struct lb_change {
 	int ascending; /* resize, destroy, not 0: remove the lowest slot first */
 	int overshoot; /* 0 to 10,000: remove uncounted slots at least this far above the size */
 	int claim;     /* create, resize: how the first slots are held; enum lb_claim */
+	/*
+	 * create, resize, of slots by quorum: how long the next holder waits after a hold that did not end
+	 * cleanly, 5,000 to 300,000. 0: as the slots that exist, or 20 s. Since 0.2.0.
+	 */
+	int64_t takeover_grace_ms;
 };
 #define LB_CHANGE_INIT                                                                             \
 	{                                                                                          \
-		sizeof(struct lb_change), LB_SEMAPHORE, 0, 0, 0, 0, 0, LB_CLAIM_DEFAULT            \
+		sizeof(struct lb_change), LB_SEMAPHORE, 0, 0, 0, 0, 0, LB_CLAIM_DEFAULT, 0         \
 	}
 
 /*

@@ -35,10 +35,11 @@ change_enter(struct lb *lb, const char *name, const struct lb_change *how, struc
 	if (code != LB_OK)
 		return code;
 	*ret = change_default;
-	if (how != NULL && how->size < sizeof(*ret))
+	if (how != NULL && how->size < offsetof(struct lb_change, takeover_grace_ms))
 		return handle_fail(lb, LB_BAD_ARGUMENT, "the change was not set to LB_CHANGE_INIT");
+	/* A program of version 0.1.0 knows fewer members. */
 	if (how != NULL)
-		*ret = *how;
+		memcpy(ret, how, how->size < sizeof(*ret) ? how->size : sizeof(*ret));
 	if (ret->overshoot < 0 || ret->overshoot > METHODS_SLOTS_MAX)
 		return handle_fail(
 		    lb, LB_BAD_ARGUMENT, "overshoot: 0 to %d slots", METHODS_SLOTS_MAX);
@@ -81,10 +82,13 @@ add_slots(struct cJSON *params, int slots)
 }
 
 static void
-add_claim(struct cJSON *params, int claim)
+add_claim(struct cJSON *params, const struct lb_change *change)
 {
-	if (claim != LB_CLAIM_DEFAULT)
-		json_add_string(params, "claim", lb_claim_word(claim));
+	if (change->claim != LB_CLAIM_DEFAULT)
+		json_add_string(params, "claim", lb_claim_word(change->claim));
+	if (change->takeover_grace_ms != 0)
+		json_add_seconds(
+		    params, "takeover_grace", change->takeover_grace_ms * DURATION_MILLISECOND);
 }
 
 static bool
@@ -120,7 +124,7 @@ lb_create(
 	if (change.kind != LB_SEMAPHORE)
 		json_add_string(params, "kind", lb_kind_word(change.kind));
 	add_slots(params, slots);
-	add_claim(params, change.claim);
+	add_claim(params, &change);
 	if (change.exist_ok != 0)
 		json_add_bool(params, "exist_ok", true);
 	if (change.overshoot != 0)
@@ -163,7 +167,7 @@ lb_resize(
 		return code;
 	params = name_params(name);
 	add_slots(params, slots);
-	add_claim(params, change.claim);
+	add_claim(params, &change);
 	return call_removing(lb, "resize", params, &change, timeout_ms);
 }
 
@@ -183,7 +187,7 @@ lb_resize_by(struct lb *lb, const char *name, int by, const struct lb_change *ho
 		    lb, LB_BAD_ARGUMENT, "1 to %d slots more or less", METHODS_SLOTS_MAX);
 	params = name_params(name);
 	json_add_integer(params, by > 0 ? "add" : "remove", by > 0 ? by : -by);
-	add_claim(params, change.claim);
+	add_claim(params, &change);
 	code = call_removing(lb, "resize", params, &change, timeout_ms);
 	if (code != LB_OK || ret_slots == NULL)
 		return code;

@@ -35,6 +35,7 @@ enum option_id {
 	OPTION_NO_HEADERS,
 	OPTION_ON_REVOKE,
 	OPTION_OVERSHOOT,
+	OPTION_TAKEOVER_GRACE,
 	OPTION_PRIORITY,
 	OPTION_RELEASE_ON,
 	OPTION_REPAIR,
@@ -107,13 +108,16 @@ static const struct option_row rows[] = {
 	"run a private lockbrokerd; FILE has the broker's URL", AT(broker_file)},
     {OPTION_BROKER_ENV, "broker-env", "VARIABLE", FOR_RUN | FOR_ASKING,
 	"the same; the environment variable has the URL", AT(broker_env)},
-    {OPTION_CLAIM, "claim", "WAY", FOR_CREATE, "how slots are held: exclusive-queue, consumer", 0},
+    {OPTION_CLAIM, "claim", "WAY", FOR_CREATE,
+	"how slots are held: exclusive-queue, consumer, quorum", 0},
     {OPTION_CLAIM, "claim", "WAY", FOR_RESIZE,
 	"how the first slots of a semaphore without slots are held", 0},
     {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE,
 	"succeed if the semaphore exists with that number of slots", AT(exist_ok)},
     {OPTION_ASCENDING, "ascending", NULL, FOR_RESIZE | FOR_DESTROY,
 	"remove the lowest slots first, not the highest", AT(ascending)},
+    {OPTION_TAKEOVER_GRACE, "takeover-grace", "DURATION", FOR_CREATE | FOR_RESIZE,
+	"by quorum: the wait after a hold that did not end cleanly", 0},
     {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
 	"look for uncounted slots up to N above the size (256)", 0},
     {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "repair the problems that were found", AT(repair)},
@@ -281,6 +285,8 @@ apply(int id, const char *argument, struct options *options)
 										: "all or exit";
 	case OPTION_STATUS_FD:
 		return option_descriptor(argument, &options->status_fd);
+	case OPTION_TAKEOVER_GRACE:
+		return option_duration(argument, &options->takeover_grace_ms);
 	case OPTION_TIMEOUT:
 		return option_timeout(argument, &options->timeout_ms);
 	default:

@@ -45,6 +45,7 @@ struct options {
 	int convert;     /* fsck: the same */
 	bool ascending;
 	int overshoot;
+	int64_t takeover_grace_ms;   /* 0: it was not given */
 	bool repair;                 /* fsck */
 	bool no_headers;             /* of tables */
 	bool broker;                 /* ping */

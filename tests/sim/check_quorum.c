@@ -99,14 +99,18 @@ check_quorum_grant(struct sim *sim, const struct ask *ask, const struct lock_ans
 
 /* ---- claims ---- */
 
-void
+/* The claims that ended before. */
+unsigned
 quorum_asks(struct sim *sim, struct queue_id id, bool rival)
 {
 	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+	unsigned over = slot->claims - slot->claiming;
 
 	slot->asking++;
+	slot->claims += rival;
 	slot->claiming += rival;
 	slot->rivals += rival;
+	return over + rival;
 }
 
 void
@@ -128,14 +132,13 @@ quorum_made(struct sim *sim, struct queue_id id)
 	slot->publisher = 0;
 }
 
-/* What is unanswered may have begun before, and go on now. */
 void
-quorum_proved(struct sim *sim, struct queue_id id)
+quorum_proved(struct sim *sim, struct queue_id id, unsigned since)
 {
 	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
 
 	slot->clean = true;
-	slot->rivals = slot->claiming;
+	slot->rivals = slot->claims - since;
 }
 
 void

@@ -38,12 +38,14 @@ enum beads_trouble {
 struct quorum_slot {
 	uint64_t fence; /* of its last grant; 0: none since its queue was made */
 	/*
-	 * Its last end is proved. So its order is clean, unless one of the claims since then, or on
-	 * their way at that moment, has made it dirty.
+	 * The end of a hold is proved. So the order is clean, unless one of the rivals has made it
+	 * dirty since: claims, and works of administrators, that were not answered when the end began,
+	 * or began later.
 	 */
 	bool clean;
-	unsigned rivals;   /* those claims */
-	unsigned claiming; /* claims, and works of administrators, that are not answered */
+	unsigned rivals;
+	unsigned claims;   /* those that ever began */
+	unsigned claiming; /* those that are not answered */
 	unsigned asking;   /* the same, and renewals and ends of holds */
 	int64_t asked_at;  /* time of the last answer to those, or of a daemon's death */
 	bool made;         /* an administrator made it, and nobody purged it */
@@ -103,11 +105,14 @@ void quorum_pass_time(struct sim *sim);
 
 /* The world performed a request. */
 void quorum_performed(struct sim *sim, const struct memory_performed *what);
-/* A request is sent, and is over. rival: a claim, or the work of an administrator. */
-void quorum_asks(struct sim *sim, struct queue_id id, bool rival);
+/*
+ * A request is sent, and is over. rival: a claim, or the work of an administrator. Returns what its proof
+ * needs to know.
+ */
+unsigned quorum_asks(struct sim *sim, struct queue_id id, bool rival);
 void quorum_answered(struct sim *sim, struct queue_id id, bool rival);
 /* The end of a hold is proved. An administrator's work is done. */
-void quorum_proved(struct sim *sim, struct queue_id id);
+void quorum_proved(struct sim *sim, struct queue_id id, unsigned since);
 void quorum_made(struct sim *sim, struct queue_id id);
 /* A claim of that slot waits for the end of a grace. */
 void check_unclean(struct sim *sim, struct queue_id id);

@@ -72,6 +72,7 @@ struct tap_claim {
 	/* By quorum: what it is, and the channel of a claim. */
 	enum { TAP_CLAIM, TAP_CHECK, TAP_END, TAP_MAKE, TAP_DELETE } what;
 	uint64_t channel;
+	unsigned rivals;         /* by quorum: see quorum_asks() */
 	struct broker_done done; /* the engine's */
 	TAILQ_ENTRY(tap_claim) entry;
 };
@@ -124,15 +125,33 @@ is_rival(const struct tap_claim *claim)
 	return claim->what != TAP_CHECK && claim->what != TAP_END;
 }
 
+static const char *
+tap_word(const struct tap_claim *claim)
+{
+	static const char *const words[] = {
+	    [TAP_CLAIM] = "claims",
+	    [TAP_CHECK] = "renews",
+	    [TAP_END] = "ends",
+	    [TAP_MAKE] = "makes",
+	    [TAP_DELETE] = "deletes",
+	};
+
+	return words[claim->what];
+}
+
 static void
 on_beads(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct tap_claim *claim = ctx;
 	struct broker_done done = claim->done;
 
+	NOTE(running, .text = "{d} hears of {n} that it {w} {q}: {m}",
+	    .daemon = claim->daemon->number, .n = (int64_t)(claim->channel & INT32_MAX),
+	    .word = tap_word(claim), .queue = queue_text(claim->id),
+	    .m = reply->proved ? -1 : (int64_t)reply->answer);
 	quorum_answered(running, claim->id, is_rival(claim));
 	if (reply->answer == BROKER_OK && (claim->what == TAP_MAKE || reply->proved))
-		quorum_proved(running, claim->id);
+		quorum_proved(running, claim->id, claim->rivals);
 	if (reply->answer == BROKER_OK && claim->what == TAP_MAKE)
 		quorum_made(running, claim->id);
 	TAILQ_REMOVE(&claim->daemon->claims, claim, entry);
@@ -151,7 +170,10 @@ listen_to_beads(const struct broker *broker, const char *queue, uint64_t channel
 	    .channel = channel,
 	    .what = what,
 	    .done = done};
-	quorum_asks(running, claim->id, is_rival(claim));
+	claim->rivals = quorum_asks(running, claim->id, is_rival(claim));
+	NOTE(running, .text = "{d}, {n}, {w} {q}", .daemon = claim->daemon->number,
+	    .n = (int64_t)(channel & INT32_MAX), .word = tap_word(claim),
+	    .queue = queue_text(claim->id));
 	TAILQ_INSERT_TAIL(&claim->daemon->claims, claim, entry);
 	return (struct broker_done){on_beads, claim, done.id};
 }

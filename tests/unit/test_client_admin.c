@@ -61,7 +61,7 @@ START_TEST(create)
 	say(RESULT("6", ""));
 	ck_assert_int_eq(lb_resize(lb, "db", 1, &how, 1000), LB_OK);
 	asked("resize", ",\"slots\":1,\"claim\":\"exclusive-queue\"");
-	how.claim = 3;
+	how.claim = 4;
 	ck_assert_int_eq(lb_create(lb, "db", 1, &how, 1000), LB_BAD_ARGUMENT);
 }
 END_TEST
@@ -216,7 +216,8 @@ START_TEST(words)
 	ck_assert_str_eq(lb_claim_word(LB_CLAIM_EXCLUSIVE_QUEUE), "exclusive-queue");
 	ck_assert_str_eq(lb_claim_word(LB_CLAIM_CONSUMER), "consumer");
 	ck_assert_ptr_null(lb_claim_word(LB_CLAIM_DEFAULT));
-	ck_assert_ptr_null(lb_claim_word(3));
+	ck_assert_str_eq(lb_claim_word(LB_CLAIM_QUORUM), "quorum");
+	ck_assert_ptr_null(lb_claim_word(4));
 	ck_assert_ptr_null(lb_name_error("db/x.y:z_-1"));
 	ck_assert_ptr_nonnull(lb_name_error(NULL));
 	ck_assert_ptr_nonnull(lb_name_error(""));

@@ -65,17 +65,20 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 	hold->wants_lease = waiter->lease;
 	registry_hold_attach(engine, hold, waiter->peer);
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
-	lifecycle_start(engine, hold);
 	keepalive_granted(engine, hold);
 	watch_start(engine, hold);
 	waiter->hold = 0;
 	tell_granted(engine, waiter, hold);
+	/* It may tell the client that the lock is suspect, which must know the lock by then. */
+	lifecycle_start(engine, hold);
 	return true;
 }
 
 bool
 grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
+	bool resumes;
+
 	assert(hold->peer == 0);
 	if (!grant_has_room(
 		engine, waiter, FAULT_ELSE(PASSED_MUTEX_UNLIMITED, BROKER_BY_QUEUE, hold->way)))
@@ -91,12 +94,13 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	requester_free(hold->requester);
 	hold->requester = NULL;
 	registry_hold_attach(engine, hold, waiter->peer);
-	if (hold->state != HOLD_HELD) {
+	resumes = hold->state != HOLD_HELD;
+	if (resumes)
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
-		lifecycle_resume(engine, hold);
-	}
 	keepalive_granted(engine, hold);
 	tell_granted(engine, waiter, hold);
+	if (resumes)
+		lifecycle_resume(engine, hold);
 	return true;
 }
 
