@@ -4,11 +4,11 @@ once when its client, its daemon or its broker is gone. Clients get the broker's
 
 import json
 import os
-import re
 import subprocess
 import time
 import unittest
 
+import guide
 import tap
 from daemon import CLAIM, Daemon, clean_environment, program
 from openrpc import SOURCE
@@ -19,8 +19,6 @@ from wire import Wire, WireError, wait_until
 BROKER_TROUBLE = "broker|amqp|connection"
 RABBIT = Rabbit.lease()
 BOTH_WAYS = ("exclusive-queue", "consumer")
-# Three patterns after each other, on one line or several.
-RIGHTS = r"'(.+?)'[ \\\n]+'(.+?)'[ \\\n]+'(.+?)'"
 
 setUpModule = RABBIT.serve_module
 
@@ -138,10 +136,9 @@ class Held(Main):
 
     def test_least_permissions(self):
         """The permissions of the operations guide suffice: those for everything, and those for acquiring slots alone."""
-        with open(os.path.join(SOURCE, "docs/OPERATIONS.md"), encoding="utf-8") as file:
-            everything, taking = re.findall(RIGHTS, file.read())
+        everything, taking = guide.PERMISSIONS.findall(guide.TEXT)
         with open(os.path.join(SOURCE, "man/lockbrokerd.8.in"), encoding="utf-8") as file:
-            self.assertEqual(re.findall(RIGHTS, file.read().replace(r"\e", "\\")), [everything])
+            self.assertEqual(guide.PERMISSIONS.findall(file.read().replace(r"\e", "\\")), [everything])
         RABBIT.perform("add_vhost", "locks")
         for user, permissions in ("lockbroker", everything), ("worker", taking):
             RABBIT.perform("add_user", user, "secret")

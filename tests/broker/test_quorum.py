@@ -5,6 +5,7 @@ ends.
 import subprocess
 import unittest
 
+import guide
 import tap
 from daemon import Daemon, clean_environment, program
 from rabbit import Rabbit
@@ -20,7 +21,7 @@ setUpModule = RABBIT.serve_module
 
 class Quorum(unittest.TestCase):
     def daemon(self, *options, **more):
-        daemon = Daemon(self, *OPTIONS, *options, broker=RABBIT.url, **more)
+        daemon = Daemon(self, *OPTIONS, *options, broker=more.pop("url", RABBIT.url), **more)
         daemon.wait_broker()
         return daemon
 
@@ -91,6 +92,27 @@ class Quorum(unittest.TestCase):
             done = subprocess.run([program("lockbroker"), "run", "--socket", daemon.socket, name, "--", "true"],
                                   env=clean_environment(), check=False, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_least_permissions(self):
+        """The permissions of the operations guide suffice: those for everything, and those for acquiring slots alone."""
+        everything, taking = guide.PERMISSIONS.findall(guide.TEXT)
+        RABBIT.perform("add_vhost", "locks")
+        clients = {}
+        for user, permissions in ("all", everything), ("worker", taking):
+            RABBIT.perform("add_user", user, "secret")
+            RABBIT.perform("set_permissions", "-p", "locks", user, *permissions)
+            url = f"amqp://{user}:secret@127.0.0.1:{RABBIT.port}/locks"
+            clients[user] = Wire(self.daemon(url=url, expect=["ACCESS_REFUSED"]))
+        admin, worker = clients["all"], clients["worker"]
+        name = self.create(admin, 1)
+        for _ in range(2):
+            lock = worker.call("acquire", name=name, timeout=0)["lock"]
+            worker.call("verify", lock=lock)
+            worker.call("release", lock=lock)
+        self.assertEqual(self.refusal(worker, "create", name="new", slots=1, claim="quorum"), "broker-refused")
+        self.assertEqual(self.refusal(worker, "destroy", name=name), "broker-refused")
+        admin.call("resize", name=name, add=1)
+        admin.call("destroy", name=name)
 
     def test_old_servers_are_refused(self):
         daemon = Daemon(self, broker=RABBIT.url)

@@ -7,6 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2]
 EXAMPLES = SOURCE / "docs/examples"
 TEXT = (SOURCE / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+# The three patterns of set_permissions, on one line or several.
+PERMISSIONS = re.compile(r"'(.+?)'[ \\\n]+'(.+?)'[ \\\n]+'(.+?)'")
 
 
 def commands(words):
