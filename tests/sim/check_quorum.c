@@ -1,5 +1,5 @@
 /*
- * Invariants 22 to 25: what a hold by quorum promises. No trouble excuses a violation.
+ * Invariants 22 to 25, the promises of a hold by quorum. No trouble excuses a violation.
  */
 #include "tests/sim/check.h"
 

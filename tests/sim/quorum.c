@@ -233,9 +233,9 @@ set(struct sim *sim, const char *queue, enum beads_trouble trouble, bool on)
 }
 
 /*
- * Whether a reject can be on its way. It would come behind the bead that alone returns, and before the
- * others return with their channel: the order could be clean while the slot is held. No hold lasts as
- * long as the consumer timeout of 30 days, so this does not happen (rule 5).
+ * Whether a reject can be on its way. The server would take it after the first bead alone has returned,
+ * and before the others return with their channel. Then the order can be clean while the slot is held. No
+ * hold lasts as long as the consumer timeout of 30 days, so this does not happen.
  */
 static bool
 is_asked(const struct sim *sim, const struct quorum_slot *slot)
@@ -276,7 +276,7 @@ holder(struct sim *sim, int name, int slot)
 	return NULL;
 }
 
-/* What makes a trouble worse: while deliveries are late, another consumer becomes active. */
+/* Makes a trouble worse. While deliveries are late, another consumer becomes active. */
 static void
 aggravate(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 {
@@ -352,7 +352,7 @@ quorum_init(struct sim *sim)
 
 /* ---- the end ---- */
 
-/* Orders that failed are given again. What was made in part, or purged, is repaired. */
+/* Orders that failed are given again. Slots that were made in part, or purged, are repaired. */
 static void
 repair_all(struct sim *sim)
 {

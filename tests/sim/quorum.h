@@ -1,9 +1,9 @@
 /*
- * Slots by quorum. Some seeds have a second schedule, in which all slots are held so. This is what the
- * world knows of such slots, their troubles, and the end of such a schedule. check_quorum.c judges.
+ * Slots by quorum. Some seeds have a second schedule, in which all slots are held so. This is the world's
+ * knowledge of such slots, their troubles, and the end of such a schedule. check_quorum.c judges.
  *
- * Each client honours its lease. So it stops at the moment that its daemon told it last, but no sooner: not
- * when it hears that its lock is lost, and not when its daemon dies.
+ * Each client honours its lease: it stops at the moment that its daemon told it last. It stops no sooner if
+ * it hears that its lock is lost, or if its daemon dies.
  */
 #ifndef TESTS_SIM_QUORUM_H
 #define TESTS_SIM_QUORUM_H
@@ -39,9 +39,9 @@ enum beads_trouble {
 struct quorum_slot {
 	uint64_t fence; /* of its last grant; 0: none since its queue was made */
 	/*
-	 * The end of a hold is proved. So the order is clean, unless one of the rivals has made it
-	 * dirty since: claims, and works of administrators, that were not answered when the end began,
-	 * or began later.
+	 * The end of a hold is proved. So the order is clean, unless a rival has made it dirty since.
+	 * Rivals are claims, and works of administrators. They were unanswered when the end began, or
+	 * began later.
 	 */
 	bool clean;
 	unsigned rivals;
@@ -103,7 +103,7 @@ int quorum_size(const struct sim *sim, int name);
 /* Lets time pass as far as the next event, or for some seconds at most. */
 void quorum_pass_time(struct sim *sim);
 
-/* ---- what is heard, and judged (check_quorum.c) ---- */
+/* ---- events, and the judge (check_quorum.c) ---- */
 
 /* The world performed a request. */
 void quorum_performed(struct sim *sim, const struct memory_performed *what);

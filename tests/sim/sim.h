@@ -22,7 +22,6 @@
 #include <stdint.h>
 
 #include "daemon/base/queue.h"
-#include "daemon/lock/lock.h"
 #include "tests/sim/book.h"
 #include "tests/sim/dice.h"
 #include "tests/sim/quorum.h"

@@ -69,7 +69,7 @@ daemon_of(const struct broker *broker)
 struct tap_claim {
 	struct sim_daemon *daemon;
 	struct queue_id id;
-	/* By quorum: what it is, and the channel of a claim. */
+	/* By quorum: its kind, and the channel of a claim. */
 	enum { TAP_CLAIM, TAP_CHECK, TAP_END, TAP_MAKE, TAP_DELETE } what;
 	uint64_t channel;
 	unsigned rivals;         /* by quorum: see quorum_asks() */
