@@ -326,7 +326,6 @@ count_done(struct admin *admin, const struct work_request *request)
 {
 	switch (request->kind) {
 	case WORK_DECLARE_SLOT:
-	case WORK_MAKE_BEADS:
 		admin->declared++;
 		break;
 	case WORK_DELETE_BEADS:
@@ -367,7 +366,7 @@ refuse(struct admin *admin, enum reason reason, const struct work_request *reque
 	admin->refused = holder || request->kind == WORK_DECLARE_SLOT ||
 			 request->kind == WORK_DECLARE_GATE ||
 			 request->kind == WORK_DECLARE_UNLIMITED;
-	if (request->kind == WORK_MAKE_BEADS || request->kind == WORK_DELETE_BEADS) {
+	if (request->kind == WORK_DELETE_BEADS) {
 		snprintf(text, sizeof(text), "slot %d: %s", request->slot, reply->text);
 		return work_fail(&admin->work, reason, text);
 	}
@@ -387,6 +386,8 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 	struct admin *admin = admin_find(engine, work->op);
 
 	assert(admin->state == ADMIN_WORKING);
+	if (request->kind == WORK_MAKE_BEADS)
+		admin->declared = work->making.made;
 	if (request->kind == WORK_RECORD && reply->answer == BROKER_UNKNOWN &&
 	    strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
 		return work_fail(work, REASON_BROKER_BLOCKED, reply->text);
@@ -433,11 +434,8 @@ add_slots(struct admin *admin, const struct step *step)
 	for (int i = 0; i < plan_step_slots(step); i++) {
 		int slot = plan_step_slot(step, i);
 
-		if (step->kind == STEP_MAKE_SLOTS || step->kind == STEP_REMOVE_SLOTS) {
-			work_add(&admin->work,
-			    step->kind == STEP_MAKE_SLOTS ? WORK_MAKE_BEADS : WORK_DELETE_BEADS,
-			    slot)
-			    ->flows = step->kind == STEP_MAKE_SLOTS && i > 0;
+		if (step->kind == STEP_REMOVE_SLOTS) {
+			work_add(&admin->work, WORK_DELETE_BEADS, slot);
 			continue;
 		}
 		if (step->kind == STEP_DELETE_SLOTS) {
@@ -467,6 +465,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 	    [STEP_ENTER] = WORK_ENTER,
 	    [STEP_LEAVE] = WORK_LEAVE,
 	    [STEP_RECORD] = WORK_RECORD,
+	    [STEP_MAKE_SLOTS] = WORK_MAKE_BEADS,
 	    [STEP_DECLARE_GATE] = WORK_DECLARE_GATE,
 	    [STEP_DELETE_GATE] = WORK_DELETE_GATE,
 	    [STEP_DECLARE_UNLIMITED] = WORK_DECLARE_UNLIMITED,

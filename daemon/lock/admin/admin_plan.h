@@ -50,8 +50,8 @@ enum step_kind {
 	STEP_DELETE_GATE,
 	STEP_DECLARE_UNLIMITED,
 	STEP_DELETE_UNLIMITED,
-	STEP_DECLARE_SLOTS, /* A[first] to A[last], ascending; by consumer each B before its A */
 	STEP_MAKE_SLOTS,    /* by quorum: makes the slots first to last */
+	STEP_DECLARE_SLOTS, /* A[first] to A[last], ascending; by consumer each B before its A */
 	STEP_REMOVE_SLOTS,  /* by quorum: claims and deletes the slots first to last, downwards */
 	STEP_DELETE_SLOTS /* A[first] to A[last], up or down, one by one; a durable B after its A */
 };

@@ -258,7 +258,63 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	broker_records_set(engine->broker, work->records, &record, work->epoch_below, done);
 }
 
-/* About slots by quorum. */
+/* ---- slots by quorum ---- */
+
+/* Slots that are made at once. Each has a channel. */
+#define MAKING_MOST 16
+
+struct making {
+	struct lock_engine *engine; /* borrowed */
+	uint64_t op;
+	int slot;
+};
+
+static void make_more(struct lock_engine *engine, struct work *work);
+
+static void
+on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct making making = *(struct making *)ctx;
+	struct work *work = work_find(making.engine, making.op);
+	struct broker_reply outcome = *reply;
+
+	(void)id;
+	free(ctx);
+	if (work == NULL)
+		return;
+	work->making.open--;
+	if (reply->answer == BROKER_OK) {
+		work->making.made++;
+	} else if (work->making.failure == BROKER_OK) {
+		work->making.failure = reply->answer;
+		snprintf(work->making.text, sizeof(work->making.text), "slot %d: %s", making.slot,
+		    reply->text);
+	}
+	make_more(making.engine, work);
+	if (work->making.open > 0)
+		return;
+	outcome.answer = work->making.failure;
+	outcome.text = work->making.text;
+	answered(making.engine, work, &outcome);
+}
+
+static void
+make_more(struct lock_engine *engine, struct work *work)
+{
+	const struct work_request *request = &work->list[work->at];
+
+	while (work->making.failure == BROKER_OK && work->making.open < MAKING_MOST &&
+	       work->making.next <= request->last) {
+		struct queue_name queue = queue_name_quorum(work->name, work->making.next);
+		struct making *making = mem_alloc(sizeof(*making));
+
+		*making = (struct making){engine, work->op, work->making.next++};
+		work->making.open++;
+		broker_make_beads(engine->broker, queue.text, &work->beads,
+		    (struct broker_done){on_made, making, 0});
+	}
+}
+
 static void
 send_quorum(struct lock_engine *engine, struct work *work, const struct work_request *request)
 {
@@ -268,13 +324,16 @@ send_quorum(struct lock_engine *engine, struct work *work, const struct work_req
 	if (request->kind == WORK_RECORD) {
 		done.fn = on_records;
 		work->records = broker_records_open(engine->broker, done);
-		return;
-	}
-	queue = queue_name_quorum(work->name, request->slot);
-	if (request->kind == WORK_MAKE_BEADS)
-		broker_make_beads(engine->broker, queue.text, &work->beads, done);
-	else
+	} else if (request->kind == WORK_DELETE_BEADS) {
+		queue = queue_name_quorum(work->name, request->slot);
 		broker_delete_beads(engine->broker, queue.text, done);
+	} else {
+		work->making.next = request->slot;
+		work->making.made = 0;
+		work->making.failure = BROKER_OK;
+		work->making.text[0] = '\0';
+		make_more(engine, work);
+	}
 }
 
 static void

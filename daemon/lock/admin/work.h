@@ -32,12 +32,13 @@ enum work_kind {
 	WORK_DECLARE_SLOT,     /* A */
 	WORK_DELETE_SLOT,      /* A */
 	WORK_DELETE_UNCOUNTED, /* A of a slot above the size */
-	WORK_MAKE_BEADS,       /* the B of a slot by quorum, see work.beads. It can take seconds */
-	WORK_DELETE_BEADS,     /* the same, if nobody holds it. It can take the rest of a grace */
-	WORK_MAKE_HOLDER,      /* a durable B */
-	WORK_DELETE_HOLDER,    /* a durable B, unless it is held */
-	WORK_CHECK_HOLDER,     /* B, without a declare */
-	WORK_ASK_HOLDER        /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
+	/* The Bs of the slots by quorum slot..last, in any order: see work.beads. It can take seconds. */
+	WORK_MAKE_BEADS,
+	WORK_DELETE_BEADS,  /* the same, if nobody holds it. It can take the rest of a grace */
+	WORK_MAKE_HOLDER,   /* a durable B */
+	WORK_DELETE_HOLDER, /* a durable B, unless it is held */
+	WORK_CHECK_HOLDER,  /* B, without a declare */
+	WORK_ASK_HOLDER     /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
 };
 
 struct work_request {
@@ -80,7 +81,12 @@ struct work {
 	uint64_t epoch_below;      /* the epochs of slots that were deleted are below it */
 
 	/* The rest is of work.c. */
-	uint64_t records;          /* the session; 0: none is open */
+	uint64_t records; /* the session; 0: none is open */
+	struct {
+		int next, open, made;       /* the next slot; slots in work; those that are made */
+		enum broker_answer failure; /* of the first one that failed; OK: none */
+		char text[300];
+	} making;                  /* of WORK_MAKE_BEADS */
 	struct work_request *list; /* owned */
 	size_t count, room;
 	size_t at;           /* those before it are done or left */
