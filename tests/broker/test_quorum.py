@@ -46,6 +46,9 @@ class Quorum(unittest.TestCase):
         self.assertGreater(verified["fence"], first["fence"])
         listed = {row["name"]: row for row in admin.call("list")["semaphores"]}[name]
         self.assertEqual((listed["slots"], listed["busy"], listed["claim"]), (2, 2, "quorum"))
+        explained = admin.call("explain", name=name)
+        self.assertEqual((explained["verdict"], explained["slots"], explained["claim"]), ("full", 2, "quorum"))
+        self.assertEqual(self.refusal(admin, "fsck", name=name), "invalid-params")
         # A waiter gets the slot by a hint.
         waiting = two.request("acquire", name=name, timeout=60)
         one.call("release", lock=first["lock"])

@@ -559,6 +559,11 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		unlock_unknown(engine, fsck, "its markers exist");
 		return;
 	}
+	if (full_scan_is_by_beads(full_scan_claim(found))) {
+		fsck_unlock(engine, fsck, REASON_INVALID_PARAMS,
+		    "its slots are held by quorum, which fsck does not check or convert");
+		return;
+	}
 	fsck_seen_take(&fsck->seen, found, fsck->waiting);
 	if (fsck->waiting) {
 		convert(engine, fsck);

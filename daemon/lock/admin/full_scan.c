@@ -152,8 +152,7 @@ goes_on_by_quorum(const struct lock_engine *engine, const struct full_scan_job *
 	const struct full_scan *found = &job->found;
 
 	return !job->by_quorum && found->unknown < 0 && found->gate && !found->unlimited &&
-	       found->slots == 0 && job->depth != FULL_SCAN_ALL_SLOTS &&
-	       queue_naming_has_quorum(engine->settings.naming);
+	       found->slots == 0 && queue_naming_has_quorum(engine->settings.naming);
 }
 
 /* Of slots by quorum, B alone is the slot. False: no more windows are needed. */
