@@ -8,12 +8,6 @@
 #include "protocol/reason.h"
 #include "tests/sim/quorum.h"
 
-/*
- * Whether a slot that is deleted and made again goes on with larger fences. The records of
- * administration will have the floor that this needs.
- */
-#define FENCES_OUTLIVE_SLOTS false
-
 /* ---- two believers ---- */
 
 /* A ghost whose time is over makes room. */
@@ -175,8 +169,6 @@ beads_performed(struct sim *sim, const struct memory_performed *what, struct que
 		slot->made = slot->clean = false;
 		slot->publisher = 0;
 		slot->troubles = 0;
-		if (!FENCES_OUTLIVE_SLOTS)
-			slot->fence = 0;
 		break;
 	case AMQP_BASIC_PUBLISH_METHOD:
 		if (strncmp(what->body, "bead ", 5) != 0)

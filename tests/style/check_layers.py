@@ -56,7 +56,7 @@ LIBRARIES = {
     r"systemd/.*": ("daemon/base/", "daemon/peer/listener", "daemon/successor", "client/web/listener"),
 }
 # A header that includes more of our own headers than this wants to be everybody's.
-HEADER_INCLUDES_MAX = 7
+HEADER_INCLUDES_MAX = 8
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.MULTILINE)
 
