@@ -161,8 +161,11 @@ beads_performed(struct sim *sim, const struct memory_performed *what, struct que
 
 	switch (what->method) {
 	case AMQP_QUEUE_DECLARE_METHOD:
-		if (!declare->passive)
-			NOTE(sim, .text = "{q} is declared", .queue = queue_text(id));
+		if (declare->passive)
+			break;
+		NOTE(sim, .text = "{q} is declared", .queue = queue_text(id));
+		if (sim_has(sim, TROUBLE_HOMES))
+			memory_world_set_home(sim->world, what->queue, HOME);
 		break;
 	case AMQP_QUEUE_DELETE_METHOD:
 		NOTE(sim, .text = "{q} is deleted", .queue = queue_text(id));

@@ -195,7 +195,8 @@ daemon_open(struct sim_daemon *daemon)
 	daemon->broker = memory_broker_new_at(sim->world, daemon->heard, HEARTBEAT / NSEC_PER_SEC,
 	    sim->plan.channels_max, dice_next(&sim->dice));
 	memory_broker_set_channels_max(daemon->broker, BROKER_AUXILIARY, AUXILIARY_CHANNELS_MAX);
-	daemon->node = sim->plan.consumers ? (unsigned)daemon->number % HOME : 0;
+	daemon->node =
+	    sim->plan.consumers || sim->plan.quorum ? (unsigned)daemon->number % HOME : 0;
 	memory_broker_set_node(daemon->broker, daemon->node);
 	probes_init(daemon);
 	tap_init(daemon);

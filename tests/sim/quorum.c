@@ -22,7 +22,7 @@
 	(1U << TROUBLE_CUT | 1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |   \
 	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART | 1U << TROUBLE_ALARM |                  \
 	    1U << TROUBLE_SILENCE | 1U << TROUBLE_CLOSE | 1U << TROUBLE_LATE |                     \
-	    1U << TROUBLE_KILL | 1U << TROUBLE_DRAIN | 1U << TROUBLE_HINTS)
+	    1U << TROUBLE_KILL | 1U << TROUBLE_DRAIN | 1U << TROUBLE_HINTS | 1U << TROUBLE_HOMES)
 
 /* ---- the plan ---- */
 
@@ -284,6 +284,8 @@ aggravate(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 	struct sim_daemon *daemon = holder(sim, name, slot);
 
 	if (trouble == BEADS_FLAPS && (of->troubles & 1U << BEADS_SUSPENDED) == 0) {
+		client_acquire(
+		    sim, any_daemon(sim), name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 0);
 		sim_pass(sim, (int64_t)dice_below(&sim->dice, NSEC_PER_SEC / 2));
 		change(sim, name, slot, BEADS_SUSPENDED);
 	}
@@ -313,7 +315,7 @@ quorum_trouble(struct sim *sim)
 	if ((sim->plan.beads_troubles & 1U << trouble) == 0)
 		return;
 	change(sim, name, slot, (enum beads_trouble)trouble);
-	if (dice_percent(&sim->dice, 40))
+	if (dice_percent(&sim->dice, 60))
 		aggravate(sim, name, slot, (enum beads_trouble)trouble);
 }
 
