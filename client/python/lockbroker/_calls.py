@@ -16,7 +16,7 @@ from ._core import GRACE, PATIENCE, Hold
 T = TypeVar("T")
 
 Kind = Literal["semaphore", "mutex", "persistent-mutex"]
-Claim = Literal["exclusive-queue", "consumer"]
+Claim = Literal["exclusive-queue", "consumer", "quorum"]
 Size = int | Literal["unlimited"]
 
 

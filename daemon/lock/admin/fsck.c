@@ -787,7 +787,7 @@ lock_fsck(
 	if (check->repair && full_scan_is_by_beads(check->convert)) {
 		refusal = engine_refusal(REASON_INVALID_PARAMS,
 		    "slots are not converted to be held by quorum; destroy the semaphore, and "
-		    "create it with claim = quorum");
+		    "create it with claim quorum");
 		refusal.parameter = "convert";
 		engine_tell(engine, peer, request, &refusal);
 		return;
