@@ -71,6 +71,13 @@ check_believers(struct sim *sim, const struct belief *belief)
 
 /* ---- grants ---- */
 
+/* Whether the slot is clean, and only the claim that is heard of now came since. */
+static bool
+is_alone(const struct quorum_slot *slot)
+{
+	return slot->clean && slot->rivals <= 1;
+}
+
 void
 check_quorum_grant(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
 {
@@ -87,6 +94,9 @@ check_quorum_grant(struct sim *sim, const struct ask *ask, const struct lock_ans
 		    sim, 22, "%s was granted at once, and its publisher made nothing clean", queue);
 	if (answer->safe_until <= sim->now)
 		check_fail(sim, 7, "%s was granted after its lease", queue);
+	if (is_alone(slot))
+		check_judged(sim, 24);
+	slot->clean = false;
 	slot->fence = answer->fence;
 	slot->publisher = 0;
 }
@@ -142,10 +152,7 @@ check_unclean(struct sim *sim, struct queue_id id)
 
 	NOTE(sim, .text = "a claim of {q} waits for the end of a grace", .queue = queue_text(id));
 	slot->graced = true;
-	if (!slot->clean)
-		return;
-	check_judged(sim, 24);
-	if (slot->rivals <= 1)
+	if (is_alone(slot))
 		check_fail(
 		    sim, 24, "a claim of %s waits, and its last end was proved", queue_text(id));
 	slot->clean = false;
