@@ -19,6 +19,11 @@
 /* Ids of other channels have another highest bit (channel.c). */
 #define ID_BIT (UINT64_C(1) << 63)
 #define TAG 'q'
+/*
+ * The age at which a hold ends, before the consumer timeout of its queue (quorum_queue.c). RabbitMQ 4.3 then
+ * returns a part of the beads. If a reject is in flight, the order could read as clean while the slot is held.
+ */
+#define HOLD_MOST (29 * INT64_C(86400) * NSEC_PER_SEC)
 
 /* A request that is not answered, or one of an id that has no claim any more. */
 struct question {
@@ -51,6 +56,7 @@ struct claim {
 	enum claim_state state;
 	struct amqp_raw_channel raw;
 	struct beads beads; /* since ATTACHED */
+	int64_t granted_at; /* GRANTED: clock time */
 	char *queue;        /* owned; NULL: TAKEN */
 	struct timer timer; /* the next deadline of its state */
 	struct broker_done claimed, dropped;
@@ -246,6 +252,7 @@ grant(struct claim *claim)
 	};
 
 	claim->state = CLAIM_GRANTED;
+	claim->granted_at = now(claim);
 	set_timer(claim, beads_held_until(beads));
 	answer(claim->quorum, claim->claimed, &reply);
 }
@@ -289,6 +296,10 @@ renewed(struct claim *claim)
 	    .grace = claim->beads.mine[0].grace,
 	};
 
+	if (now(claim) - claim->granted_at >= HOLD_MOST) {
+		claim_end(claim, BROKER_LOCKED, 0, "the hold is as old as its queue allows");
+		return;
+	}
 	STAILQ_CONCAT(&asked, &claim->asked);
 	set_timer(claim, beads_held_until(&claim->beads));
 	go_on(claim);

@@ -317,6 +317,25 @@ START_TEST(questions_at_once_are_asked_one_after_another)
 }
 END_TEST
 
+#define DAY (86400 * SECOND)
+
+/* The queue has a consumer timeout of 30 days. */
+START_TEST(a_hold_ends_before_the_consumer_timeout)
+{
+	const struct broker_beads wanted = {.epoch = 100, .grace = BEAD_GRACE_MOST};
+
+	ck_assert(memory_world_put(world->memory, "db-G", false));
+	broker_make_beads(world->daemon[0].broker, "lockbroker=q=db=1", &wanted,
+	    (struct broker_done){.fn = on_made});
+	world_pass(world, 10 * SECOND);
+	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	world_pass(world, 29 * DAY - 3600 * SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+	world_pass(world, 2 * 3600 * SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
 /* ---- administration ---- */
 
 static const struct said *
@@ -435,6 +454,7 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_gate_gets_slots);
 	tcase_add_test(tc, an_abandoned_hold_does_not_end_cleanly);
 	tcase_add_test(tc, questions_at_once_are_asked_one_after_another);
+	tcase_add_test(tc, a_hold_ends_before_the_consumer_timeout);
 	tcase_add_test(tc, fences_grow_over_destroy_and_create);
 	tcase_add_test(tc, a_held_slot_is_not_made_again);
 	tcase_add_test(tc, a_lost_set_is_made_anew);
