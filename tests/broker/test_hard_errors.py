@@ -191,7 +191,8 @@ class KeptOut(HardError):
         # RabbitMQ takes the permissions away first, then deletes one queue after another. If that takes long,
         # the daemon makes its inbox or a watch anew meanwhile, and is refused.
         self.daemon.expect("the broker refused (to watch a slot queue|this daemon the wait queue|a message to another daemon"
-                           "|a hint to other daemons|a probe): (ACCESS_REFUSED|NOT_FOUND - no exchange)")
+                           "|a hint to other daemons|a probe): (ACCESS_REFUSED|NOT_FOUND - no exchange)",
+                           "the broker closed a channel of watches: ACCESS_REFUSED")
         RABBIT.perform("delete_vhost", self.vhost)
         # The queue of a consumer may end before its connection.
         self.all_lost(f"vhost '{self.vhost}'" + ("|the broker ended the hold" if CLAIM == "consumer" else ""))

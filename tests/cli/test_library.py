@@ -185,7 +185,7 @@ class Installed(unittest.TestCase):
             f"docdir={docs}", f"examplesdir={docs}/examples", MAKEFLAGS="")
         self.assertEqual({name for name in os.listdir(docs) if not name.endswith(".svg")},
                          {"COPYING", "FENCING.md", "MATRIX.md", "NEWS.md", "OPERATIONS.md", "PERFORMANCE.md", "PROTOCOL.md",
-                          "SAFETY.md", "examples", "openrpc.json"})
+                          "QUORUM.md", "SAFETY.md", "examples", "openrpc.json"})
         for name in "OPERATIONS.md", "PERFORMANCE.md":
             for linked in re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", text(os.path.join(docs, name))):
                 self.assertTrue(os.path.exists(os.path.join(docs, linked)), f"{name}: {linked}")

@@ -82,7 +82,10 @@ class PrivateDaemon(unittest.TestCase):
         wait_until(lambda: len(children()) == 1, what="the daemon")
 
         def words():
-            return [open(f"/proc/{pid}/cmdline", encoding="utf-8").read() for pid in children()]
+            try:
+                return [open(f"/proc/{pid}/cmdline", encoding="utf-8").read() for pid in children()]
+            except FileNotFoundError:  # it ended meanwhile
+                return words()
         wait_until(lambda: any(text.startswith("lockbrokerd") for text in words()), what="the daemon runs")
         self.assertNotIn("secret", "".join(words()))
         job.signal(signal.SIGTERM)

@@ -181,6 +181,8 @@ finish(struct lock_engine *engine, struct admin *admin)
 	if (!admin->size_only && (admin->outcome == REASON_NONE || admin->stays.slot > 0))
 		hint_changed(engine, admin->name, admin->found,
 		    admin->order.work == PLAN_DESTROY ? -1 : admin->target);
+	else if (admin->order.work == PLAN_RESIZE && admin->declared > 0)
+		hint_changed(engine, admin->name, admin->found, admin->found + admin->declared);
 	tell_outcome(engine, admin);
 	peer_order_end(engine, &admin->peer_order);
 	admin_free(engine, admin);
