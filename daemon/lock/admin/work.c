@@ -263,23 +263,18 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 /* Slots that are made at once. Each has a channel. */
 #define MAKING_MOST 16
 
-struct making {
-	struct lock_engine *engine; /* borrowed */
-	uint64_t op;
-	int slot;
-};
+/* A number with the op and the slot, of which there are at most METHODS_SLOTS_MAX. */
+#define MAKING_SLOTS 16384
 
 static void make_more(struct lock_engine *engine, struct work *work);
 
 static void
 on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
-	struct making making = *(struct making *)ctx;
-	struct work *work = work_find(making.engine, making.op);
+	struct lock_engine *engine = ctx;
+	struct work *work = work_find(engine, id / MAKING_SLOTS);
 	struct broker_reply outcome = *reply;
 
-	(void)id;
-	free(ctx);
 	if (work == NULL)
 		return;
 	work->making.open--;
@@ -287,15 +282,15 @@ on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 		work->making.made++;
 	} else if (work->making.failure == BROKER_OK) {
 		work->making.failure = reply->answer;
-		snprintf(work->making.text, sizeof(work->making.text), "slot %d: %s", making.slot,
-		    reply->text);
+		snprintf(work->making.text, sizeof(work->making.text), "slot %d: %s",
+		    (int)(id % MAKING_SLOTS), reply->text);
 	}
-	make_more(making.engine, work);
+	make_more(engine, work);
 	if (work->making.open > 0)
 		return;
 	outcome.answer = work->making.failure;
 	outcome.text = work->making.text;
-	answered(making.engine, work, &outcome);
+	answered(engine, work, &outcome);
 }
 
 static void
@@ -306,12 +301,11 @@ make_more(struct lock_engine *engine, struct work *work)
 	while (work->making.failure == BROKER_OK && work->making.open < MAKING_MOST &&
 	       work->making.next <= request->last) {
 		struct queue_name queue = queue_name_quorum(work->name, work->making.next);
-		struct making *making = mem_alloc(sizeof(*making));
+		uint64_t id = work->op * MAKING_SLOTS + (uint64_t)work->making.next++;
 
-		*making = (struct making){engine, work->op, work->making.next++};
 		work->making.open++;
 		broker_make_beads(engine->broker, queue.text, &work->beads,
-		    (struct broker_done){on_made, making, 0});
+		    (struct broker_done){on_made, engine, id});
 	}
 }
 
