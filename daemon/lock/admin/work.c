@@ -263,7 +263,7 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 /* Slots that are made at once. Each has a channel. */
 #define MAKING_MOST 16
 
-/* A number with the op and the slot, of which there are at most METHODS_SLOTS_MAX. */
+/* The number of a slot in the making: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
 #define MAKING_SLOTS 16384
 
 static void make_more(struct lock_engine *engine, struct work *work);
