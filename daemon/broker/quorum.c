@@ -237,23 +237,29 @@ tell_unclean(const struct claim *claim)
 		events->unclean(events->ctx, claim->id, claim->beads.until);
 }
 
+/* The answer that the newest proof gives. */
+static struct broker_reply
+proof_of(const struct claim *claim)
+{
+	return (struct broker_reply){
+	    .answer = BROKER_OK,
+	    .channel_open = true,
+	    .sent_at = claim->beads.proved_at,
+	    .text = "",
+	    .elsewhere = true,
+	    .fence = beads_fence(&claim->beads, 0),
+	    .grace = claim->beads.mine[0].grace,
+	};
+}
+
 static void
 grant(struct claim *claim)
 {
-	const struct beads *beads = &claim->beads;
-	const struct broker_reply reply = {
-	    .answer = BROKER_OK,
-	    .channel_open = true,
-	    .sent_at = beads->proved_at,
-	    .text = "",
-	    .elsewhere = true,
-	    .fence = beads_fence(beads, 0),
-	    .grace = beads->mine[0].grace,
-	};
+	const struct broker_reply reply = proof_of(claim);
 
 	claim->state = CLAIM_GRANTED;
 	claim->granted_at = now(claim);
-	set_timer(claim, beads_held_until(beads));
+	set_timer(claim, beads_held_until(&claim->beads));
 	answer(claim->quorum, claim->claimed, &reply);
 }
 
@@ -286,15 +292,7 @@ renewed(struct claim *claim)
 {
 	struct amqp_quorum *quorum = claim->quorum;
 	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
-	const struct broker_reply reply = {
-	    .answer = BROKER_OK,
-	    .channel_open = true,
-	    .sent_at = claim->beads.proved_at,
-	    .text = "",
-	    .elsewhere = true,
-	    .fence = beads_fence(&claim->beads, 0),
-	    .grace = claim->beads.mine[0].grace,
-	};
+	const struct broker_reply reply = proof_of(claim);
 
 	if (now(claim) - claim->granted_at >= HOLD_MOST) {
 		claim_end(claim, BROKER_LOCKED, 0, "the hold is as old as its queue allows");

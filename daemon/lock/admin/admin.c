@@ -7,6 +7,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/beads.h"
 #include "daemon/lock/admin/admin_plan.h"
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/holder_wait.h"
@@ -61,10 +62,6 @@ struct admin {
 	UT_hash_handle by_op;
 	struct peer_order peer_order;
 };
-
-/* T of a slot by quorum, ns. */
-#define GRACE_LEAST (5 * NSEC_PER_SEC)
-#define GRACE_MOST (300 * NSEC_PER_SEC)
 
 /* How often a request is repeated if another connection has its queue. */
 #define LOCKED_TRIES 4
@@ -707,7 +704,8 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 		answer.parameter = "claim";
 	}
 	if (answer.text == NULL && change->takeover_grace != 0 &&
-	    (change->takeover_grace < GRACE_LEAST || change->takeover_grace > GRACE_MOST)) {
+	    (change->takeover_grace < BEAD_GRACE_LEAST ||
+		change->takeover_grace > BEAD_GRACE_MOST)) {
 		answer.text = "it is not from 5 s to 5 min";
 		answer.parameter = "takeover_grace";
 	}

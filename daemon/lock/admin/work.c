@@ -8,6 +8,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/beads.h"
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
@@ -463,9 +464,6 @@ settle(struct lock_engine *engine, struct work *work)
 	return true;
 }
 
-/* The largest T that the beads of a slot can have. */
-#define GRACE_MOST (300 * NSEC_PER_SEC)
-
 /* How much longer than others the awaited request may take, ns. */
 static int64_t
 patience(const struct work *work)
@@ -478,7 +476,7 @@ patience(const struct work *work)
 	case WORK_RECORD: /* behind another administrator */
 	case WORK_MAKE_BEADS:
 	case WORK_DELETE_BEADS:
-		return work->beads.wait + GRACE_MOST;
+		return work->beads.wait + BEAD_GRACE_MOST;
 	default:
 		return 0;
 	}
