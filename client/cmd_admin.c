@@ -62,6 +62,7 @@ change_of(const struct options *options)
 	how.exist_ok = options->exist_ok;
 	how.claim = options->claim;
 	how.takeover_grace_ms = options->takeover_grace_ms;
+	how.force = options->force;
 	how.wait_ms = options->holder_wait_ms;
 	how.progress = options->holder_wait_ms != 0 && terminal_line_possible();
 	how.ascending = options->ascending;

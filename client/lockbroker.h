@@ -413,10 +413,15 @@ struct lb_change {
 	 * cleanly, 5,000 to 300,000. 0: as the slots that exist, or 20 s. Since 0.2.0.
 	 */
 	int64_t takeover_grace_ms;
+	/*
+	 * create, resize, of slots by quorum, not 0: the clock of the daemon's host is right, although it is more
+	 * than a year ahead of the newest epoch. Since 0.2.0.
+	 */
+	int force;
 };
 #define LB_CHANGE_INIT                                                                             \
 	{                                                                                          \
-		sizeof(struct lb_change), LB_SEMAPHORE, 0, 0, 0, 0, 0, LB_CLAIM_DEFAULT, 0         \
+		sizeof(struct lb_change), LB_SEMAPHORE, 0, 0, 0, 0, 0, LB_CLAIM_DEFAULT, 0, 0      \
 	}
 
 /*

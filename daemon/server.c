@@ -133,12 +133,9 @@ draw(void)
 static struct dispatch_past
 first_start(void)
 {
-	struct timespec wall;
-
-	clock_gettime(CLOCK_REALTIME, &wall);
 	return (struct dispatch_past){.run = (uint32_t)draw(),
 	    .started_at = clock_now(&clock_boottime),
-	    .started = wall.tv_sec * NSEC_PER_SEC + wall.tv_nsec};
+	    .started = clock_now(&clock_wall)};
 }
 
 /* The view of what the engine holds; `run` is in all ids of this daemon. */

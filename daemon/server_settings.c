@@ -7,6 +7,7 @@
 #include "daemon/amqp/tcp.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/setup.h"
+#include "daemon/broker/way.h"
 
 const struct queue_naming *
 settings_naming(const struct config *started)
@@ -25,6 +26,16 @@ settings_naming(const struct config *started)
 	return queue_naming_new(&slot, &holder);
 }
 
+static enum broker_way
+claim_of(const char *word)
+{
+	enum method_claim claim = METHOD_CLAIM_BY_QUEUE;
+
+	while (strcmp(method_claim_words[claim], word) != 0)
+		claim++;
+	return way_of_word(claim);
+}
+
 struct lock_settings
 settings_lock(
     const struct config *config, const struct config *started, const struct queue_naming *naming)
@@ -32,7 +43,8 @@ settings_lock(
 	return (struct lock_settings){
 	    .naming = naming,
 	    .margin = started->margin,
-	    .claim = strcmp(config->claim, "consumer") == 0 ? BROKER_BY_CONSUMER : BROKER_BY_QUEUE,
+	    .wall_clock = &clock_wall,
+	    .claim = claim_of(config->claim),
 	    .max_races = (unsigned)config->max_races,
 	    .rescan_interval = config->rescan_interval,
 	    .hint_grace = config->hint_grace,

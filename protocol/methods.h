@@ -56,6 +56,7 @@ struct method_params {
 	int claim;              /* enum method_claim; METHOD_CLAIM_ABSENT */
 	int convert;            /* fsck: the same */
 	bool exist_ok;          /* false */
+	bool force;             /* false */
 	bool repair;            /* false */
 	bool progress;          /* false */
 	bool lease;             /* false */

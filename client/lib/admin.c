@@ -89,6 +89,8 @@ add_claim(struct cJSON *params, const struct lb_change *change)
 	if (change->takeover_grace_ms != 0)
 		json_add_seconds(
 		    params, "takeover_grace", change->takeover_grace_ms * DURATION_MILLISECOND);
+	if (change->force != 0)
+		json_add_bool(params, "force", true);
 }
 
 static bool

@@ -41,6 +41,7 @@ struct options {
 	int for_pid;     /* acquire, release: the process that the lock is held for; 0: none */
 	int lost_signal; /* acquire: for that process; 0: none */
 	bool exist_ok;   /* create */
+	bool force;      /* create, resize */
 	int claim;       /* create, resize: enum lb_claim */
 	int convert;     /* fsck: the same */
 	bool ascending;

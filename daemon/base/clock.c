@@ -16,4 +16,16 @@ boottime_now(void *ctx)
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
+static int64_t
+wall_now(void *ctx)
+{
+	struct timespec now;
+
+	(void)ctx;
+	if (clock_gettime(CLOCK_REALTIME, &now) != 0)
+		abort();
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
 const struct clock clock_boottime = {.now = boottime_now, .ctx = NULL};
+const struct clock clock_wall = {.now = wall_now, .ctx = NULL};

@@ -17,6 +17,8 @@ struct clock {
 
 /* The clock of the machine. */
 extern const struct clock clock_boottime;
+/* The time of day: ns since 1970. It can jump, back too. */
+extern const struct clock clock_wall;
 
 /* Reads the clock, without a cache: leases are compared with this time. */
 static inline int64_t

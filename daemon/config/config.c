@@ -390,6 +390,9 @@ check_naming(struct loading *l)
 		    "%s could make the same name as slot-queue, %s; the text before {name}, or the "
 		    "text after it, must differ",
 		    config->holder_queue, config->slot_queue);
+	if (strcmp(config->claim, "quorum") == 0 && strcmp(config->naming, "amqp-locks") != 0)
+		return fail(l, "claim", "quorum is for naming = amqp-locks, and naming is %s",
+		    config->naming);
 	return true;
 }
 
@@ -434,7 +437,7 @@ static const struct {
     {check_brokers, {"broker", "password-file", "sasl", "tls-cert"}},
     {check_tls, {"broker", "tls-ca", "tls-cert", "tls-key"}},
     {check_lease, {"heartbeat", "margin"}},
-    {check_naming, {"naming", "slot-queue", "holder-queue"}},
+    {check_naming, {"naming", "slot-queue", "holder-queue", "claim"}},
     {check_timeouts, {"probe-timeout", "request-timeout"}},
     {check_buffers, {"max-buffer", "max-buffer-per-uid"}},
     {check_group, {"socket-group"}},

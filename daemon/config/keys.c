@@ -12,7 +12,7 @@ static const char *const sasl_words[] = {"plain", "external", NULL};
 static const char *const server_words[] = {"4", "untested", NULL};
 static const char *const product_words[] = {"RabbitMQ", "any", NULL};
 static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", "custom", NULL};
-static const char *const claim_words[] = {"exclusive-queue", "consumer", NULL};
+static const char *const claim_words[] = {"exclusive-queue", "consumer", "quorum", NULL};
 static const char *const format_words[] = {"text", "json", NULL};
 /* In the order of enum log_level. */
 static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
@@ -118,8 +118,11 @@ const struct config_key config_keys[] = {
 	    "How the slots of new semaphores, and free mutexes, are held. exclusive-queue: the daemon "
 	    "of the holder declares an exclusive queue, as other programs of the amqp-locks scheme "
 	    "do. consumer: it is the exclusive consumer of a durable queue. That is faster. In a "
-	    "cluster it is safer under the conditions in SAFETY.md. Existing slots are held as "
-	    "before; fsck --convert of lockbroker(1) changes them."},
+	    "cluster it is safer under the conditions in SAFETY.md. quorum: it is the active "
+	    "consumer of a replicated queue, so that two daemons never hold a slot, and each hold "
+	    "has a fencing number. This needs RabbitMQ 4.0 and naming amqp-locks; mutexes are then "
+	    "exclusive queues. Existing slots are held as before; fsck --convert of lockbroker(1) "
+	    "changes them from exclusive-queue to consumer, and back."},
 	{"quorum-connections", KEY_INTEGER, AT(quorum_connections), "2", "N", 1, 8, NULL, false,
 	    "The number of connections for locks that are held by quorum queues. RabbitMQ can end "
 	    "one of them with all its locks if one claim fails. These locks are spread over them, "

@@ -143,6 +143,7 @@ change_of(const struct call *call)
 	    .overshoot = params->overshoot,
 	    .wait = params->wait,
 	    .takeover_grace = params->takeover_grace,
+	    .force = params->force,
 	    .progress = params->progress,
 	    .uid = call->conn->subject.uid,
 	};

@@ -19,13 +19,10 @@ view_now(const struct view *view)
 struct row_facts
 view_facts(const struct view *view)
 {
-	struct timespec wall;
-
-	clock_gettime(CLOCK_REALTIME, &wall);
 	return (struct row_facts){.run = view->run,
 	    .host = view->host,
 	    .now = view_now(view),
-	    .wall = wall.tv_sec * NSEC_PER_SEC + wall.tv_nsec};
+	    .wall = clock_now(&clock_wall)};
 }
 
 char *

@@ -398,6 +398,7 @@ reload(struct sim *sim)
 	struct lock_settings settings = sim->plan.settings;
 	struct sim_daemon *daemon = any_daemon(sim);
 
+	settings.wall_clock = &daemon->wall;
 	settings.rescan_interval -=
 	    (int64_t)dice_below(&sim->dice, (uint64_t)settings.rescan_interval / 2);
 	settings.max_races = 1 + (unsigned)dice_below(&sim->dice, 16);

@@ -185,10 +185,32 @@ peer_come(struct sim_daemon *daemon, int peer)
 	    (struct sim_peer){.id = ++daemon->last_peer, .uid = 1000 + (uid_t)peer % 2};
 }
 
+/* The first day of the simulation, ns since 1970. */
+#define FIRST_DAY (19700 * DAY)
+#define DAY (86400 * NSEC_PER_SEC)
+
+static int64_t
+wall_now(void *ctx)
+{
+	const struct sim_daemon *daemon = ctx;
+
+	return FIRST_DAY + daemon->sim->now + daemon->wall_ahead;
+}
+
+/* The clocks of the hosts differ by up to a day. */
+static void
+set_wall(struct sim_daemon *daemon)
+{
+	daemon->wall = (struct clock){wall_now, daemon};
+	if (daemon->sim->plan.quorum)
+		daemon->wall_ahead = (int64_t)dice_below(&daemon->sim->dice, (uint64_t)DAY);
+}
+
 void
 daemon_open(struct sim_daemon *daemon)
 {
 	struct sim *sim = daemon->sim;
+	struct lock_settings settings = sim->plan.settings;
 	struct lock_events events = {.answer = on_answer, .notice = on_notice, .ctx = daemon};
 
 	daemon->rescan_interval = sim->plan.settings.rescan_interval;
@@ -200,8 +222,10 @@ daemon_open(struct sim_daemon *daemon)
 	memory_broker_set_node(daemon->broker, daemon->node);
 	probes_init(daemon);
 	tap_init(daemon);
+	set_wall(daemon);
+	settings.wall_clock = &daemon->wall;
 	daemon->engine = lock_engine_new(
-	    daemon->broker, daemon->own, dice_next(&sim->dice), &sim->plan.settings, &events);
+	    daemon->broker, daemon->own, dice_next(&sim->dice), &settings, &events);
 	messages_start(daemon);
 }
 

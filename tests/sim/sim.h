@@ -138,6 +138,8 @@ struct sim_daemon {
 	uint64_t last_peer, last_request;
 	uint64_t given[GIVEN_MOST / 64]; /* bits: the numbers of the locks granted so far */
 	int64_t rescan_interval;         /* as in its settings */
+	struct clock wall;               /* the time of day of its host */
+	int64_t wall_ahead;              /* ns */
 	bool draining, abandoned;
 	bool cancelled; /* the answer now heard is that of a cancel */
 	/*

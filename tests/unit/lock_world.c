@@ -26,6 +26,14 @@ now_of(void *ctx)
 }
 
 static int64_t
+wall_of(void *ctx)
+{
+	const struct lock_world *world = ctx;
+
+	return INT64_C(1700000000) * NSEC_PER_SEC + world->now + world->wall_ahead;
+}
+
+static int64_t
 delay_of(void *ctx)
 {
 	struct lock_world *world = ctx;
@@ -266,6 +274,7 @@ daemon_make(struct lock_world *world, int number)
 	struct lock_settings settings = world_settings;
 
 	settings.naming = world->naming;
+	settings.wall_clock = &world->wall;
 	daemon->world = world;
 	daemon->number = number;
 	daemon->broker = memory_broker_new(world->memory, 10, 100);
@@ -305,6 +314,7 @@ world_new_named(const struct queue_naming *naming)
 	world->now = 1000 * NSEC_PER_SEC;
 	world->delay = NSEC_PER_MSEC;
 	world->clock = (struct clock){now_of, world};
+	world->wall = (struct clock){wall_of, world};
 	world->timers = timers_new(&world->clock);
 	world->behaviour = (struct memory_behaviour){.delay = delay_of,
 	    .silent = silent_of,

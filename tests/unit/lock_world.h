@@ -50,6 +50,8 @@ struct lock_world {
 	int64_t now;
 	int64_t tick; /* ns that each reading of the clock takes; 0: none */
 	struct clock clock;
+	struct clock wall; /* the time of day */
+	int64_t wall_ahead;
 	struct timers *timers;
 	struct memory_world *memory;
 	struct memory_behaviour behaviour;

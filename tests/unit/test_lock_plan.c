@@ -255,7 +255,7 @@ END_TEST
 static const char *
 wrong(enum plan_work work, struct lock_change change)
 {
-	struct plan_order order = plan_order(work, &change, MOST);
+	struct plan_order order = plan_order(work, &change, LOCK_CLAIM_BY_QUEUE, MOST);
 	const char *parameter;
 
 	return plan_nonsense(&order, change.kind, &parameter) == NULL ? "nothing" : parameter;

@@ -349,7 +349,7 @@ change(void (*order)(struct lock_engine *, uint64_t, uint64_t, const struct lock
 	return world_await(world, 2, 9, request);
 }
 
-/* Within one second of the clock: the floor of the records alone makes the epochs grow. */
+/* The clock goes back each time: the floor of the records alone makes the epochs grow. */
 START_TEST(fences_grow_over_destroy_and_create)
 {
 	uint64_t fence = 0;
@@ -373,7 +373,71 @@ START_TEST(fences_grow_over_destroy_and_create)
 		ck_assert_int_eq(change(lock_destroy, 10 * i + 4, 0)->reason, REASON_WOULD_BLOCK);
 		release(1, 2, 100 * i + 2, answer->lock);
 		ck_assert_int_eq(change(lock_destroy, 10 * i + 5, 0)->reason, REASON_NONE);
+		world->wall_ahead -= DAY;
 	}
+}
+END_TEST
+
+/* A clock that is far ahead would raise the floor for good. */
+START_TEST(a_clock_far_ahead_needs_force)
+{
+	struct lock_change wanted = {.name = "db", .slots = 2, .claim = LOCK_CLAIM_BY_QUORUM};
+	const struct said *answer;
+
+	ck_assert_int_eq(change(lock_create, 1, 1)->reason, REASON_NONE);
+	world->wall_ahead = 364 * DAY;
+	ck_assert_int_eq(change(lock_resize, 2, 2)->reason, REASON_NONE);
+	world->wall_ahead += 366 * DAY;
+	answer = change(lock_resize, 3, 3);
+	ck_assert_int_eq(answer->reason, REASON_INVALID_PARAMS);
+	ck_assert_str_eq(answer->parameter, "force");
+	ck_assert_str_eq(answer->text,
+	    "declared 0 of 1 slots, then: the clock of this host is 366 days ahead of the newest "
+	    "epoch; if it is right, repeat with force");
+	ck_assert_int_eq(acquire(0, 1, 1, "db", TRY)->slot, 1);
+	wanted.slots = 3;
+	wanted.force = true;
+	lock_resize(engine(2), 9, 4, &wanted);
+	ck_assert_int_eq(world_await(world, 2, 9, 4)->reason, REASON_NONE);
+	/* That is the newest epoch now. */
+	ck_assert_int_eq(change(lock_resize, 5, 4)->reason, REASON_NONE);
+}
+END_TEST
+
+/* Without a way in the request, the setting decides. */
+START_TEST(the_setting_makes_slots_by_quorum)
+{
+	struct lock_settings settings = world_settings;
+	struct lock_change wanted = {.name = "db", .slots = 2};
+	const struct said *answer;
+
+	settings.claim = BROKER_BY_QUORUM;
+	settings.wall_clock = &world->wall;
+	for (int i = 0; i < 3; i++)
+		lock_engine_set(engine(i), &settings);
+	lock_create(engine(0), 9, 1, &wanted);
+	ck_assert_int_eq(world_await(world, 0, 9, 1)->reason, REASON_NONE);
+	ck_assert_uint_gt(acquire(1, 1, 1, "db", TRY)->fence, 0);
+	/* A gate and an unlimited one have no slots. */
+	wanted = (struct lock_change){.name = "gate", .slots = 0};
+	lock_create(engine(0), 9, 2, &wanted);
+	ck_assert_int_eq(world_await(world, 0, 9, 2)->reason, REASON_NONE);
+	wanted.slots = 1;
+	lock_resize(engine(0), 9, 3, &wanted);
+	ck_assert_int_eq(world_await(world, 0, 9, 3)->reason, REASON_NONE);
+	ck_assert_uint_gt(acquire(1, 1, 2, "gate", TRY)->fence, 0);
+	wanted = (struct lock_change){.name = "all", .slots = LOCK_UNLIMITED};
+	lock_create(engine(0), 9, 4, &wanted);
+	ck_assert_int_eq(world_await(world, 0, 9, 4)->reason, REASON_NONE);
+	/* A missing semaphore is made so, and a mutex is an exclusive queue. */
+	lock_acquire(engine(1), 1, 3,
+	    &(struct lock_acquire){.name = "new", .timeout = FOREVER, .create = 1});
+	ck_assert_uint_gt(world_await(world, 1, 1, 3)->fence, 0);
+	lock_acquire(engine(1), 1, 4,
+	    &(struct lock_acquire){.name = "mutex", .kind = LOCK_KIND_MUTEX, .timeout = TRY});
+	answer = world_await(world, 1, 1, 4);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_uint_eq(answer->fence, 0);
 }
 END_TEST
 
@@ -456,6 +520,8 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, questions_at_once_are_asked_one_after_another);
 	tcase_add_test(tc, a_hold_ends_before_the_consumer_timeout);
 	tcase_add_test(tc, fences_grow_over_destroy_and_create);
+	tcase_add_test(tc, a_clock_far_ahead_needs_force);
+	tcase_add_test(tc, the_setting_makes_slots_by_quorum);
 	tcase_add_test(tc, a_held_slot_is_not_made_again);
 	tcase_add_test(tc, a_lost_set_is_made_anew);
 	tcase_add_test(tc, a_new_set_is_published_in_dirty_order);

@@ -177,22 +177,27 @@ def _removing(method: str, wait: float | None, **given: Any) -> Call[Change]:
 
 
 def create(name: str, slots: Size = 1, *, kind: Kind = "semaphore", claim: Claim | None = None, overshoot: int = 0,
-           exist_ok: bool = False) -> Call[Change]:
-    """Creates a semaphore. After any error the same call, with exist_ok, completes it."""
+           exist_ok: bool = False, takeover_grace: float | None = None, force: bool | None = None) -> Call[Change]:
+    """Creates a semaphore. After any error the same call, with exist_ok, completes it.
+
+    takeover_grace (seconds) and force are for slots by quorum: see `create` in PROTOCOL.md.
+    """
     return Call("create", _params(name=name, slots=slots, kind=kind, claim=claim, overshoot=overshoot,
-                                  exist_ok=exist_ok), _result)
+                                  exist_ok=exist_ok, takeover_grace=takeover_grace, force=force), _result)
 
 
 def resize(name: str, slots: Size | None = None, *, add: int | None = None, remove: int | None = None,
            claim: Claim | None = None, order: Literal["descending", "ascending"] = "descending", overshoot: int = 0,
-           wait: float | None = 0) -> Call[Change]:
+           wait: float | None = 0, takeover_grace: float | None = None,
+           force: bool | None = None) -> Call[Change]:
     """Changes the size to `slots`, or by `add` or `remove`. Returns after the holders of removed slots are gone, if
     that takes no longer than `wait` seconds; None: no limit.
 
-    After an error of add or remove, resize to `error.data["target"]` instead of repeating the call.
+    After an error of add or remove, resize to `error.data["target"]` instead of repeating the call. takeover_grace
+    and force as in create.
     """
     return _removing("resize", wait, name=name, slots=slots, add=add, remove=remove, claim=claim, order=order,
-                     overshoot=overshoot)
+                     overshoot=overshoot, takeover_grace=takeover_grace, force=force)
 
 
 def destroy(name: str, *, order: Literal["descending", "ascending"] = "descending", overshoot: int = 0,

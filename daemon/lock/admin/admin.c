@@ -428,7 +428,8 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 static void
 add_slots(struct admin *admin, const struct step *step)
 {
-	bool durable = full_scan_way(admin->plan.claim)->make != NULL;
+	bool durable = step->kind == STEP_DECLARE_SLOTS &&
+		       full_scan_way(admin->plan.claim)->make != NULL;
 
 	for (int i = 0; i < plan_step_slots(step); i++) {
 		int slot = plan_step_slot(step, i);
@@ -502,6 +503,8 @@ work_ended(struct lock_engine *engine, struct work *work, enum reason reason, co
 	struct admin *admin = admin_find(engine, work->op);
 	char said[sizeof(admin->text)];
 
+	if (reason == REASON_INVALID_PARAMS)
+		admin->plan.parameter = "force";
 	if (reason != REASON_NONE) {
 		say(admin, text, said, sizeof(said));
 		if (!undo(engine, admin, reason, said))
@@ -539,6 +542,20 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 	admin_unlock(engine, admin, unknown.reason, unknown.text);
 }
 
+/* Why no slots by quorum can be made here; static. NULL: they can. */
+static const char *
+quorum_nonsense(const struct lock_engine *engine)
+{
+	struct broker_info info;
+
+	if (!queue_naming_has_quorum(engine->settings.naming))
+		return "only with naming = amqp-locks can slots be held by quorum";
+	broker_get_info(engine->broker, &info);
+	if (info.version[0] != '\0' && atoi(info.version) < 4 && !engine->settings.quorum_untested)
+		return "slots are held by quorum at RabbitMQ 4.0 or later alone";
+	return NULL;
+}
+
 static void
 on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full_scan)
 {
@@ -574,10 +591,12 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	admin->target = admin->plan.target;
 	if (admin->order.by != PLAN_TO)
 		engine_op_leads_to(engine, admin->op, admin->target);
-	if (admin->plan.claim == LOCK_CLAIM_UNKNOWN)
-		admin->plan.claim = full_scan_claim_of(engine->settings.claim);
-	admin->warning =
-	    plan_warning(&admin->order, &found, full_scan_claim_of(engine->settings.claim));
+	admin->warning = plan_warning(&admin->order, &found);
+	if (admin->plan.refusal == REASON_NONE &&
+	    plan_slots(&admin->plan, STEP_MAKE_SLOTS) > 0 && quorum_nonsense(engine) != NULL) {
+		admin_unlock(engine, admin, REASON_BROKER_REFUSED, quorum_nonsense(engine));
+		return;
+	}
 	if (admin->plan.refusal != REASON_NONE) {
 		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
 		return;
@@ -674,25 +693,19 @@ start(struct lock_engine *engine, struct admin *admin)
 
 /* ---- the doors ---- */
 
-/* Why no slots by quorum can be made here; static. NULL: they can. */
-static const char *
-quorum_nonsense(const struct lock_engine *engine)
+static struct plan_order
+order_of(
+    const struct lock_engine *engine, enum plan_work work, const struct lock_change *change)
 {
-	struct broker_info info;
-
-	if (!queue_naming_has_quorum(engine->settings.naming))
-		return "only with naming = amqp-locks can slots be held by quorum";
-	broker_get_info(engine->broker, &info);
-	if (info.version[0] != '\0' && atoi(info.version) < 4 && !engine->settings.quorum_untested)
-		return "slots are held by quorum at RabbitMQ 4.0 or later alone";
-	return NULL;
+	return plan_order(work, change, full_scan_claim_of(engine->settings.claim),
+	    engine->settings.slots_most);
 }
 
 static void
 change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum plan_work work,
     const struct lock_change *change)
 {
-	struct plan_order order = plan_order(work, change, engine->settings.slots_most);
+	struct plan_order order = order_of(engine, work, change);
 	struct lock_answer answer = engine_refusal(REASON_INVALID_PARAMS, NULL);
 	int target = work != PLAN_DESTROY && order.by == PLAN_TO ? order.slots : -1;
 	struct admin *admin;
@@ -728,6 +741,7 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 	admin->progress = change->progress;
 	admin->uid = change->uid;
 	admin->work.beads.grace = change->takeover_grace;
+	admin->work.force = change->force;
 	start(engine, admin);
 }
 
@@ -763,8 +777,8 @@ admin_create_missing(struct lock_engine *engine, const char *name, int slots)
 			return admin->op;
 	}
 	admin = admin_new(engine, 0, 0, name);
-	admin->order = plan_order(PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots},
-	    engine->settings.slots_most);
+	admin->order =
+	    order_of(engine, PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots});
 	admin->target = slots;
 	start(engine, admin);
 	return admin->op;

@@ -12,12 +12,14 @@
 /* ---- orders ---- */
 
 struct plan_order
-plan_order(enum plan_work work, const struct lock_change *change, int most)
+plan_order(
+    enum plan_work work, const struct lock_change *change, enum lock_claim setting, int most)
 {
 	struct plan_order order = {.work = work,
 	    .by = PLAN_TO,
 	    .slots = work == PLAN_DESTROY ? 0 : change->slots,
 	    .claim = work == PLAN_DESTROY ? LOCK_CLAIM_UNKNOWN : change->claim,
+	    .setting = setting,
 	    .exist_ok = change->exist_ok,
 	    .ascending = change->ascending && (work == PLAN_RESIZE || work == PLAN_DESTROY),
 	    .overshoot = change->overshoot,
@@ -87,8 +89,7 @@ plan_words(const struct plan_order *order, char *ret_text, size_t size)
 }
 
 const char *
-plan_warning(
-    const struct plan_order *order, const struct plan_found *found, enum lock_claim setting)
+plan_warning(const struct plan_order *order, const struct plan_found *found)
 {
 	bool all = order->by == PLAN_TO ? order->slots == 0
 					: order->by == PLAN_REMOVE && order->slots >= found->slots;
@@ -97,7 +98,7 @@ plan_warning(
 	if (order->ascending && order->overshoot == 0)
 		return "slots were removed in ascending order; an interruption would have left "
 		       "uncounted slots (see overshoot)";
-	if (order->work == PLAN_RESIZE && all && found->slots > 0 && found->claim != setting)
+	if (order->work == PLAN_RESIZE && all && found->slots > 0 && found->claim != order->setting)
 		return "a gate does not remember how its slots were held; give claim when you add "
 		       "slots again";
 	return NULL;
@@ -405,6 +406,8 @@ plan_make(const struct plan_order *order, const struct plan_found *found)
 	plan.claim = found->claim == LOCK_CLAIM_UNKNOWN ? order->claim
 		     : found->claim == LOCK_CLAIM_MIXED ? LOCK_CLAIM_BY_CONSUMER
 							: found->claim;
+	if (plan.claim == LOCK_CLAIM_UNKNOWN && order->slots > 0 && order->by != PLAN_REMOVE)
+		plan.claim = order->setting;
 	switch (order->work) {
 	case PLAN_CREATE:
 	case PLAN_CREATE_MISSING:

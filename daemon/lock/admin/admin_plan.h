@@ -29,7 +29,8 @@ struct plan_order {
 	enum plan_work work;
 	enum { PLAN_TO, PLAN_ADD, PLAN_REMOVE } by; /* resize */
 	int slots;                                  /* as requested; LOCK_UNLIMITED. Destroy: 0 */
-	enum lock_claim claim; /* of the first slots; UNKNOWN: as the setting says */
+	enum lock_claim claim;   /* of the first slots; UNKNOWN: as the setting says */
+	enum lock_claim setting; /* not UNKNOWN */
 	bool exist_ok, ascending;
 	int overshoot;
 	int most; /* maximum slots of a semaphore */
@@ -68,24 +69,24 @@ struct plan {
 	char text[96];         /* of the refusal; "" = the reason's own */
 	const char *parameter; /* of invalid-params; static */
 	int target;            /* the requested size, refused or not; -1 = not known */
-	enum lock_claim claim; /* of slots that are declared; UNKNOWN: as the setting says */
+	enum lock_claim claim; /* of slots that are declared; UNKNOWN: there are none */
 	bool is_new;           /* it makes the semaphore, and enters its name before */
 	bool vain; /* the semaphore does not exist: no-such-lock, unless a step removes something */
 	struct step steps[PLAN_STEPS_MAX];
 	size_t count;
 };
 
-/* The order for a change; `most`: see struct plan_order. */
-struct plan_order plan_order(enum plan_work work, const struct lock_change *change, int most);
+/* The order for a change; `setting` and `most`: see struct plan_order. */
+struct plan_order plan_order(
+    enum plan_work work, const struct lock_change *change, enum lock_claim setting, int most);
 /* Why no state found can allow the order, and the wrong parameter (both static); NULL: one can. */
 const char *plan_nonsense(
     const struct plan_order *order, enum lock_kind kind, const char **ret_parameter);
 /* "a resize to 5": for refusals of requests that had to wait behind it. */
 void plan_words(const struct plan_order *order, char *ret_text, size_t size);
 
-/* A warning for its success; static; NULL: none. setting: the daemon's. */
-const char *plan_warning(
-    const struct plan_order *order, const struct plan_found *found, enum lock_claim setting);
+/* A warning for its success; static; NULL: none. */
+const char *plan_warning(const struct plan_order *order, const struct plan_found *found);
 
 struct plan plan_make(const struct plan_order *order, const struct plan_found *found);
 /*

@@ -1,10 +1,10 @@
 #include "daemon/lock/admin/work.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -199,6 +199,8 @@ typedef void ask_fn(
 #define GRACE_DEFAULT (20 * NSEC_PER_SEC)
 /* Set beside a slot that should exist, and was not claimed: its epochs may be so much larger, in s. */
 #define EPOCH_STRIDE 86400
+/* A clock that is further ahead of the floor is perhaps wrong, and would raise it for good; s. */
+#define CLOCK_AHEAD_MOST (365 * EPOCH_STRIDE)
 
 static void
 on_recorded(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -211,19 +213,31 @@ on_recorded(void *ctx, uint64_t id, const struct broker_reply *reply)
 	answered(engine, work, reply);
 }
 
-/* The set that will be published. old: the record so far; NULL: there is none. */
+static enum work_verdict
+fail_for_clock(struct work *work, uint64_t ahead)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+	    "the clock of this host is %" PRIu64 " days ahead of the newest epoch; if it is right, "
+	    "repeat with force",
+	    ahead / EPOCH_STRIDE);
+	return work_fail(work, REASON_INVALID_PARAMS, text);
+}
+
+/* The set that will be published at that time. old: the record so far; NULL: there is none. */
 static void
-decide_beads(struct work *work, const struct work_request *request, const struct broker_record *old,
-    uint64_t floor)
+decide_beads(struct work *work, const struct work_request *request, uint64_t seconds,
+    const struct broker_record *old, uint64_t floor)
 {
 	struct broker_beads *beads = &work->beads;
 	bool lost = old != NULL && request->last > 0 && request->last <= (int)old->size;
 
 	if (beads->grace == 0)
 		beads->grace = old != NULL ? old->grace : GRACE_DEFAULT;
-	beads->epoch = (uint64_t)time(NULL);
+	beads->epoch = seconds;
 	if (beads->epoch <= floor)
-		beads->epoch = floor + 1;
+		beads->epoch = FAULT_ELSE(FLOOR_IGNORED, seconds, floor + 1);
 	/* A slot that should be there has perhaps a holder, with a number that nobody knows. */
 	if (lost && beads->epoch < floor + EPOCH_STRIDE)
 		beads->epoch = floor + EPOCH_STRIDE;
@@ -239,6 +253,7 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct broker_done done = {on_recorded, engine, id};
 	const struct broker_record *old;
 	struct broker_record record = {.size = (unsigned)request->slot};
+	uint64_t seconds, floor;
 
 	if (reply->answer != BROKER_OK) {
 		work->records = 0;
@@ -251,7 +266,14 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	}
 	old = broker_records_find(engine->broker, work->records, work->name);
-	decide_beads(work, request, old, broker_records_floor(engine->broker, work->records));
+	floor = broker_records_floor(engine->broker, work->records);
+	seconds = (uint64_t)(clock_now(engine->settings.wall_clock) / NSEC_PER_SEC);
+	if (floor > 0 && seconds > floor + CLOCK_AHEAD_MOST && !work->force) {
+		work->verdict = fail_for_clock(work, seconds - floor);
+		on_recorded(engine, id, reply);
+		return;
+	}
+	decide_beads(work, request, seconds, old, floor);
 	snprintf(record.name, sizeof(record.name), "%s", work->name);
 	record.epoch = request->last > 0 || old == NULL ? work->beads.epoch : old->epoch;
 	record.grace =

@@ -13,6 +13,14 @@ engine_id(struct lock_engine *engine)
 	return ++engine->last_id;
 }
 
+enum broker_way
+engine_way_unseen(const struct lock_engine *engine)
+{
+	enum broker_way way = engine->settings.claim;
+
+	return way_row(way)->by_beads ? BROKER_BY_QUEUE : way;
+}
+
 int64_t
 engine_now(const struct lock_engine *engine)
 {

@@ -129,6 +129,9 @@ struct lock_engine {
 		return found;                                                                      \
 	}
 
+/* How a true mutex, or a slot with an A, is claimed if nothing is known of it. */
+enum broker_way engine_way_unseen(const struct lock_engine *engine);
+
 /* A new number, never used before. */
 uint64_t engine_id(struct lock_engine *engine);
 int64_t engine_now(const struct lock_engine *engine);

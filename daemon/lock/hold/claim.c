@@ -414,7 +414,7 @@ due(void *ctx, uint64_t id)
 static enum broker_way
 way_to_claim(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 {
-	enum broker_way way = engine->settings.claim;
+	enum broker_way way = engine_way_unseen(engine);
 
 	if (waiter->semaphore->by_quorum)
 		return BROKER_BY_QUORUM;

@@ -82,7 +82,7 @@ take_b_answer(struct lock_engine *engine, struct semaphore *semaphore, int slot,
 		return;
 	/* Of a mutex that does not exist the setting decides. */
 	if (answer == BROKER_ABSENT && semaphore->mutex && !way_is_durable(seen->ways[i]))
-		semaphore_saw_way(semaphore, slot, engine->settings.claim);
+		semaphore_saw_way(semaphore, slot, engine_way_unseen(engine));
 	else if (answer == BROKER_OK || answer == BROKER_ABSENT)
 		semaphore_saw_way(semaphore, slot, seen->ways[i]);
 }
