@@ -212,6 +212,8 @@
 	X(BEADS_GRACE_ABANDONED, "a claim in a grace that ends with its waiter")                   \
 	X(BEADS_NO_GRACE, "a slot granted without a grace after an unclean end")                   \
 	X(FENCE_KEPT, "a hand-off that keeps the fencing number")                                  \
+	X(REMOVAL_UNHEARD, "a holder of a removed slot by quorum that is not told")                \
+	X(REMOVAL_REMOVED, "a removal that is acknowledged like a foreign message")                \
 	X(FLOOR_IGNORED, "a fence from a clock that was set back")                                 \
 	X(BEADS_PUBLISHED_CLEAN, "a set of beads published in clean order")                        \
 	X(BEADS_BEFORE_MARK_IGNORED, "a set published beside another one")                         \

@@ -98,6 +98,7 @@ struct broker_reply {
 	uint64_t fence; /* the fencing number */
 	int64_t grace;  /* T, ns; the lease is bead_lease() of it */
 	bool proved;    /* of a drop: the next holder need not wait for T */
+	bool removed;   /* of a claim and a delete that are LOCKED: nobody else will get the slot */
 	bool elsewhere; /* it came on another connection than the lock connection */
 };
 
@@ -224,6 +225,8 @@ struct broker_events {
 	 * after `until` (clock time). Perhaps again, with a later time.
 	 */
 	void (*unclean)(void *ctx, uint64_t channel, int64_t until);
+	/* By quorum: an administrator removes the slot that is held here. */
+	void (*removed)(void *ctx, uint64_t channel);
 	/*
 	 * The records are not locked any more (broker_records_open()). A write in flight was answered
 	 * UNKNOWN before.
@@ -460,11 +463,15 @@ void broker_records_remove(
 void broker_records_close(struct broker *broker, uint64_t id);
 
 /*
- * Deletes the B of a slot by quorum. It claims the slot first, which can take the rest of a grace. So it
- * deletes none that is held. OK with the fence of that claim: each later set needs a larger epoch. ABSENT,
- * LOCKED (it is held, or has no beads), REFUSED, UNKNOWN.
+ * Removes a slot by quorum: publishes a removal, which its holder hears, and after which nobody else is
+ * granted the slot. Then it claims the slot, and deletes B. That can take the rest of a grace. Answers:
+ * - OK with the fence of that claim: each later set needs a larger epoch.
+ * - LOCKED: it is held, or has no beads. `removed`: the removal is there, and the slot is to be deleted later.
+ * - ABSENT, REFUSED, UNKNOWN.
  */
-void broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
+void broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
+/* The same, if the removal is there already. LOCKED without `removed`: it is not. */
+void broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done);
 
 /*
  * The directory: a durable classic queue with one persistent message for each name, as AMQP cannot

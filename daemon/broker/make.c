@@ -30,8 +30,13 @@ struct job {
 	TAILQ_ENTRY(job) entry;
 	struct amqp_makers *makers; /* borrowed */
 	enum job_state state;
-	char *queue;  /* owned */
-	bool deletes; /* claims the slot, and deletes it. Else it makes it, as `wanted` */
+	char *queue; /* owned */
+	enum {
+		JOB_MAKES,   /* as `wanted` */
+		JOB_REMOVES, /* publishes a removal, claims the slot, and deletes it */
+		JOB_DELETES  /* claims the slot, and deletes it if a removal is there */
+	} task;
+	bool removed; /* a removal is there, as a confirm or its delivery says */
 	struct broker_beads wanted;
 	struct broker_done done;
 	struct amqp_raw_channel channel;
@@ -82,7 +87,8 @@ job_end(struct job *job, enum broker_answer answer, int code, const char *text)
 	    .channel_open = true,
 	    .code = code,
 	    .text = text,
-	    .fence = job->fence};
+	    .fence = job->fence,
+	    .removed = job->removed};
 
 	amqp_raw_channel_close(&job->channel);
 	timers_cancel(makers->broker->timers, &job->timer);
@@ -99,6 +105,16 @@ static void
 publish(struct job *job, const char *text)
 {
 	amqp_quorum_queue_publish(&job->channel, job->queue, text);
+}
+
+/* Before the consume, so that it comes to the holder, or to this job. */
+static void
+publish_removal(struct job *job)
+{
+	amqp_confirm_select_t select = {0};
+
+	amqp_raw_channel_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
+	publish(job, AMQP_REMOVAL_TEXT);
 }
 
 static void
@@ -175,14 +191,14 @@ act(struct job *job, struct beads_acts acts)
 		set_timer(job, job->beads.until - now(job));
 		break;
 	case BEADS_NOW_HELD:
-		if (job->deletes) {
+		if (job->task != JOB_MAKES && job->removed) {
 			send_delete(job);
 			break;
 		}
 		set_deadline(job);
 		return act(job, beads_release(&job->beads, now(job)));
 	case BEADS_NOW_RELEASED:
-		job_end(job, BROKER_OK, 0, "");
+		job_end(job, job->task == JOB_MAKES ? BROKER_OK : BROKER_LOCKED, 0, "");
 		return false;
 	case BEADS_NOW_OVER:
 		job_end(job,
@@ -242,12 +258,16 @@ take_bead(struct job *job, const struct bead *bead)
 	}
 }
 
-/* A message that is no bead is removed. */
+/* A message that is no bead is acknowledged: also a removal, if the slot is made again. */
 static void
 take_foreign(struct job *job, const char *text, uint64_t returned)
 {
 	char mark[AMQP_MARK_TEXT];
 
+	if (job->task != JOB_MAKES && strcmp(text, AMQP_REMOVAL_TEXT) == 0) {
+		job->removed = true;
+		return;
+	}
 	amqp_raw_channel_ack(&job->channel, job->channel.delivery);
 	if (job->state != JOB_LOOKING || strcmp(text, amqp_mark_print(mark, job->mark)) != 0)
 		return;
@@ -290,6 +310,13 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		return true;
 	case AMQP_BASIC_QOS_OK_METHOD:
 	case AMQP_BASIC_CONSUME_OK_METHOD:
+	case AMQP_CONFIRM_SELECT_OK_METHOD:
+		return true;
+	case AMQP_BASIC_ACK_METHOD:
+		job->removed = true; /* the only message of a channel with confirms */
+		return true;
+	case AMQP_BASIC_NACK_METHOD:
+		job_end(job, BROKER_UNKNOWN, 0, "the broker did not take the removal");
 		return true;
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
@@ -322,6 +349,13 @@ on_closed(void *ctx, int code, const char *text)
 	job_end(job, answer, code, text);
 }
 
+/* No set came. If the removal was not confirmed, nothing is known. */
+static enum broker_answer
+gathering_ends(const struct job *job)
+{
+	return job->task == JOB_REMOVES && !job->removed ? BROKER_UNKNOWN : BROKER_LOCKED;
+}
+
 static void
 on_timer(void *ctx, uint64_t id)
 {
@@ -345,10 +379,10 @@ on_timer(void *ctx, uint64_t id)
 	case JOB_CLEANING:
 		set_deadline(job);
 		if (job->beads.state == BEADS_GATHERING)
-			job_end(job, BROKER_LOCKED, 0, busy);
+			job_end(job, gathering_ends(job), 0, busy);
 		else if (job->beads.state != BEADS_IN_GRACE)
 			job_end(job, BROKER_UNKNOWN, 0, late);
-		else if (job->deletes)
+		else if (job->task != JOB_MAKES)
 			(void)act(job, beads_prove(&job->beads, now(job)));
 		else
 			(void)act(job, beads_release(&job->beads, now(job)));
@@ -369,9 +403,11 @@ job_go(struct job *job)
 	if (link == NULL || !amqp_raw_channel_open(&job->channel, BEAD_TEXT))
 		return;
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
-	if (job->deletes) {
+	if (job->task != JOB_MAKES) {
 		beads_init(&job->beads, job->major, job->minor);
 		job->state = JOB_CLEANING;
+		if (job->task == JOB_REMOVES)
+			publish_removal(job);
 		attach(job);
 		return;
 	}
@@ -380,10 +416,9 @@ job_go(struct job *job)
 	amqp_quorum_queue_declare(&job->channel, job->queue);
 }
 
-/* wanted: NULL: the slot is to be deleted. */
-static void
-job_start(struct broker *broker, const char *queue, const struct broker_beads *wanted,
-    struct broker_done done)
+/* The job begins in the next pass of the caller, or when the link is up. */
+static struct job *
+job_new(struct broker *broker, const char *queue, struct broker_done done)
 {
 	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
@@ -391,9 +426,6 @@ job_start(struct broker *broker, const char *queue, const struct broker_beads *w
 
 	job->makers = broker->makers;
 	job->queue = mem_strdup(queue);
-	job->deletes = wanted == NULL;
-	if (wanted != NULL)
-		job->wanted = *wanted;
 	job->done = done;
 	job->mark = amqp_quorum_queue_random(broker);
 	job->publisher = amqp_quorum_queue_random(broker);
@@ -402,22 +434,38 @@ job_start(struct broker *broker, const char *queue, const struct broker_beads *w
 	TAILQ_INSERT_TAIL(&broker->makers->all, job, entry);
 	set_timer(job, broker->settings.connect_timeout);
 	amqp_auxiliary_need(broker);
-	job_go(job);
+	return job;
 }
 
 void
 broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
     struct broker_done done)
 {
+	struct job *job;
+
 	assert(wanted->epoch > 0 && wanted->epoch <= BEAD_EPOCH_MOST);
 	assert(wanted->grace >= BEAD_GRACE_LEAST && wanted->grace <= BEAD_GRACE_MOST);
-	job_start(broker, queue, wanted, done);
+	job = job_new(broker, queue, done);
+	job->wanted = *wanted;
+	job_go(job);
 }
 
 void
-broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done)
+broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done)
 {
-	job_start(broker, queue, NULL, done);
+	struct job *job = job_new(broker, queue, done);
+
+	job->task = JOB_REMOVES;
+	job_go(job);
+}
+
+void
+broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done)
+{
+	struct job *job = job_new(broker, queue, done);
+
+	job->task = JOB_DELETES;
+	job_go(job);
 }
 
 struct amqp_makers *

@@ -9,6 +9,8 @@
  * A consumer is not active when it hears consume-ok. So a message of its own, the mark, tells: if it is
  * delivered, and was never returned, nobody else was active since it was published. Beads that were not
  * delivered before it were not there.
+ *
+ * A slot is removed under a claim. If it is held, the removal (quorum_queue.h) stays in its queue.
  */
 #ifndef BROKER_MAKE_H
 #define BROKER_MAKE_H

@@ -13,6 +13,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/beads.h"
 #include "daemon/broker/internal.h"
+#include "daemon/broker/quorum_queue.h"
 #include "daemon/broker/raw_channel.h"
 #include "daemon/broker/reconnector.h"
 
@@ -60,7 +61,8 @@ struct claim {
 	char *queue;        /* owned; NULL: TAKEN */
 	struct timer timer; /* the next deadline of its state */
 	struct broker_done claimed, dropped;
-	bool drops;  /* the drop is asked, and not answered */
+	bool drops;   /* the drop is asked, and not answered */
+	bool removed; /* a removal is here, unacknowledged */
 	bool proved; /* the release is proved */
 	struct questions asked,
 	    later; /* checks: answered by the renewal in flight, and by the next */
@@ -198,7 +200,7 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 	    .proved = claim->proved,
 	};
 	const struct broker_reply reply = {
-	    .answer = ended, .code = code, .text = text, .elsewhere = true};
+	    .answer = ended, .code = code, .text = text, .elsewhere = true, .removed = claim->removed};
 	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
 	struct broker_done claimed = claim->claimed, done = claim->dropped;
 	enum claim_state state = claim->state;
@@ -402,6 +404,24 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	}
 }
 
+/* No bead. The first removal stays here, and returns with the beads. */
+static void
+take_foreign(struct claim *claim, const char *text)
+{
+	const struct broker_events *events = &claim->quorum->broker->events;
+
+	if (claim->removed || strcmp(text, AMQP_REMOVAL_TEXT) != 0) {
+		amqp_raw_channel_ack(&claim->raw, claim->raw.delivery);
+		return;
+	}
+	FAULT(REMOVAL_REMOVED, amqp_raw_channel_ack(&claim->raw, claim->raw.delivery); return );
+	claim->removed = true;
+	if (claim->state == CLAIM_ATTACHED)
+		claim_end(claim, BROKER_LOCKED, 0, "the slot is removed");
+	else if (events->removed != NULL)
+		events->removed(events->ctx, claim->id);
+}
+
 static bool
 on_message(void *ctx)
 {
@@ -411,7 +431,7 @@ on_message(void *ctx)
 
 	if (content->size >= BEAD_TEXT || content->returned > BEAD_COUNT_MOST ||
 	    !bead_read(content->body, (size_t)content->size, &bead)) {
-		amqp_raw_channel_ack(&claim->raw, claim->raw.delivery);
+		take_foreign(claim, content->body);
 		return true;
 	}
 	bead.count = content->returned;

@@ -98,6 +98,17 @@ on_unclean(void *ctx, uint64_t channel, int64_t until)
 		claim_unclean(engine, hold, until);
 }
 
+static void
+on_removed(void *ctx, uint64_t channel)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find_channel(&engine->holds, channel);
+
+	FAULT(REMOVAL_UNHEARD, return;);
+	if (hold != NULL)
+		lifecycle_revoke(engine, hold);
+}
+
 /* ---- the engine ---- */
 
 static void
@@ -173,6 +184,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 				      .channel_closed = on_channel_closed,
 				      .cancelled = on_cancelled,
 				      .unclean = on_unclean,
+				      .removed = on_removed,
 				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,

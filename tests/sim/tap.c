@@ -27,8 +27,10 @@ void __real_broker_make_beads(struct broker *broker, const char *queue,
     const struct broker_beads *wanted, struct broker_done done);
 void __wrap_broker_make_beads(struct broker *broker, const char *queue,
     const struct broker_beads *wanted, struct broker_done done);
-void __real_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
-void __wrap_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
+void __real_broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done);
+void __wrap_broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done);
+void __real_broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
+void __wrap_broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
 void __real_broker_wait_queue_join(
     struct broker *broker, const char *queue, int priority, unsigned credit);
 void __wrap_broker_wait_queue_join(
@@ -205,9 +207,16 @@ __wrap_broker_make_beads(struct broker *broker, const char *queue,
 }
 
 void
-__wrap_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done)
+__wrap_broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done)
 {
-	__real_broker_delete_beads(
+	__real_broker_remove_beads(
+	    broker, queue, listen_to_beads(broker, queue, 0, TAP_DELETE, done));
+}
+
+void
+__wrap_broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done)
+{
+	__real_broker_delete_removed(
 	    broker, queue, listen_to_beads(broker, queue, 0, TAP_DELETE, done));
 }
 

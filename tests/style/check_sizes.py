@@ -5,7 +5,7 @@ import unittest
 import tap
 from tree import sources, text
 
-FILE_MAX = 900
+FILE_MAX = 1200
 # Above the first one a function needs a reason. No function is above the second one.
 FUNCTION_LONG, FUNCTION_MAX = 60, 100
 # Of comments, which clang-format leaves as they are; and of the page.

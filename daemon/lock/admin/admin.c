@@ -146,11 +146,15 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 {
 	struct lock_answer answer = outcome_of(admin);
 	struct op *op = engine_op_find(engine, admin->op);
-	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target,
-	    swept = size + PLAN_SWEEP_LEAST;
+	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target;
+	bool by_quorum = full_scan_is_by_beads(admin->plan.claim);
+	/* By quorum, a slot that was removed earlier is counted until its holder has left. */
+	int swept = by_quorum ? size + 1 : size + PLAN_SWEEP_LEAST,
+	    last = admin->highest > swept ? admin->highest : swept;
 	struct holder_wait_order holder_wait = {.name = admin->name,
+	    .by_quorum = by_quorum,
 	    .first = size + 1,
-	    .last = admin->highest > swept ? admin->highest : swept,
+	    .last = last,
 	    .timeout = admin->wait,
 	    .progress = admin->progress,
 	    .uid = admin->uid,
@@ -327,7 +331,6 @@ count_done(struct admin *admin, const struct work_request *request)
 	case WORK_DECLARE_SLOT:
 		admin->declared++;
 		break;
-	case WORK_DELETE_BEADS:
 	case WORK_DELETE_SLOT:
 		admin->deleted++;
 		count_removed(admin, request->slot);
@@ -365,10 +368,6 @@ refuse(struct admin *admin, enum reason reason, const struct work_request *reque
 	admin->refused = holder || request->kind == WORK_DECLARE_SLOT ||
 			 request->kind == WORK_DECLARE_GATE ||
 			 request->kind == WORK_DECLARE_UNLIMITED;
-	if (request->kind == WORK_DELETE_BEADS) {
-		snprintf(text, sizeof(text), "slot %d: %s", request->slot, reply->text);
-		return work_fail(&admin->work, reason, text);
-	}
 	if (!holder || reply->answer != BROKER_LOCKED)
 		return work_fail(&admin->work, reason, reply->text);
 	snprintf(text, sizeof(text),
@@ -386,24 +385,23 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 
 	assert(admin->state == ADMIN_WORKING);
 	if (request->kind == WORK_MAKE_BEADS)
-		admin->declared = work->making.made;
+		admin->declared = work->many.done;
+	if (request->kind == WORK_DELETE_BEADS) {
+		admin->deleted = work->many.done;
+		if (admin->deleted > 0)
+			count_removed(admin, request->slot);
+	}
 	if (request->kind == WORK_RECORD && reply->answer == BROKER_UNKNOWN &&
 	    strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
 		return work_fail(work, REASON_BROKER_BLOCKED, reply->text);
 	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
 		return work_again(engine, work);
-	if (request->kind == WORK_DELETE_BEADS && work->epoch_below <= reply->fence >> 20)
-		work->epoch_below = (reply->fence >> 20) + 1;
 	if (request->kind == WORK_LEAVE) {
 		admin->removed |= reply->answer == BROKER_OK;
 		return WORK_DONE;
 	}
 	if (request->kind == WORK_DELETE_HOLDER) {
 		see_holder(engine, admin, request->slot, reply);
-		return WORK_DONE;
-	}
-	if (request->kind == WORK_DELETE_BEADS && reply->answer == BROKER_ABSENT) {
-		count_done(admin, request);
 		return WORK_DONE;
 	}
 	switch (reply->answer) {
@@ -434,10 +432,6 @@ add_slots(struct admin *admin, const struct step *step)
 	for (int i = 0; i < plan_step_slots(step); i++) {
 		int slot = plan_step_slot(step, i);
 
-		if (step->kind == STEP_REMOVE_SLOTS) {
-			work_add(&admin->work, WORK_DELETE_BEADS, slot);
-			continue;
-		}
 		if (step->kind == STEP_DELETE_SLOTS) {
 			work_add(&admin->work, WORK_DELETE_SLOT, slot);
 			if (admin->has_holders)
@@ -466,6 +460,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 	    [STEP_LEAVE] = WORK_LEAVE,
 	    [STEP_RECORD] = WORK_RECORD,
 	    [STEP_MAKE_SLOTS] = WORK_MAKE_BEADS,
+	    [STEP_REMOVE_SLOTS] = WORK_DELETE_BEADS,
 	    [STEP_DECLARE_GATE] = WORK_DECLARE_GATE,
 	    [STEP_DELETE_GATE] = WORK_DELETE_GATE,
 	    [STEP_DECLARE_UNLIMITED] = WORK_DECLARE_UNLIMITED,
@@ -475,7 +470,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 	for (size_t i = 0; i < admin->plan.count; i++) {
 		const struct step *step = &admin->plan.steps[i];
 
-		if (step->kind >= STEP_DECLARE_SLOTS) {
+		if (step->kind == STEP_DECLARE_SLOTS || step->kind == STEP_DELETE_SLOTS) {
 			add_slots(admin, step);
 			continue;
 		}

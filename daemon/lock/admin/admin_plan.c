@@ -170,7 +170,7 @@ add_change(struct plan *plan, const struct plan_order *order, int from, int to)
 	add_sweep(plan, order, to);
 }
 
-/* The same of slots by quorum. A slot that is held ends it. */
+/* The same of slots by quorum. */
 static void
 add_quorum_change(struct plan *plan, int from, int to)
 {

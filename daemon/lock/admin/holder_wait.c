@@ -10,6 +10,7 @@
 #include "daemon/lock/core/awaited.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/removed.h"
 #include "daemon/lock/table/turns.h"
 #include "daemon/state/state.h"
 #include "protocol/duration.h"
@@ -37,6 +38,7 @@ struct holder_wait {
 	uint64_t peer, request;
 	uid_t uid;
 	enum holder_wait_kind kind;
+	bool by_quorum;               /* REMOVED: how the slots were held */
 	struct awaited awaited;       /* its name, its slots, and its rest between rounds */
 	struct holder_target *target; /* its probes */
 	bool late;                    /* it came after the question in flight was sent */
@@ -67,6 +69,8 @@ struct holder_target {
 	} key;
 	TAILQ_HEAD(, holder_wait) waits; /* borrowed; empty: it is in no table any more */
 	struct turn turn;                /* in line: it has questions to ask in this round */
+	/* The slots are held by quorum. Of an awaited slot, until a B of this way is seen absent. */
+	bool by_quorum;
 	size_t next;                     /* the next one is about left[next] */
 	size_t in_flight;                /* its unanswered questions */
 	UT_hash_handle by_key;
@@ -120,9 +124,21 @@ confirmed_by(const struct lock_engine *engine, const struct holder_wait *holder_
 
 /* ---- targets ---- */
 
-static void
-target_join(struct holder_probes *probes, struct holder_wait *holder_wait)
+/* Whether the probes of an awaited slot begin with the B of a slot by quorum. */
+static bool
+is_perhaps_by_quorum(const struct lock_engine *engine, const char *name)
 {
+	const struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
+
+	if (semaphore != NULL && semaphore->complete && semaphore->size > 0)
+		return semaphore->by_quorum;
+	return queue_naming_has_quorum(engine->settings.naming);
+}
+
+static void
+target_join(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	struct holder_probes *probes = engine->holder_probes;
 	struct target_key key = {holder_wait->awaited.name, holder_wait->kind == HOLDER_WAIT_REMOVED
 								? -(int64_t)holder_wait->id
 								: holder_wait->left[0].slot};
@@ -133,6 +149,10 @@ target_join(struct holder_probes *probes, struct holder_wait *holder_wait)
 		target = mem_alloc(sizeof(*target));
 		target->key = key;
 		target->turn.owner = target;
+		target->by_quorum =
+		    holder_wait->kind == HOLDER_WAIT_REMOVED
+			? holder_wait->by_quorum
+			: is_perhaps_by_quorum(engine, awaited_name(&holder_wait->awaited));
 		TAILQ_INIT(&target->waits);
 		HASH_ADD(by_key, probes->targets, key, sizeof(target->key), target);
 	}
@@ -426,13 +446,37 @@ on_seen(struct lock_engine *engine, struct holder_wait *holder_wait, size_t inde
 	}
 	take_answer(engine, holder_wait, slot, answer);
 	/* Its holder may have died, and cannot delete the durable B. */
-	if (holder_wait->kind == HOLDER_WAIT_REMOVED && slot->state == SLOT_GONE &&
-	    way_is_durable(way))
-		hint_removed(engine, awaited_name(&holder_wait->awaited), slot->slot, way);
+	if (holder_wait->kind == HOLDER_WAIT_REMOVED && slot->state == SLOT_GONE) {
+		if (holder_wait->by_quorum)
+			removed_delete_beads(engine, awaited_name(&holder_wait->awaited), slot->slot);
+		else if (way_is_durable(way))
+			hint_removed(engine, awaited_name(&holder_wait->awaited), slot->slot, way);
+	}
 	if (++holder_wait->answered < holder_wait->left_count)
 		return;
 	holder_wait->answered = 0;
 	round_is_over(engine, holder_wait);
+}
+
+/* The answer about a B by quorum, as if it was about another one. */
+static enum broker_answer
+answer_of_beads(enum broker_answer answer)
+{
+	return answer == BROKER_LOCKED ? BROKER_OK : answer == BROKER_OK ? BROKER_ABSENT : answer;
+}
+
+/* An awaited slot has no B by quorum. The other B is asked about, as if it was the first question. */
+static void
+ask_otherwise(struct lock_engine *engine, struct holder_target *target)
+{
+	const struct holder_wait *any = TAILQ_FIRST(&target->waits);
+
+	target->by_quorum = false;
+	target->in_flight--;
+	if (any != NULL)
+		turns_enter(&engine->holder_probes->turns, &target->turn, any->uid, true);
+	else if (target->in_flight == 0)
+		free(target);
 }
 
 static void
@@ -442,6 +486,12 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 	struct holder_target *target = question->target;
 	struct holder_wait *holder_wait, *next, *late = NULL;
 
+	if (target->by_quorum && answer == BROKER_ABSENT && target->key.part > 0) {
+		ask_otherwise(engine, target);
+		return;
+	}
+	if (target->by_quorum)
+		answer = answer_of_beads(answer);
 	/* Each wait may end in its call, and no other may. */
 	TAILQ_FOREACH_SAFE (holder_wait, &target->waits, of_target, next) {
 		if (!holder_wait->late) {
@@ -451,6 +501,11 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 		holder_wait->late = false;
 		late = holder_wait;
 	}
+	/* The slot may be made by quorum meanwhile. */
+	holder_wait = TAILQ_FIRST(&target->waits);
+	if (holder_wait != NULL && holder_wait->kind == HOLDER_WAIT_BUSY && answer == BROKER_ABSENT)
+		target->by_quorum =
+		    is_perhaps_by_quorum(engine, awaited_name(&holder_wait->awaited));
 	assert(target->in_flight > 0);
 	target->in_flight--;
 	if (late != NULL)
@@ -509,7 +564,10 @@ send_batch(struct lock_engine *engine)
 		target->in_flight++;
 		queues[at] = queue_name_b(naming, name, slot);
 		FAULT(HOLDERS_BY_A, queues[at] = queue_name_a(naming, name, slot));
-		questions[at] = (struct broker_question){queues[at].text, BROKER_ASK_HOLDER};
+		if (target->by_quorum)
+			queues[at] = queue_name_quorum(name, slot);
+		questions[at] = (struct broker_question){queues[at].text,
+		    target->by_quorum ? BROKER_ASK_BEADS : BROKER_ASK_HOLDER};
 		batch->questions[at] = (struct holder_question){target, index};
 	}
 	TAILQ_INSERT_TAIL(&probes->batches, batch, entry);
@@ -592,6 +650,7 @@ holder_wait_new(
 	holder_wait->peer = order->peer;
 	holder_wait->request = order->request;
 	holder_wait->kind = kind;
+	holder_wait->by_quorum = order->by_quorum;
 	holder_wait->uid = order->uid;
 	holder_wait->timeout = order->timeout;
 	holder_wait->progress = order->progress;
@@ -608,7 +667,7 @@ holder_wait_new(
 	/* A freed slot does not matter to an await of a busy one. */
 	holder_wait->awaited.last = kind == HOLDER_WAIT_BUSY ? 0 : order->last;
 	awaited_begin(engine, &holder_wait->awaited, order->name);
-	target_join(engine->holder_probes, holder_wait);
+	target_join(engine, holder_wait);
 	HASH_ADD(by_id, engine->holder_waits, id, sizeof(holder_wait->id), holder_wait);
 	TAILQ_INSERT_TAIL(&peer->holder_waits, holder_wait, of_peer);
 	peer->holder_wait_count++;
@@ -739,6 +798,9 @@ holder_wait_link_changed(struct lock_engine *engine, const char *why)
 
 /* ---- the successor ---- */
 
+/* In a record: REMOVED, by quorum. Version 0.1.0 refuses it before it takes over. */
+#define KIND_REMOVED_BY_QUORUM (HOLDER_WAIT_BUSY + 1)
+
 struct holder_wait_record {
 	uint64_t peer, request;
 	int64_t uid;
@@ -756,7 +818,7 @@ static const struct state_field fields[] = {
     STATE_FIELD(holder_wait_record, peer, STATE_NUMBER),
     STATE_FIELD(holder_wait_record, request, STATE_NUMBER),
     STATE_FIELD(holder_wait_record, uid, STATE_SIGNED),
-    STATE_RANGE(holder_wait_record, kind, HOLDER_WAIT_REMOVED, HOLDER_WAIT_BUSY),
+    STATE_RANGE(holder_wait_record, kind, HOLDER_WAIT_REMOVED, KIND_REMOVED_BY_QUORUM),
     STATE_FIELD(holder_wait_record, name, STATE_TEXT),
     STATE_RANGE(holder_wait_record, first, 1, INT32_MAX),
     STATE_RANGE(holder_wait_record, last, 1, INT32_MAX),
@@ -781,7 +843,8 @@ holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writ
 		    .peer = holder_wait->peer,
 		    .request = holder_wait->request,
 		    .uid = (int64_t)holder_wait->uid,
-		    .kind = (int)holder_wait->kind,
+		    .kind = holder_wait->by_quorum ? KIND_REMOVED_BY_QUORUM
+						   : (int)holder_wait->kind,
 		    .name = awaited_name(&holder_wait->awaited),
 		    .first = holder_wait->left[0].slot,
 		    .last = holder_wait->left[holder_wait->left_count - 1].slot,
@@ -815,12 +878,16 @@ static bool
 restore(struct lock_engine *engine, const struct holder_wait_record *record)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+	bool by_quorum = record->kind == KIND_REMOVED_BY_QUORUM;
+	enum holder_wait_kind kind =
+	    by_quorum ? HOLDER_WAIT_REMOVED : (enum holder_wait_kind)record->kind;
 	struct holder_wait *holder_wait;
 	int64_t least;
 	struct holder_wait_order order = {.peer = record->peer,
 	    .request = record->request,
 	    .uid = (uid_t)record->uid,
 	    .name = record->name,
+	    .by_quorum = by_quorum,
 	    .first = record->first,
 	    .last = record->last,
 	    .timeout = record->timeout,
@@ -831,15 +898,15 @@ restore(struct lock_engine *engine, const struct holder_wait_record *record)
 	    record->peer == 0 || record->uid < 0 || record->uid > UINT32_MAX ||
 	    !is_timeout(record->timeout) || record->deadline < 0 || record->last < record->first ||
 	    record->last > engine->settings.slots_most ||
-	    (record->kind != HOLDER_WAIT_REMOVED && record->last != record->first))
+	    (kind != HOLDER_WAIT_REMOVED && record->last != record->first))
 		return false;
 	FAULT(RESTORED_HOLDER_WAIT_FORGOTTEN, return true;);
 	answer.kind = (enum lock_kind)record->answer_kind;
 	answer.slots = record->slots;
 	answer.target = record->target;
 	answer.warning = record->warning;
-	order.answer = record->kind == HOLDER_WAIT_REMOVED ? &answer : NULL;
-	holder_wait = holder_wait_new(engine, &order, (enum holder_wait_kind)record->kind);
+	order.answer = kind == HOLDER_WAIT_REMOVED ? &answer : NULL;
+	holder_wait = holder_wait_new(engine, &order, kind);
 	least = confirmed_by(engine, holder_wait);
 	if (record->deadline != INT64_MAX)
 		timers_set(engine->timers, &holder_wait->deadline,

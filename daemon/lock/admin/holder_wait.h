@@ -30,6 +30,7 @@ struct holder_wait_order {
 	uint64_t peer, request;
 	uid_t uid;        /* its turns at the probes */
 	const char *name; /* borrowed for the call */
+	bool by_quorum;   /* how the slots were held */
 	int first, last;
 	int64_t timeout; /* ns; 0 = probe once; DURATION_FOREVER */
 	bool progress;

@@ -244,15 +244,33 @@ decide_beads(struct work *work, const struct work_request *request, uint64_t sec
 	beads->wait = !lost ? 0 : old->grace > beads->grace ? old->grace : beads->grace;
 }
 
+/*
+ * Slots above the recorded size may have been found, as removed ones stay while they are held. They are made, too: that
+ * takes the removals out, or says that they are held.
+ */
+static void
+make_removed(struct work *work, const struct broker_record *old)
+{
+	struct work_request *request = &work->list[work->at];
+	int size = request->slot;
+
+	if (old == NULL || (int)old->size >= size)
+		return;
+	request->last = (int)old->size + 1;
+	if (work->at + 1 == work->count || request[1].kind != WORK_MAKE_BEADS)
+		work_insert(work, work->at + 1, WORK_MAKE_BEADS, 0)->last = size;
+	work->list[work->at + 1].slot = (int)old->size + 1;
+}
+
 static void
 on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct work *work = work_find(engine, id);
-	const struct work_request *request = &work->list[work->at];
+	const struct work_request *request;
 	struct broker_done done = {on_recorded, engine, id};
 	const struct broker_record *old;
-	struct broker_record record = {.size = (unsigned)request->slot};
+	struct broker_record record = {0};
 	uint64_t seconds, floor;
 
 	if (reply->answer != BROKER_OK) {
@@ -260,12 +278,14 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 		answered(engine, work, reply);
 		return;
 	}
-	if (request->slot < 0) {
+	if (work->list[work->at].slot < 0) {
 		broker_records_remove(
 		    engine->broker, work->records, work->name, work->epoch_below, done);
 		return;
 	}
 	old = broker_records_find(engine->broker, work->records, work->name);
+	make_removed(work, old);
+	request = &work->list[work->at];
 	floor = broker_records_floor(engine->broker, work->records);
 	seconds = (uint64_t)(clock_now(engine->settings.wall_clock) / NSEC_PER_SEC);
 	if (floor > 0 && seconds > floor + CLOCK_AHEAD_MOST && !work->force) {
@@ -274,6 +294,7 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	}
 	decide_beads(work, request, seconds, old, floor);
+	record.size = (unsigned)request->slot;
 	snprintf(record.name, sizeof(record.name), "%s", work->name);
 	record.epoch = request->last > 0 || old == NULL ? work->beads.epoch : old->epoch;
 	record.grace =
@@ -283,74 +304,80 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 /* ---- slots by quorum ---- */
 
-/* Slots that are made at once. Each has a channel. */
-#define MAKING_MOST 16
+/* Slots that are made or removed at once. Each has a channel. */
+#define MANY_MOST 16
 
-/* The number of a slot in the making: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
-#define MAKING_SLOTS 16384
+/* The number of such a slot: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
+#define MANY_SLOTS 16384
 
-static void make_more(struct lock_engine *engine, struct work *work);
+static void many_on(struct lock_engine *engine, struct work *work);
 
 static void
-on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
+on_one_of_many(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
-	struct work *work = work_find(engine, id / MAKING_SLOTS);
+	struct work *work = work_find(engine, id / MANY_SLOTS);
 	struct broker_reply outcome = *reply;
+	bool removes;
 
 	if (work == NULL)
 		return;
-	work->making.open--;
-	if (reply->answer == BROKER_OK) {
-		work->making.made++;
-	} else if (work->making.failure == BROKER_OK) {
-		work->making.failure = reply->answer;
-		snprintf(work->making.text, sizeof(work->making.text), "slot %d: %s",
-		    (int)(id % MAKING_SLOTS), reply->text);
+	removes = work->list[work->at].kind == WORK_DELETE_BEADS;
+	work->many.open--;
+	if (removes && work->epoch_below <= reply->fence >> 20)
+		work->epoch_below = (reply->fence >> 20) + 1;
+	if (reply->answer == BROKER_OK ||
+	    (removes && (reply->answer == BROKER_ABSENT || reply->removed))) {
+		work->many.done++;
+	} else if (work->many.failure == BROKER_OK) {
+		work->many.failure = reply->answer;
+		snprintf(work->many.text, sizeof(work->many.text), "slot %d: %s",
+		    (int)(id % MANY_SLOTS), reply->text);
 	}
-	make_more(engine, work);
-	if (work->making.open > 0)
+	many_on(engine, work);
+	if (work->many.open > 0)
 		return;
-	outcome.answer = work->making.failure;
-	outcome.text = work->making.text;
+	outcome.answer = work->many.failure;
+	outcome.text = work->many.text;
 	answered(engine, work, &outcome);
 }
 
+/* Begins more of the slots. */
 static void
-make_more(struct lock_engine *engine, struct work *work)
+many_on(struct lock_engine *engine, struct work *work)
 {
 	const struct work_request *request = &work->list[work->at];
+	int count = abs(request->last - request->slot) + 1;
 
-	while (work->making.failure == BROKER_OK && work->making.open < MAKING_MOST &&
-	       work->making.next <= request->last) {
-		struct queue_name queue = queue_name_quorum(work->name, work->making.next);
-		uint64_t id = work->op * MAKING_SLOTS + (uint64_t)work->making.next++;
+	while (work->many.failure == BROKER_OK && work->many.open < MANY_MOST &&
+	       work->many.begun < count) {
+		int slot = request->slot < request->last ? request->slot + work->many.begun
+							 : request->slot - work->many.begun;
+		struct queue_name queue = queue_name_quorum(work->name, slot);
+		struct broker_done done = {
+		    on_one_of_many, engine, work->op * MANY_SLOTS + (uint64_t)slot};
 
-		work->making.open++;
-		broker_make_beads(engine->broker, queue.text, &work->beads,
-		    (struct broker_done){on_made, engine, id});
+		work->many.begun++;
+		work->many.open++;
+		if (request->kind == WORK_DELETE_BEADS)
+			broker_remove_beads(engine->broker, queue.text, done);
+		else
+			broker_make_beads(engine->broker, queue.text, &work->beads, done);
 	}
 }
 
 static void
 send_quorum(struct lock_engine *engine, struct work *work, const struct work_request *request)
 {
-	struct broker_done done = {on_answer, engine, work->op};
-	struct queue_name queue;
-
 	if (request->kind == WORK_RECORD) {
-		done.fn = on_records;
-		work->records = broker_records_open(engine->broker, done);
-	} else if (request->kind == WORK_DELETE_BEADS) {
-		queue = queue_name_quorum(work->name, request->slot);
-		broker_delete_beads(engine->broker, queue.text, done);
-	} else {
-		work->making.next = request->slot;
-		work->making.made = 0;
-		work->making.failure = BROKER_OK;
-		work->making.text[0] = '\0';
-		make_more(engine, work);
+		work->records = broker_records_open(
+		    engine->broker, (struct broker_done){on_records, engine, work->op});
+		return;
 	}
+	work->many.begun = work->many.done = 0;
+	work->many.failure = BROKER_OK;
+	work->many.text[0] = '\0';
+	many_on(engine, work);
 }
 
 static void

@@ -34,7 +34,8 @@ enum work_kind {
 	WORK_DELETE_UNCOUNTED, /* A of a slot above the size */
 	/* The Bs of the slots by quorum slot..last, in any order: see work.beads. It can take seconds. */
 	WORK_MAKE_BEADS,
-	WORK_DELETE_BEADS,  /* the same, if nobody holds it. It can take the rest of a grace */
+	/* The same, downwards. One that is held stays, as a removed slot. It can take the rest of a grace */
+	WORK_DELETE_BEADS,
 	WORK_MAKE_HOLDER,   /* a durable B */
 	WORK_DELETE_HOLDER, /* a durable B, unless it is held */
 	WORK_CHECK_HOLDER,  /* B, without a declare */
@@ -84,10 +85,10 @@ struct work {
 	/* The rest is of work.c. */
 	uint64_t records; /* the session; 0: none is open */
 	struct {
-		int next, open, made;       /* the next slot; slots in work; those that are made */
+		int begun, open, done;      /* slots that were begun, are in work, and succeeded */
 		enum broker_answer failure; /* of the first one that failed; OK: none */
 		char text[300];
-	} making;                  /* of WORK_MAKE_BEADS */
+	} many;                    /* of WORK_MAKE_BEADS and WORK_DELETE_BEADS */
 	struct work_request *list; /* owned */
 	size_t count, room;
 	size_t at;           /* those before it are done or left */

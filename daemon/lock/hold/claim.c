@@ -9,9 +9,10 @@
 #include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
-#include "daemon/lock/hold/lifecycle.h"
-#include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/keepalive.h"
+#include "daemon/lock/hold/lease.h"
+#include "daemon/lock/hold/lifecycle.h"
+#include "daemon/lock/hold/removed.h"
 
 /*
  * Maximum of the random rest after a lost race. Each race doubles it, from the first to the last.
@@ -252,6 +253,8 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
 		break;
 	case BROKER_LOCKED:
+		if (reply->removed)
+			removed_delete_beads(engine, hold->name, hold->slot);
 		FAULT_IF(LOCKED_IS_OURS, hold->kind == LOCK_KIND_MUTEX, win(engine, hold); return;);
 		fail(engine, hold, CLAIM_LOST, reply);
 		break;

@@ -11,6 +11,7 @@
 #include "daemon/lock/core/rows.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/lease.h"
+#include "daemon/lock/hold/removed.h"
 
 /*
  * When B is checked again on a server that may delete it by name just after its declare: 5 and 50
@@ -287,6 +288,8 @@ freed(struct lock_engine *engine, struct hold *hold)
 	end_drop(engine, hold);
 	FAULT(DROP_IS_RELEASE, engine->total.released++);
 	hint_freed(engine, hold);
+	if (way_row(hold->way)->by_beads && hold->drop == HOLD_DROP_NO_SLOT)
+		removed_delete_beads(engine, hold->name, hold->slot);
 	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 	registry_hold_end(engine, hold, true);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
@@ -25,9 +26,12 @@ struct removed_slot {
 		REMOVED_WAITS,  /* until its holder knows of the removal */
 		REMOVED_DUE,    /* waits for its turn */
 		REMOVED_CLAIMS, /* waits for the mutex */
-		REMOVED_WORKS   /* holds the mutex, or drops it */
+		REMOVED_WORKS,  /* holds the mutex, or drops it */
+		REMOVED_BEADS   /* by quorum: it is deleted, or the floor is raised */
 	} state;
 	int done;           /* WORKS: slots before this one */
+	uint64_t records;   /* BEADS: the session; 0: none */
+	uint64_t lowest;    /* BEADS: the floor is not below it */
 	struct timer timer; /* the end of WAITS or CLAIMS */
 	UT_hash_handle by_id;
 };
@@ -38,6 +42,8 @@ static void
 removed_free(struct lock_engine *engine, struct removed_slot *removed)
 {
 	timers_cancel(engine->timers, &removed->timer);
+	if (removed->records != 0)
+		broker_records_close(engine->broker, removed->records);
 	HASH_DELETE(by_id, engine->removed_slots, removed);
 	free(removed->name);
 	free(removed);
@@ -186,6 +192,53 @@ on_time(void *ctx, uint64_t id)
 	begin_next(engine);
 }
 
+/* ---- slots by quorum ---- */
+
+static void
+on_floor(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct removed_slot *removed = removed_find(engine, id);
+
+	if (reply->answer != BROKER_OK)
+		log_warning("%s: slot %d is removed, but its fencing number is not recorded: %s",
+		    removed->name, removed->slot, reply->text);
+	removed_free(engine, removed);
+}
+
+static void
+on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct removed_slot *removed = removed_find(engine, id);
+
+	if (reply->answer != BROKER_OK) {
+		removed->records = 0;
+		on_floor(engine, id, reply);
+		return;
+	}
+	broker_records_set(engine->broker, removed->records, NULL, removed->lowest,
+	    (struct broker_done){on_floor, engine, id});
+}
+
+/* A later slot of this name has a larger fencing number. */
+static void
+on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct removed_slot *removed = removed_find(engine, id);
+
+	if (reply->answer != BROKER_OK) {
+		removed_free(engine, removed);
+		return;
+	}
+	removed->lowest = (reply->fence >> 20) + 1;
+	removed->records =
+	    broker_records_open(engine->broker, (struct broker_done){on_records, engine, id});
+}
+
+/* ---- the doors ---- */
+
 static struct removed_slot *
 removed_new(struct lock_engine *engine, const char *name, int slot)
 {
@@ -214,6 +267,29 @@ removed_holder_in_use(struct lock_engine *engine, const char *name, int slot)
 
 	removed->state = REMOVED_WAITS;
 	timers_set(engine->timers, &removed->timer, engine_now(engine) + IN_USE_REST);
+}
+
+/* Each has a channel. If there are more, the next claim finds a slot that stays. */
+#define BEADS_MOST 64
+
+void
+removed_delete_beads(struct lock_engine *engine, const char *name, int slot)
+{
+	struct queue_name queue = queue_name_quorum(name, slot);
+	struct removed_slot *removed, *next;
+	int count = 0;
+
+	HASH_ITER (by_id, engine->removed_slots, removed, next) {
+		if (removed->state != REMOVED_BEADS)
+			continue;
+		if (++count == BEADS_MOST ||
+		    (removed->slot == slot && strcmp(removed->name, name) == 0))
+			return;
+	}
+	removed = removed_new(engine, name, slot);
+	removed->state = REMOVED_BEADS;
+	broker_delete_removed(engine->broker, queue.text,
+	    (struct broker_done){on_beads_deleted, engine, removed->id});
 }
 
 void

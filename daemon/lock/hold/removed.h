@@ -1,5 +1,5 @@
 /*
- * Removed slots that nobody holds any more: their durable Bs are deleted, under the administration
+ * Removed slots that nobody holds any more: their Bs are deleted; durable ones under the administration
  * mutex of the name. An administrator that adds the slot again declares B before A. Without the mutex,
  * the delete could come between the two, and the slot would have no B.
  */
@@ -16,6 +16,11 @@ void removed_delete_holder(struct lock_engine *engine, const char *name, int slo
  * then. A holder whose auxiliary connection is down hears of it late: fsck finds a B that it leaves.
  */
 void removed_holder_in_use(struct lock_engine *engine, const char *name, int slot);
+/*
+ * The same of a slot by quorum with a removal in it: claims it, and deletes it with its B. Without a mutex: an
+ * administrator that makes the slot again takes the removal out, as its only active consumer.
+ */
+void removed_delete_beads(struct lock_engine *engine, const char *name, int slot);
 /* Frees all at the engine's end. */
 void removed_free_all(struct lock_engine *engine);
 

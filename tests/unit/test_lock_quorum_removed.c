@@ -1,0 +1,183 @@
+/*
+ * The removal of slots that are held by quorum, over the server in memory. T is 20 s.
+ */
+#include <stdio.h>
+
+#include "tests/unit/lock_fixture.h"
+#include "tests/unit/test_lock.h"
+
+#define T (20 * SECOND)
+
+/* Daemon 2 is the administrator. */
+static const struct said *
+change(void (*order)(struct lock_engine *, uint64_t, uint64_t, const struct lock_change *),
+    uint64_t request, int slots)
+{
+	order(engine(2), 9, request,
+	    &(struct lock_change){.name = "db", .slots = slots, .claim = LOCK_CLAIM_BY_QUORUM});
+	return world_await(world, 2, 9, request);
+}
+
+static bool
+exists(int slot)
+{
+	char queue[64];
+
+	snprintf(queue, sizeof(queue), "lockbroker=q=db=%d", slot);
+	return memory_world_has(world->memory, queue, NULL);
+}
+
+/* Two slots. Peer 1 of daemon 0 has slot 1, peer 2 of daemon 1 slot 2, which is then removed. */
+static const struct said *
+remove_held(void)
+{
+	static struct said held;
+
+	ck_assert_int_eq(change(lock_create, 1, 2)->reason, REASON_NONE);
+	ck_assert_int_eq(acquire(0, 1, 1, "db", TRY)->slot, 1);
+	held = *acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(held.slot, 2);
+	ck_assert_int_eq(change(lock_resize, 2, 1)->reason, REASON_NONE);
+	return &held;
+}
+
+START_TEST(its_holder_is_told_and_keeps_the_slot)
+{
+	const struct said *held = remove_held();
+
+	ck_assert_int_eq(world_notices(world, 1, 2, LOCK_NOTICE_REVOKED), 1);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 0);
+	world_pass(world, 3 * T);
+	ck_assert_int_eq(world_notices(world, 1, 2, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(world_notices(world, 1, 2, LOCK_NOTICE_REVOKED), 1);
+	ck_assert_int_eq(acquire(0, 3, 1, "db", TRY)->reason, REASON_WOULD_BLOCK);
+	ck_assert(exists(2));
+	release(1, 2, 2, held->lock);
+	world_pass(world, SECOND);
+	ck_assert(!exists(2));
+	ck_assert(exists(1));
+	ck_assert_int_eq(acquire(0, 3, 2, "db", TRY)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
+/* It is not passed to a waiter of the same daemon, nor of another one. */
+START_TEST(a_waiter_does_not_get_it)
+{
+	const struct said *held = remove_held();
+
+	world_acquire(world, 1, 3, 1, "db", DURATION_FOREVER);
+	world_acquire(world, 0, 4, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	release(1, 2, 2, held->lock);
+	world_pass(world, T);
+	ck_assert(!exists(2));
+	ck_assert(is_waiting(1, 3, 1));
+}
+END_TEST
+
+/* Somebody who wants the slot finds the removal, and deletes the slot after the grace. */
+START_TEST(if_its_daemon_dies_the_next_claim_deletes_it)
+{
+	(void)remove_held();
+	world_kill(world, 1);
+	ck_assert_int_eq(acquire(0, 3, 1, "db", TRY)->reason, REASON_WOULD_BLOCK);
+	world_pass(world, 2 * SECOND);
+	ck_assert(exists(2));
+	world_pass(world, T + 2 * SECOND);
+	ck_assert(!exists(2));
+}
+END_TEST
+
+START_TEST(it_is_made_again_after_its_holder_left)
+{
+	const struct said *held = remove_held(), *answer;
+
+	answer = change(lock_resize, 3, 2);
+	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
+	ck_assert_str_eq(answer->text, "slot 2: the slot is held");
+	release(1, 2, 2, held->lock);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(change(lock_resize, 4, 2)->reason, REASON_NONE);
+	answer = acquire(1, 2, 3, "db", TRY);
+	ck_assert_int_eq(answer->slot, 2);
+	ck_assert_uint_gt(answer->fence, held->fence);
+}
+END_TEST
+
+/* Destroy waits for both holders. A create meanwhile finds a slot that is held. */
+START_TEST(a_destroy_waits_for_the_holders)
+{
+	const struct said *one, *two;
+	uint64_t locks[2];
+
+	ck_assert_int_eq(change(lock_create, 1, 2)->reason, REASON_NONE);
+	one = acquire(0, 1, 1, "db", TRY);
+	locks[0] = one->lock;
+	two = acquire(1, 2, 1, "db", TRY);
+	locks[1] = two->lock;
+	lock_destroy(
+	    engine(2), 9, 2, &(struct lock_change){.name = "db", .wait = DURATION_FOREVER});
+	world_pass(world, 30 * SECOND);
+	ck_assert_ptr_null(world_answer(world, 2, 9, 2));
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
+	ck_assert_int_eq(acquire(0, 3, 1, "db", TRY)->reason, REASON_NO_SUCH_LOCK);
+	release(0, 1, 2, locks[0]);
+	world_pass(world, 5 * SECOND);
+	ck_assert_ptr_null(world_answer(world, 2, 9, 2));
+	release(1, 2, 2, locks[1]);
+	ck_assert_int_eq(world_await(world, 2, 9, 2)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert(!exists(1) && !exists(2));
+	/* The floor of the epochs knows the fences of both, although the clock goes back. */
+	world->wall_ahead -= 86400 * SECOND;
+	ck_assert_int_eq(change(lock_create, 3, 1)->reason, REASON_NONE);
+	ck_assert_uint_gt(acquire(0, 1, 5, "db", TRY)->fence, two->fence);
+}
+END_TEST
+
+static void
+await(uint64_t request, int slot, bool busy, int64_t timeout)
+{
+	lock_await(engine(0), 5, request,
+	    &(struct lock_await){.name = "db", .slot = slot, .busy = busy, .timeout = timeout});
+}
+
+/* The methods that ask about one slot. */
+START_TEST(an_await_knows_slots_by_quorum)
+{
+	const struct said *held;
+
+	await(1, 1, true, DURATION_FOREVER);
+	ck_assert_int_eq(change(lock_create, 1, 2)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert_ptr_null(world_answer(world, 0, 5, 1));
+	await(2, 1, false, TRY);
+	ck_assert_int_eq(world_await(world, 0, 5, 2)->reason, REASON_NONE);
+	held = acquire(1, 2, 1, "db", TRY);
+	ck_assert_int_eq(world_await(world, 0, 5, 1)->reason, REASON_NONE);
+	await(3, 1, false, TRY);
+	ck_assert_int_eq(world_await(world, 0, 5, 3)->reason, REASON_TIMEOUT);
+	await(4, 1, false, DURATION_FOREVER);
+	world_pass(world, SECOND);
+	ck_assert_ptr_null(world_answer(world, 0, 5, 4));
+	release(1, 2, 2, held->lock);
+	ck_assert_int_eq(world_await(world, 0, 5, 4)->reason, REASON_NONE);
+}
+END_TEST
+
+Suite *
+suite_lock_quorum_removed(void)
+{
+	Suite *suite = suite_create("lock: removed slots by quorum");
+	TCase *tc = tcase_create("removed");
+
+	tcase_add_checked_fixture(tc, world_begin, world_end);
+	tcase_add_test(tc, its_holder_is_told_and_keeps_the_slot);
+	tcase_add_test(tc, a_waiter_does_not_get_it);
+	tcase_add_test(tc, if_its_daemon_dies_the_next_claim_deletes_it);
+	tcase_add_test(tc, it_is_made_again_after_its_holder_left);
+	tcase_add_test(tc, a_destroy_waits_for_the_holders);
+	tcase_add_test(tc, an_await_knows_slots_by_quorum);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
