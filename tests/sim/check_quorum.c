@@ -133,6 +133,7 @@ quorum_made(struct sim *sim, struct queue_id id)
 	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
 
 	slot->made = true;
+	slot->removed = false;
 	slot->publisher = 0;
 }
 
@@ -171,16 +172,18 @@ beads_performed(struct sim *sim, const struct memory_performed *what, struct que
 		if (declare->passive)
 			break;
 		NOTE(sim, .text = "{q} is declared", .queue = queue_text(id));
+		slot->remade = slot->removed;
 		if (sim_has(sim, TROUBLE_HOMES))
 			memory_world_set_home(sim->world, what->queue, HOME);
 		break;
 	case AMQP_QUEUE_DELETE_METHOD:
 		NOTE(sim, .text = "{q} is deleted", .queue = queue_text(id));
-		slot->made = slot->clean = false;
+		slot->made = slot->clean = slot->removed = slot->remade = false;
 		slot->publisher = 0;
 		slot->troubles = 0;
 		break;
 	case AMQP_BASIC_PUBLISH_METHOD:
+		slot->removed |= strcmp(what->body, "removed") == 0;
 		if (strncmp(what->body, "bead ", 5) != 0)
 			break;
 		slot->publisher = what->channel;
@@ -214,6 +217,25 @@ quorum_performed(struct sim *sim, const struct memory_performed *what)
 			if (of->publisher == what->channel)
 				of->publisher = 0;
 		}
+	}
+}
+
+/* All is calm: each holder of a removed slot was told. */
+void
+check_removals(struct sim *sim)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+
+		const struct quorum_slot *slot = &sim->quorum.slots[belief->name][belief->slot];
+
+		if (belief->slotless || !slot->removed || slot->remade)
+			continue;
+		check_judged(sim, 5);
+		if (!belief->revoked)
+			check_fail(sim, 5, "%s is removed, and lock %d of daemon %d is not revoked",
+			    queue_beads(belief->name, belief->slot), (int)belief->lock,
+			    belief->daemon + 1);
 	}
 }
 

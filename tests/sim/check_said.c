@@ -461,6 +461,7 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
     const struct lock_notice *notice)
 {
 	const struct truth_slot *slot;
+	bool right;
 
 	if (belief == NULL) {
 		check_fail(sim, 4, "a notice about lock %d, which nobody holds", (int)notice->lock);
@@ -477,8 +478,10 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 		check_lost(sim, daemon, belief, notice->reason);
 		break;
 	case LOCK_NOTICE_REVOKED: /* invariant 5: once, and when A was seen gone */
-		if (belief->revoked ||
-		    slot->deeds[daemon->number].a_absent <= slot->deeds[daemon->number].claimed)
+		right = sim->plan.quorum ? sim->quorum.slots[belief->name][belief->slot].removed
+					 : slot->deeds[daemon->number].a_absent >
+					       slot->deeds[daemon->number].claimed;
+		if (belief->revoked || !right)
 			check_fail(sim, 5, "%s was reported revoked, but is not",
 			    queue_b(belief->name, belief->slot));
 		break;

@@ -434,6 +434,20 @@ is_in_company(const struct sim *sim, const struct ask *ask)
 	return false;
 }
 
+/* A client of that daemon has the slot, as far as it knows. B may have been deleted by name. */
+static bool
+is_believed(const struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+
+		if (belief->daemon == daemon->number && belief->name == name &&
+		    belief->slot == slot)
+			return true;
+	}
+	return false;
+}
+
 /*
  * A wait is never worse than a try: a slot that was free all the time, as its daemon could see, is
  * not called busy. A newcomer that finds others waiting here does not look by itself.
@@ -456,7 +470,8 @@ check_timed_out(struct sim *sim, const struct sim_daemon *daemon, const struct a
 		int64_t since = sim->waits.names[ask->name].slots[slot].free_since;
 
 		if (since != INT64_MAX && of->claimed_at < since &&
-		    since + known <= ask->ready_at && !truth_is_held(sim, ask->name, slot))
+		    since + known <= ask->ready_at && !truth_is_held(sim, ask->name, slot) &&
+		    !is_believed(sim, daemon, ask->name, slot))
 			check_fail(sim, 16, "%s is free for %.1f ms, and request %d timed out",
 			    queue_b(ask->name, slot), (double)(sim->now - since) / 1e6,
 			    (int)ask->request);

@@ -411,7 +411,7 @@ held(const struct sim *sim, int name)
 
 /*
  * Invariant 25: clients that only try, once a second, get all slots. An administrator may still be at work
- * who waits for holders.
+ * who waits for holders. Without its gate, a semaphore is destroyed, and removed slots can be left.
  */
 static void
 acquire_all(struct sim *sim, int name)
@@ -419,6 +419,8 @@ acquire_all(struct sim *sim, int name)
 	int64_t until = sim->now + PEACE;
 	int size = quorum_size(sim, name), last = size;
 
+	if (!memory_world_has(sim->world, queue_gate(name), NULL))
+		return;
 	while (held(sim, name) < size && !is_over(sim)) {
 		for (int i = held(sim, name); i < size; i++)
 			client_acquire(sim, any_daemon(sim), name, LOCK_KIND_SEMAPHORE, 0, 0);
@@ -449,6 +451,7 @@ quorum_calm_down(struct sim *sim)
 	}
 	sim_pass(sim, 4 * HEARTBEAT);
 	calm_until_answered(sim);
+	check_removals(sim);
 	end_all(sim);
 	if (!is_over(sim))
 		repair_all(sim);

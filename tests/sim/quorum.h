@@ -49,6 +49,8 @@ struct quorum_slot {
 	unsigned claiming; /* those that are not answered */
 	unsigned asking;   /* the same, and renewals and ends of holds */
 	int64_t asked_at;  /* time of the last answer to those, or of a daemon's death */
+	bool removed;      /* an administrator published a removal since it was made */
+	bool remade;       /* it was declared again since, so that the removal may be gone */
 	bool made;         /* an administrator made it, and nobody purged it */
 	/* The channel that published its set, and has rejected no bead. 0: none. */
 	uint64_t publisher;
@@ -118,6 +120,8 @@ void quorum_proved(struct sim *sim, struct queue_id id, unsigned since);
 void quorum_made(struct sim *sim, struct queue_id id);
 /* A claim of that slot waits for the end of a grace. */
 void check_unclean(struct sim *sim, struct queue_id id);
+/* All is calm: each holder of a removed slot was told. */
+void check_removals(struct sim *sim);
 /* A client was told of its slot. */
 void check_quorum_grant(struct sim *sim, const struct ask *ask, const struct lock_answer *answer);
 /* A lease was told, or extended. */

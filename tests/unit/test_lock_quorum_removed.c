@@ -75,7 +75,7 @@ START_TEST(a_waiter_does_not_get_it)
 }
 END_TEST
 
-/* Somebody who wants the slot finds the removal, and deletes the slot after the grace. */
+/* The next claim finds the removal, and the slot is deleted after the grace. */
 START_TEST(if_its_daemon_dies_the_next_claim_deletes_it)
 {
 	(void)remove_held();
