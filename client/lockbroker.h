@@ -414,8 +414,8 @@ struct lb_change {
 	 */
 	int64_t takeover_grace_ms;
 	/*
-	 * create, resize, of slots by quorum, not 0: the clock of the daemon's host is right, although it is more
-	 * than a year ahead of the newest epoch. Since 0.2.0.
+	 * create, resize, of slots by quorum, not 0: the clock of the daemon's host is right. It may be more than a
+	 * year ahead of the newest epoch. Since 0.2.0.
 	 */
 	int force;
 };

@@ -63,7 +63,7 @@ struct claim {
 	struct broker_done claimed, dropped;
 	bool drops;   /* the drop is asked, and not answered */
 	bool removed; /* a removal is here, unacknowledged */
-	bool proved; /* the release is proved */
+	bool proved;  /* the release is proved */
 	struct questions asked,
 	    later; /* checks: answered by the renewal in flight, and by the next */
 };
@@ -199,8 +199,11 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 	    .elsewhere = true,
 	    .proved = claim->proved,
 	};
-	const struct broker_reply reply = {
-	    .answer = ended, .code = code, .text = text, .elsewhere = true, .removed = claim->removed};
+	const struct broker_reply reply = {.answer = ended,
+	    .code = code,
+	    .text = text,
+	    .elsewhere = true,
+	    .removed = claim->removed};
 	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
 	struct broker_done claimed = claim->claimed, done = claim->dropped;
 	enum claim_state state = claim->state;

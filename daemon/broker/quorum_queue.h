@@ -1,8 +1,8 @@
 /*
  * A quorum queue with a single active consumer, for a slot (make.h) or for the records (records.h). The
- * module has its arguments, a channel's consumer, and its messages, among them removals and marks. A mark is a message
- * with a random number: its publisher knows that older messages were delivered before it. The module has no
- * state, and knows neither beads nor records.
+ * module has its arguments, a channel's consumer, and its messages, among them removals and marks. A mark is
+ * a message with a random number: its publisher knows that older messages were delivered before it. The
+ * module has no state, and knows neither beads nor records.
  */
 #ifndef BROKER_QUORUM_QUEUE_H
 #define BROKER_QUORUM_QUEUE_H
@@ -30,8 +30,8 @@ void amqp_quorum_queue_publish(
     const struct amqp_raw_channel *channel, const char *queue, const char *text);
 
 /*
- * The text of a message in the B of a slot that is to be removed. A holder that gets it knows that, and whoever
- * gets it before a grant does not claim the slot. It stays until the slot is deleted, or made again.
+ * The text of a message in the B of a slot that is to be removed. A holder that gets it knows that. A
+ * claimant that gets it before a grant does not claim the slot. It stays until the slot is deleted, or made again.
  */
 #define AMQP_REMOVAL_TEXT "removed"
 

@@ -29,7 +29,7 @@ struct state_writer;
 /* All but naming can change while the engine runs (reload). */
 struct lock_settings {
 	const struct queue_naming *naming; /* borrowed */
-	const struct clock *wall_clock;    /* borrowed; the epochs of slots by quorum come from it */
+	const struct clock *wall_clock; /* borrowed; the epochs of slots by quorum come from it */
 	/* how new slots, true mutexes, and slots about which nothing is known are held */
 	enum broker_way claim;
 	unsigned max_races;      /* lost races of one acquire, then `contended` */
@@ -106,8 +106,8 @@ struct lock_change {
 	    claim; /* create, resize: of the first slots; UNKNOWN: as the setting says */
 	/* create, resize: T of slots by quorum, ns, from 5 s to 5 min; 0: 20 s */
 	int64_t takeover_grace;
-	bool force;     /* create, resize: by quorum, the clock may be a year ahead of the records */
-	bool exist_ok;  /* create: success if the semaphore exists with the same size */
+	bool force;    /* create, resize: by quorum, the clock may be a year ahead of the records */
+	bool exist_ok; /* create: success if the semaphore exists with the same size */
 	bool ascending; /* resize, destroy: remove the lowest slot first (seeds/000) */
 	int overshoot;  /* search for uncounted slots at least so far above the size */
 	/* resize, destroy: ns to wait for the holders of removed slots; 0; DURATION_FOREVER */

@@ -224,8 +224,8 @@ daemon_open(struct sim_daemon *daemon)
 	tap_init(daemon);
 	set_wall(daemon);
 	settings.wall_clock = &daemon->wall;
-	daemon->engine = lock_engine_new(
-	    daemon->broker, daemon->own, dice_next(&sim->dice), &settings, &events);
+	daemon->engine =
+	    lock_engine_new(daemon->broker, daemon->own, dice_next(&sim->dice), &settings, &events);
 	messages_start(daemon);
 }
 

@@ -27,8 +27,10 @@ void __real_broker_make_beads(struct broker *broker, const char *queue,
     const struct broker_beads *wanted, struct broker_done done);
 void __wrap_broker_make_beads(struct broker *broker, const char *queue,
     const struct broker_beads *wanted, struct broker_done done);
-void __real_broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done);
-void __wrap_broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done);
+void __real_broker_delete_removed(
+    struct broker *broker, const char *queue, struct broker_done done);
+void __wrap_broker_delete_removed(
+    struct broker *broker, const char *queue, struct broker_done done);
 void __real_broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
 void __wrap_broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
 void __real_broker_wait_queue_join(

@@ -426,8 +426,8 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 static void
 add_slots(struct admin *admin, const struct step *step)
 {
-	bool durable = step->kind == STEP_DECLARE_SLOTS &&
-		       full_scan_way(admin->plan.claim)->make != NULL;
+	bool durable =
+	    step->kind == STEP_DECLARE_SLOTS && full_scan_way(admin->plan.claim)->make != NULL;
 
 	for (int i = 0; i < plan_step_slots(step); i++) {
 		int slot = plan_step_slot(step, i);
@@ -587,8 +587,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	if (admin->order.by != PLAN_TO)
 		engine_op_leads_to(engine, admin->op, admin->target);
 	admin->warning = plan_warning(&admin->order, &found);
-	if (admin->plan.refusal == REASON_NONE &&
-	    plan_slots(&admin->plan, STEP_MAKE_SLOTS) > 0 && quorum_nonsense(engine) != NULL) {
+	if (admin->plan.refusal == REASON_NONE && plan_slots(&admin->plan, STEP_MAKE_SLOTS) > 0 &&
+	    quorum_nonsense(engine) != NULL) {
 		admin_unlock(engine, admin, REASON_BROKER_REFUSED, quorum_nonsense(engine));
 		return;
 	}
@@ -689,11 +689,10 @@ start(struct lock_engine *engine, struct admin *admin)
 /* ---- the doors ---- */
 
 static struct plan_order
-order_of(
-    const struct lock_engine *engine, enum plan_work work, const struct lock_change *change)
+order_of(const struct lock_engine *engine, enum plan_work work, const struct lock_change *change)
 {
-	return plan_order(work, change, full_scan_claim_of(engine->settings.claim),
-	    engine->settings.slots_most);
+	return plan_order(
+	    work, change, full_scan_claim_of(engine->settings.claim), engine->settings.slots_most);
 }
 
 static void
@@ -772,8 +771,7 @@ admin_create_missing(struct lock_engine *engine, const char *name, int slots)
 			return admin->op;
 	}
 	admin = admin_new(engine, 0, 0, name);
-	admin->order =
-	    order_of(engine, PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots});
+	admin->order = order_of(engine, PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots});
 	admin->target = slots;
 	start(engine, admin);
 	return admin->op;

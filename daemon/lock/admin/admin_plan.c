@@ -12,8 +12,7 @@
 /* ---- orders ---- */
 
 struct plan_order
-plan_order(
-    enum plan_work work, const struct lock_change *change, enum lock_claim setting, int most)
+plan_order(enum plan_work work, const struct lock_change *change, enum lock_claim setting, int most)
 {
 	struct plan_order order = {.work = work,
 	    .by = PLAN_TO,

@@ -71,8 +71,8 @@ struct holder_target {
 	struct turn turn;                /* in line: it has questions to ask in this round */
 	/* The slots are held by quorum. Of an awaited slot, until a B of this way is seen absent. */
 	bool by_quorum;
-	size_t next;                     /* the next one is about left[next] */
-	size_t in_flight;                /* its unanswered questions */
+	size_t next;      /* the next one is about left[next] */
+	size_t in_flight; /* its unanswered questions */
 	UT_hash_handle by_key;
 };
 
@@ -448,7 +448,8 @@ on_seen(struct lock_engine *engine, struct holder_wait *holder_wait, size_t inde
 	/* Its holder may have died, and cannot delete the durable B. */
 	if (holder_wait->kind == HOLDER_WAIT_REMOVED && slot->state == SLOT_GONE) {
 		if (holder_wait->by_quorum)
-			removed_delete_beads(engine, awaited_name(&holder_wait->awaited), slot->slot);
+			removed_delete_beads(
+			    engine, awaited_name(&holder_wait->awaited), slot->slot);
 		else if (way_is_durable(way))
 			hint_removed(engine, awaited_name(&holder_wait->awaited), slot->slot, way);
 	}
@@ -566,8 +567,8 @@ send_batch(struct lock_engine *engine)
 		FAULT(HOLDERS_BY_A, queues[at] = queue_name_a(naming, name, slot));
 		if (target->by_quorum)
 			queues[at] = queue_name_quorum(name, slot);
-		questions[at] = (struct broker_question){queues[at].text,
-		    target->by_quorum ? BROKER_ASK_BEADS : BROKER_ASK_HOLDER};
+		questions[at] = (struct broker_question){
+		    queues[at].text, target->by_quorum ? BROKER_ASK_BEADS : BROKER_ASK_HOLDER};
 		batch->questions[at] = (struct holder_question){target, index};
 	}
 	TAILQ_INSERT_TAIL(&probes->batches, batch, entry);
@@ -843,8 +844,8 @@ holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writ
 		    .peer = holder_wait->peer,
 		    .request = holder_wait->request,
 		    .uid = (int64_t)holder_wait->uid,
-		    .kind = holder_wait->by_quorum ? KIND_REMOVED_BY_QUORUM
-						   : (int)holder_wait->kind,
+		    .kind =
+			holder_wait->by_quorum ? KIND_REMOVED_BY_QUORUM : (int)holder_wait->kind,
 		    .name = awaited_name(&holder_wait->awaited),
 		    .first = holder_wait->left[0].slot,
 		    .last = holder_wait->left[holder_wait->left_count - 1].slot,

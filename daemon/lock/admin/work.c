@@ -245,8 +245,8 @@ decide_beads(struct work *work, const struct work_request *request, uint64_t sec
 }
 
 /*
- * Slots above the recorded size may have been found, as removed ones stay while they are held. They are made, too: that
- * takes the removals out, or says that they are held.
+ * Slots above the recorded size may have been found, as removed ones stay while they are held. They are
+ * made, too: that takes the removals out, or says that they are held.
  */
 static void
 make_removed(struct work *work, const struct broker_record *old)

@@ -79,8 +79,8 @@ struct work {
 	    struct lock_engine *engine, struct work *work, enum reason reason, const char *text);
 	int most_slots;            /* of a sweep: it goes on up to this slot */
 	struct broker_beads beads; /* of slots by quorum; grace 0: that of the record, or 20 s */
-	bool force;                /* of slots by quorum: the clock may be far ahead of the records */
-	uint64_t epoch_below;      /* the epochs of slots that were deleted are below it */
+	bool force;           /* of slots by quorum: the clock may be far ahead of the records */
+	uint64_t epoch_below; /* the epochs of slots that were deleted are below it */
 
 	/* The rest is of work.c. */
 	uint64_t records; /* the session; 0: none is open */
