@@ -38,8 +38,8 @@ struct holder_wait {
 	uint64_t peer, request;
 	uid_t uid;
 	enum holder_wait_kind kind;
-	bool by_quorum;               /* REMOVED: how the slots were held */
-	struct awaited awaited;       /* its name, its slots, and its rest between rounds */
+	bool by_quorum;         /* the slots were held so; or, if they are awaited, perhaps are */
+	struct awaited awaited; /* its name, its slots, and its rest between rounds */
 	struct holder_target *target; /* its probes */
 	bool late;                    /* it came after the question in flight was sent */
 	struct holder_wait_slot *left;
@@ -69,10 +69,9 @@ struct holder_target {
 	} key;
 	TAILQ_HEAD(, holder_wait) waits; /* borrowed; empty: it is in no table any more */
 	struct turn turn;                /* in line: it has questions to ask in this round */
-	/* The slots are held by quorum. Of an awaited slot, until a B of this way is seen absent. */
-	bool by_quorum;
-	size_t next;      /* the next one is about left[next] */
-	size_t in_flight; /* its unanswered questions */
+	bool otherwise;                  /* an awaited slot: there is no B of a slot by quorum */
+	size_t next;                     /* the next one is about left[next] */
+	size_t in_flight;                /* its unanswered questions */
 	UT_hash_handle by_key;
 };
 
@@ -89,6 +88,7 @@ struct holder_batch {
 	struct holder_question {
 		struct holder_target *target;
 		size_t index; /* in left[] of its waits */
+		enum { ABOUT_HOLDER, ABOUT_BEADS, ABOUT_GATE } about;
 	} questions[BATCH_MOST];
 	TAILQ_ENTRY(holder_batch) entry;
 };
@@ -124,17 +124,6 @@ confirmed_by(const struct lock_engine *engine, const struct holder_wait *holder_
 
 /* ---- targets ---- */
 
-/* Whether the probes of an awaited slot begin with the B of a slot by quorum. */
-static bool
-is_perhaps_by_quorum(const struct lock_engine *engine, const char *name)
-{
-	const struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
-
-	if (semaphore != NULL && semaphore->complete && semaphore->size > 0)
-		return semaphore->by_quorum;
-	return queue_naming_has_quorum(engine->settings.naming);
-}
-
 static void
 target_join(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
@@ -149,10 +138,7 @@ target_join(struct lock_engine *engine, struct holder_wait *holder_wait)
 		target = mem_alloc(sizeof(*target));
 		target->key = key;
 		target->turn.owner = target;
-		target->by_quorum =
-		    holder_wait->kind == HOLDER_WAIT_REMOVED
-			? holder_wait->by_quorum
-			: is_perhaps_by_quorum(engine, awaited_name(&holder_wait->awaited));
+		target->otherwise = !holder_wait->by_quorum;
 		TAILQ_INIT(&target->waits);
 		HASH_ADD(by_key, probes->targets, key, sizeof(target->key), target);
 	}
@@ -466,18 +452,44 @@ answer_of_beads(enum broker_answer answer)
 	return answer == BROKER_LOCKED ? BROKER_OK : answer == BROKER_OK ? BROKER_ABSENT : answer;
 }
 
-/* An awaited slot has no B by quorum. The other B is asked about, as if it was the first question. */
+/* The question did not decide: the target asks the next one at once. */
 static void
-ask_otherwise(struct lock_engine *engine, struct holder_target *target)
+ask_again(struct lock_engine *engine, struct holder_target *target)
 {
-	const struct holder_wait *any = TAILQ_FIRST(&target->waits);
+	struct holder_wait *holder_wait, *any = TAILQ_FIRST(&target->waits);
 
-	target->by_quorum = false;
+	TAILQ_FOREACH (holder_wait, &target->waits, of_target)
+		holder_wait->late = false;
 	target->in_flight--;
 	if (any != NULL)
 		turns_enter(&engine->holder_probes->turns, &target->turn, any->uid, true);
 	else if (target->in_flight == 0)
 		free(target);
+}
+
+/* How the slots of an awaited name are held, as far as this answer tells. True: more is to be asked. */
+static bool
+learn_way(
+    struct lock_engine *engine, const struct holder_question *question, enum broker_answer answer)
+{
+	struct holder_target *target = question->target;
+	const struct holder_wait *any = TAILQ_FIRST(&target->waits);
+
+	if (question->about == ABOUT_GATE && answer != BROKER_UNKNOWN) {
+		if (any != NULL)
+			awaited_saw_gate(engine, &any->awaited, answer);
+		target->otherwise = answer == BROKER_ABSENT;
+		return true;
+	}
+	if (question->about == ABOUT_BEADS && answer == BROKER_ABSENT && target->key.part > 0) {
+		target->otherwise = true;
+		return true;
+	}
+	/* A slot that is not there may be made by quorum. */
+	if (question->about == ABOUT_HOLDER && answer == BROKER_ABSENT && any != NULL &&
+	    any->kind == HOLDER_WAIT_BUSY)
+		target->otherwise = false;
+	return false;
 }
 
 static void
@@ -487,11 +499,11 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 	struct holder_target *target = question->target;
 	struct holder_wait *holder_wait, *next, *late = NULL;
 
-	if (target->by_quorum && answer == BROKER_ABSENT && target->key.part > 0) {
-		ask_otherwise(engine, target);
+	if (learn_way(engine, question, answer)) {
+		ask_again(engine, target);
 		return;
 	}
-	if (target->by_quorum)
+	if (question->about == ABOUT_BEADS)
 		answer = answer_of_beads(answer);
 	/* Each wait may end in its call, and no other may. */
 	TAILQ_FOREACH_SAFE (holder_wait, &target->waits, of_target, next) {
@@ -502,11 +514,6 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 		holder_wait->late = false;
 		late = holder_wait;
 	}
-	/* The slot may be made by quorum meanwhile. */
-	holder_wait = TAILQ_FIRST(&target->waits);
-	if (holder_wait != NULL && holder_wait->kind == HOLDER_WAIT_BUSY && answer == BROKER_ABSENT)
-		target->by_quorum =
-		    is_perhaps_by_quorum(engine, awaited_name(&holder_wait->awaited));
 	assert(target->in_flight > 0);
 	target->in_flight--;
 	if (late != NULL)
@@ -534,11 +541,41 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	send_batch(engine);
 }
 
+/* What is to be asked next. An awaited slot is held by quorum only if its name has a gate. */
+static int
+next_about(const struct lock_engine *engine, const struct holder_target *target)
+{
+	const struct holder_wait *any = TAILQ_FIRST(&target->waits);
+	enum broker_answer gate =
+	    any->kind == HOLDER_WAIT_REMOVED ? BROKER_OK : awaited_gate(engine, &any->awaited);
+
+	if (target->otherwise || gate == BROKER_ABSENT)
+		return ABOUT_HOLDER;
+	return gate == BROKER_OK ? ABOUT_BEADS : ABOUT_GATE;
+}
+
+static struct broker_question
+question_about(const struct lock_engine *engine, const char *name, int slot, int about,
+    struct queue_name *ret_queue)
+{
+	static const enum broker_question_kind kinds[] = {
+	    [ABOUT_HOLDER] = BROKER_ASK_HOLDER,
+	    [ABOUT_BEADS] = BROKER_ASK_BEADS,
+	    [ABOUT_GATE] = BROKER_ASK_EXISTENCE,
+	};
+	const struct queue_naming *naming = engine->settings.naming;
+
+	*ret_queue = about == ABOUT_BEADS  ? queue_name_quorum(name, slot)
+		     : about == ABOUT_GATE ? queue_name_gate(naming, name)
+					   : queue_name_b(naming, name, slot);
+	FAULT(HOLDERS_BY_A, *ret_queue = queue_name_a(naming, name, slot));
+	return (struct broker_question){ret_queue->text, kinds[about]};
+}
+
 /* Takes a question of each user in turn, until the batch is full. */
 static void
 send_batch(struct lock_engine *engine)
 {
-	const struct queue_naming *naming = engine->settings.naming;
 	struct holder_probes *probes = engine->holder_probes;
 	struct broker_question questions[BATCH_MOST];
 	struct queue_name queues[BATCH_MOST];
@@ -563,13 +600,10 @@ send_batch(struct lock_engine *engine)
 			target->next = 0;
 		}
 		target->in_flight++;
-		queues[at] = queue_name_b(naming, name, slot);
-		FAULT(HOLDERS_BY_A, queues[at] = queue_name_a(naming, name, slot));
-		if (target->by_quorum)
-			queues[at] = queue_name_quorum(name, slot);
-		questions[at] = (struct broker_question){
-		    queues[at].text, target->by_quorum ? BROKER_ASK_BEADS : BROKER_ASK_HOLDER};
-		batch->questions[at] = (struct holder_question){target, index};
+		batch->questions[at] =
+		    (struct holder_question){target, index, next_about(engine, target)};
+		questions[at] =
+		    question_about(engine, name, slot, batch->questions[at].about, &queues[at]);
 	}
 	TAILQ_INSERT_TAIL(&probes->batches, batch, entry);
 	probes->in_flight += batch->count;
@@ -651,7 +685,7 @@ holder_wait_new(
 	holder_wait->peer = order->peer;
 	holder_wait->request = order->request;
 	holder_wait->kind = kind;
-	holder_wait->by_quorum = order->by_quorum;
+	holder_wait->by_quorum = order->by_quorum || kind != HOLDER_WAIT_REMOVED;
 	holder_wait->uid = order->uid;
 	holder_wait->timeout = order->timeout;
 	holder_wait->progress = order->progress;
@@ -844,8 +878,9 @@ holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writ
 		    .peer = holder_wait->peer,
 		    .request = holder_wait->request,
 		    .uid = (int64_t)holder_wait->uid,
-		    .kind =
-			holder_wait->by_quorum ? KIND_REMOVED_BY_QUORUM : (int)holder_wait->kind,
+		    .kind = holder_wait->kind == HOLDER_WAIT_REMOVED && holder_wait->by_quorum
+				? KIND_REMOVED_BY_QUORUM
+				: (int)holder_wait->kind,
 		    .name = awaited_name(&holder_wait->awaited),
 		    .first = holder_wait->left[0].slot,
 		    .last = holder_wait->left[holder_wait->left_count - 1].slot,

@@ -7,6 +7,8 @@
 
 struct awaited_name {
 	char *text; /* owned; the key */
+	enum broker_answer gate;
+	int64_t gate_until; /* clock time until which `gate` is known */
 	TAILQ_HEAD(, awaited) list;
 	UT_hash_handle by_name;
 };
@@ -53,6 +55,23 @@ const char *
 awaited_name(const struct awaited *awaited)
 {
 	return awaited->name->text;
+}
+
+enum broker_answer
+awaited_gate(const struct lock_engine *engine, const struct awaited *awaited)
+{
+	if (!queue_naming_has_quorum(engine->settings.naming))
+		return BROKER_ABSENT;
+	return engine_now(engine) < awaited->name->gate_until ? awaited->name->gate
+							      : BROKER_UNKNOWN;
+}
+
+void
+awaited_saw_gate(
+    const struct lock_engine *engine, const struct awaited *awaited, enum broker_answer gate)
+{
+	awaited->name->gate = gate;
+	awaited->name->gate_until = engine_now(engine) + engine->settings.rescan_interval;
 }
 
 void

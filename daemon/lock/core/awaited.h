@@ -21,6 +21,13 @@ void awaited_begin(struct lock_engine *engine, struct awaited *awaited, const ch
 void awaited_end(struct lock_engine *engine, struct awaited *awaited);
 /* Borrowed. */
 const char *awaited_name(const struct awaited *awaited);
+/*
+ * Whether there is a gate of the name, without which no slots are held by quorum. What was seen is known for a
+ * while. UNKNOWN: ask the broker.
+ */
+enum broker_answer awaited_gate(const struct lock_engine *engine, const struct awaited *awaited);
+void awaited_saw_gate(
+    const struct lock_engine *engine, const struct awaited *awaited, enum broker_answer gate);
 /* This daemon freed a slot of that name. */
 void awaited_freed(struct lock_engine *engine, const char *name, int slot);
 
