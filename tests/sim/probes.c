@@ -78,10 +78,10 @@ probes_ask(struct sim_daemon *daemon, const struct broker_question *questions, s
     struct broker_probe_done done)
 {
 	struct probes_asked *asked;
+	struct queue_id first = queue_find(questions[0].queue);
 
-	/* The probes of waits for holders have no number. */
-	if (done.id != 0 || queue_find(questions[0].queue).part != QUEUE_B ||
-	    queue_find(questions[0].queue).slot == 0)
+	/* The probes of waits for holders have no number. They can begin with a gate. */
+	if (done.id != 0 || (first.part != QUEUE_GATE && (first.part != QUEUE_B || first.slot == 0)))
 		return done;
 	asked = mem_alloc(sizeof(*asked));
 	asked->daemon = daemon;
