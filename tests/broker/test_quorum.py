@@ -9,7 +9,7 @@ import guide
 import tap
 from daemon import Daemon, clean_environment, program
 from rabbit import Rabbit
-from wire import Wire, wait_until
+from wire import Wire, WireError, wait_until
 
 RABBIT = Rabbit.lease()
 # 3.10 of Debian 12 is refused otherwise.
@@ -41,7 +41,6 @@ class Quorum(unittest.TestCase):
         second = two.call("acquire", name=name, timeout=0)
         self.assertEqual(sorted([first["slot"], second["slot"]]), [1, 2])
         self.assertEqual(self.refusal(two, "acquire", name=name, timeout=0), "would-block")
-        self.assertEqual(self.refusal(admin, "resize", name=name, slots=0), "would-block")
         verified = one.call("verify", lock=first["lock"])
         self.assertGreater(verified["fence"], first["fence"])
         listed = {row["name"]: row for row in admin.call("list")["semaphores"]}[name]
@@ -64,6 +63,28 @@ class Quorum(unittest.TestCase):
         admin.call("destroy", name=name)
         self.assertEqual(self.refusal(one, "acquire", name=name, timeout=0), "no-such-lock")
         self.assertEqual([queue for queue in RABBIT.queues() if name in queue], [])
+
+    def test_a_held_slot_is_removed(self):
+        """Its holder is told, and keeps it. Nobody else gets it, and it is deleted after the release."""
+        admin, one, two = Wire(self.daemon()), Wire(self.daemon()), Wire(self.daemon())
+        name = self.create(admin, 2)
+        held = one.call("acquire", name=name, timeout=0), two.call("acquire", name=name, timeout=0)
+        admin.call("resize", name=name, slots=1)
+        last, first = (one, two) if held[0]["slot"] == 2 else (two, one)
+        lock = max(held, key=lambda grant: grant["slot"])
+        self.assertEqual(last.notification("revoked")["slot"], 2)
+        self.assertEqual(self.refusal(last, "verify", lock=lock["lock"]), "revoked")
+        self.assertIn("slot 2: the slot is held", str(admin.error("resize", name=name, slots=2)))
+        admin.call("resize", name=name, slots=1)
+        waiting = first.request("acquire", name=name, timeout=60)
+        destroyed = admin.request("destroy", name=name, wait=60)
+        self.assertEqual(first.notification("revoked")["slot"], 1)
+        first.call("release", lock=min(held, key=lambda grant: grant["slot"])["lock"])
+        last.call("release", lock=lock["lock"])
+        admin.answer(destroyed)
+        with self.assertRaisesRegex(WireError, "no-such-lock"):
+            first.answer(waiting)
+        wait_until(lambda: not [queue for queue in RABBIT.queues() if name in queue], what="no queue is left")
 
     def test_a_killed_daemon_leaves_a_grace(self):
         doomed, there = self.daemon(), self.daemon()
@@ -109,7 +130,7 @@ class Quorum(unittest.TestCase):
         admin, worker = clients["all"], clients["worker"]
         name = self.create(admin, 1)
         for _ in range(2):
-            lock = worker.call("acquire", name=name, timeout=0)["lock"]
+            lock = worker.call("acquire", name=name, timeout=60)["lock"]
             worker.call("verify", lock=lock)
             worker.call("release", lock=lock)
         self.assertEqual(self.refusal(worker, "create", name="new", slots=1, claim="quorum"), "broker-refused")
