@@ -319,6 +319,32 @@ END_TEST
 
 #define DAY (86400 * SECOND)
 
+/* Nothing can be seen then, not even the gate. A daemon that never saw the semaphore claims it. */
+START_TEST(a_slot_is_claimed_unseen_in_an_alarm)
+{
+	const struct said *answer;
+	uint64_t lock;
+
+	make_slots(2);
+	world_alarm(world);
+	answer = take(1, 1, TRY);
+	ck_assert_int_eq(answer->slot, 1);
+	lock = answer->lock;
+	ck_assert_int_eq(take(1, 2, TRY)->slot, 2);
+	ck_assert_int_ne(take(1, 3, TRY)->reason, REASON_NONE);
+	ck_assert_int_ne(take(2, 4, TRY)->reason, REASON_NONE);
+	release(1, 1, 2, lock);
+	answer = take(2, 5, TRY);
+	ck_assert_int_eq(answer->slot, 1);
+	/* The lock does not exist, as far as is known. */
+	ck_assert_int_eq(acquire(1, 6, 1, "nothing", TRY)->reason, REASON_BROKER_BLOCKED);
+	memory_world_block(world->memory, false);
+	world_pass(world, 10 * SECOND);
+	ck_assert_int_eq(acquire(1, 6, 2, "nothing", TRY)->reason, REASON_NO_SUCH_LOCK);
+	ck_assert_int_eq(take(1, 7, TRY)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
 /* The queue has a consumer timeout of 30 days. */
 START_TEST(a_hold_ends_before_the_consumer_timeout)
 {
@@ -517,6 +543,7 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_gate_gets_slots);
 	tcase_add_test(tc, an_abandoned_hold_does_not_end_cleanly);
 	tcase_add_test(tc, questions_at_once_are_asked_one_after_another);
+	tcase_add_test(tc, a_slot_is_claimed_unseen_in_an_alarm);
 	tcase_add_test(tc, a_hold_ends_before_the_consumer_timeout);
 	tcase_add_test(tc, fences_grow_over_destroy_and_create);
 	tcase_add_test(tc, a_clock_far_ahead_needs_force);

@@ -71,6 +71,15 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 	rest(engine, waiter);
 }
 
+static bool
+may_be_by_quorum(const struct waiter *waiter)
+{
+	const struct semaphore *semaphore = waiter->semaphore;
+
+	return !semaphore->mutex && !semaphore->by_quorum &&
+	       queue_naming_has_quorum(semaphore->engine->settings.naming);
+}
+
 /*
  * The same for slots that are claimed unseen. Each is tried once, up to the first that does not
  * exist. A missing slot 1 does not prove that the lock does not exist, as its markers cannot be
@@ -81,7 +90,16 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 {
 	struct scan *scan = &waiter->semaphore->scan;
 
+	if (no_slot && slot == 1 && may_be_by_quorum(waiter)) {
+		/* The gate at the place of its As cannot be seen either. */
+		semaphore_forget(waiter->semaphore);
+		waiter->semaphore->by_quorum = true;
+		scan->direct = 1;
+		registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
+		return;
+	}
 	if (no_slot && slot == 1) {
+		waiter->semaphore->by_quorum = false;
 		waiter->semaphore->mode = SEMAPHORE_UNKNOWN;
 		semaphore_saw_size(waiter->semaphore, 0, false);
 	} else if (no_slot && waiter->semaphore->mode != SEMAPHORE_UNKNOWN) {
@@ -229,6 +247,16 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
 	return lesson.otherwise;
 }
 
+/* Nothing is known of a slot by quorum. The user may have no right to such queues. */
+static bool
+is_guess(const struct lock_engine *engine, const struct hold *hold)
+{
+	const struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
+
+	return way_row(hold->way)->by_beads && waiter != NULL && waiter->direct == 1 &&
+	       waiter->semaphore->size == 0;
+}
+
 static void
 on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -267,7 +295,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		    reply);
 		break;
 	case BROKER_REFUSED:
-		fail(engine, hold, CLAIM_REFUSED, reply);
+		fail(engine, hold, is_guess(engine, hold) ? CLAIM_NO_SLOT : CLAIM_REFUSED, reply);
 		break;
 	case BROKER_SKIPPED:
 		/* The check of A may have failed first, and undone the claim with its channel. */

@@ -495,11 +495,15 @@ lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		if (hold_lease(hold) == HOLD_LEASE_TIMED) {
 			/* It is on another connection. The waiter of a claim begins anew. */
-			if (hold->state == HOLD_CLAIMING && !held_only) {
-				hold->acquire = 0;
-				hold->asked = 0;
-				timers_cancel(engine->timers, &hold->timer);
+			if (hold->state != HOLD_CLAIMING || held_only)
+				continue;
+			if (hold->flight == FLIGHT_UNSENT || hold->flight == FLIGHT_DUE) {
+				registry_hold_end(engine, hold, false);
+				continue;
 			}
+			hold->acquire = 0;
+			hold->asked = 0;
+			timers_cancel(engine->timers, &hold->timer);
 			continue;
 		}
 		/* Its channel is gone with the connection. */

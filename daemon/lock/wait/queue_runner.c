@@ -25,7 +25,9 @@
 static bool
 is_withheld(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 {
-	return registry_is_reserved(engine, waiter->semaphore->name, waiter->kind, slot) ||
+	struct queue_name b = registry_slot_queue(waiter->semaphore, slot);
+
+	return hold_find_queue(&engine->holds, b.text) != NULL ||
 	       withheld_has(waiter->semaphore, slot);
 }
 

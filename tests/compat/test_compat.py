@@ -1,0 +1,215 @@
+"""Version 0.1.0 beside this one: daemons, commands, libraries, and upgrades of a daemon that has locks."""
+
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+
+import old
+import tap
+from daemon import Daemon, clean_environment, program
+from rabbit import Rabbit
+from wire import Wire, wait_until
+
+RABBIT = Rabbit.lease()
+TRIES = 100
+# Seconds: the shortest.
+GRACE = 5
+OURS = {"lockbrokerd": program("lockbrokerd"), "lockbroker": program("lockbroker")}
+THEIRS = {}
+
+
+def setUpModule():
+    RABBIT.serve_module()
+    folder = old.build()
+    THEIRS.update({name: os.path.join(folder, name) for name in OURS})
+
+
+class AnyWire(Wire):
+    """The answers may be those of version 0.1.0, which are not as openrpc.json says."""
+
+    def _check(self, message):
+        pass
+
+
+class Compat(unittest.TestCase):
+    deadline = 400
+
+    def daemon(self, programs, *options, **more):
+        daemon = Daemon(self, "--rescan-interval", "0.5", *options, broker=RABBIT.url, start=False, **more)
+        # A file of its own, which an upgrade replaces.
+        daemon.command[0] = os.path.join(daemon.dir, "lockbrokerd")
+        self.install(daemon, programs)
+        daemon.start()
+        daemon.wait_broker()
+        return daemon
+
+    def install(self, daemon, programs):
+        path = daemon.command[0]
+        shutil.copy(programs["lockbrokerd"], path + ".new")
+        os.rename(path + ".new", path)
+
+    def replace(self, daemon, programs):
+        """The daemon becomes that version, and keeps its process id."""
+        pid = daemon.pid
+        self.install(daemon, programs)
+        before = daemon.log().count("has taken over")
+        daemon.signal(signal.SIGUSR2)
+        daemon.wait_log("has taken over", count=before + 1)
+        self.assertEqual(daemon.pid, pid)
+
+    def new(self, *options, **more):
+        return self.daemon(OURS, "--quorum-servers", "untested", *options, **more)
+
+    def name(self):
+        return self.id().rpartition(".")[2]
+
+    def run_command(self, programs, daemon, *words, status=0):
+        done = subprocess.run([programs["lockbroker"], words[0], "--socket", daemon.socket, *words[1:]], check=False,
+                              env=clean_environment(), capture_output=True, text=True)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout + done.stderr
+
+    # ---- slots by quorum ----
+
+    def messages(self, name):
+        rows = RABBIT.ctl("list_queues", "-p", RABBIT.vhost, "--quiet", "--no-table-headers", "name", "messages")
+        return {queue: int(count) for queue, count in (row.split("\t") for row in rows.splitlines()) if name in queue}
+
+    def try_often(self, wire, name):
+        for _ in range(TRIES):
+            error = wire.error("acquire", name=name, timeout=0)
+            self.assertIn(error.reason, ("would-block", "broker-blocked"))
+
+    def check_old_tries(self, alarm):
+        ours, theirs = self.new(expect=["the broker accepts no messages"]), self.daemon(THEIRS, expect=["the broker accepts no messages"])
+        admin, holder, outsider = Wire(ours), Wire(ours), AnyWire(theirs)
+        name = f"{self.name()}-{alarm}"
+        admin.call("create", name=name, slots=1, claim="quorum", takeover_grace=GRACE)
+        holder.call("release", lock=holder.call("acquire", name=name)["lock"])
+        if alarm:
+            RABBIT.perform("set_vm_memory_high_watermark", "0.0000001")
+        try:
+            self.try_often(outsider, name)  # it is free
+            lock = holder.call("acquire", name=name)["lock"]
+            self.try_often(outsider, name)  # it is held
+            holder.call("verify", lock=lock)
+            holder.call("release", lock=lock)
+        finally:
+            if alarm:
+                RABBIT.perform("set_vm_memory_high_watermark", "0.4")
+                theirs.wait_log("accepts messages again")
+        wait_until(lambda: self.messages(f"={name}=") == {f"lockbroker=q={name}=1": 3}, what="the beads are as before")
+        holder.call("release", lock=holder.call("acquire", name=name)["lock"])
+
+    def test_an_old_daemon_is_granted_no_slot_by_quorum(self):
+        for alarm in False, True:
+            with self.subTest(alarm=alarm):
+                self.check_old_tries(alarm)
+
+    def test_an_old_resize_opens_the_gate(self):
+        """Slots with As stand beside those by quorum then. SAFETY.md says that only new daemons may administer."""
+        ours, theirs = self.new(), self.daemon(THEIRS)
+        admin, outsider, name = Wire(ours), AnyWire(theirs), self.name()
+        admin.call("create", name=name, slots=1, claim="quorum", takeover_grace=GRACE)
+        held = admin.call("acquire", name=name)
+        outsider.call("resize", name=name, slots=1)
+        self.assertIsNone(outsider.call("acquire", name=name).get("fence"))
+        self.assertIsNotNone(held["fence"])
+        admin.call("release", lock=held["lock"])
+
+    # ---- commands ----
+
+    def check_commands(self, programs, daemon):
+        name = self.name()
+        self.run_command(programs, daemon, "create", name, "2")
+        self.assertEqual(self.run_command(programs, daemon, "run", name, "--", "sh", "-c", "echo $LOCKBROKER_NAME").strip(), name)
+        self.assertEqual(self.run_command(programs, daemon, "size", name).strip(), "2")
+        self.run_command(programs, daemon, "resize", name, "3")
+        self.assertIn(name, self.run_command(programs, daemon, "list"))
+        for command in "show", "explain", "fsck":
+            self.run_command(programs, daemon, command, name)
+        for command in "info", "ping", "metrics":
+            self.run_command(programs, daemon, command)
+        self.run_command(programs, daemon, "run", "--mutex", "a-mutex", "--", "true")
+        self.run_command(programs, daemon, "destroy", name)
+
+    def test_an_old_command_asks_a_new_daemon(self):
+        daemon = self.new()
+        self.check_commands(THEIRS, daemon)
+        name = self.name() + "-quorum"
+        Wire(daemon).call("create", name=name, slots=1, claim="quorum", takeover_grace=GRACE)
+        self.run_command(THEIRS, daemon, "run", name, "--", "true")
+        for command in "list", "show", "explain":
+            self.run_command(THEIRS, daemon, command, *([name] if command != "list" else []))
+
+    def test_a_new_command_asks_an_old_daemon(self):
+        daemon = self.daemon(THEIRS)
+        self.check_commands(OURS, daemon)
+        said = self.run_command(OURS, daemon, "create", "--claim=quorum", "by-quorum", "1", status=64)
+        self.assertIn("claim", said)
+
+    # ---- upgrades ----
+
+    def take_all(self, daemon):
+        """50 locks of each way, two mutexes, waiters, and a lock of a process: (peer, grants, waiting, process)."""
+        peer, waiting, name = AnyWire(daemon), [], self.name()
+        grants = []
+        for claim in "exclusive-queue", "consumer":
+            peer.call("create", name=f"{name}-{claim}", slots=50, claim=claim)
+            grants += [peer.call("acquire", name=f"{name}-{claim}") for _ in range(50)]
+            for _ in range(5):
+                waiter = AnyWire(daemon)
+                waiting.append((waiter, waiter.request("acquire", name=f"{name}-{claim}", progress=True)))
+                waiter.notification("waiting")
+        grants += [peer.call("acquire", name=f"{name}-{number}", kind="mutex") for number in range(2)]
+        process = subprocess.Popen(["sleep", "600"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.run_command(THEIRS, daemon, "acquire", "--mutex", "--for-pid", str(process.pid), f"{name}-pid")
+        return peer, grants, waiting, process
+
+    def check_all(self, peer, grants):
+        for grant in grants:
+            verified = peer.call("verify", lock=grant["lock"])
+            self.assertGreaterEqual(verified["safe_until"], grant["safe_until"])
+            grant["safe_until"] = verified["safe_until"]
+        self.assertEqual(peer.call("info")["counts"]["lost"], 0)
+
+    def end_all(self, daemon, peer, grants, waiting, process):
+        """Each waiter is served, and the lock of the process ends with it."""
+        for grant in grants:
+            peer.call("release", lock=grant["lock"])
+        for waiter, asked in waiting:
+            waiter.call("release", lock=waiter.answer(asked)["lock"])
+        name = f"{self.name()}-pid"
+        self.assertEqual(peer.error("acquire", name=name, kind="mutex", timeout=0).reason, "would-block")
+        process.kill()
+        peer.call("acquire", name=name, kind="mutex")
+        self.assertEqual(daemon.log().count("lost"), 0)
+
+    def change_version(self, first, then):
+        daemon = self.daemon(first)
+        peer, grants, waiting, process = self.take_all(daemon)
+        self.replace(daemon, then)
+        self.check_all(peer, grants)
+        self.end_all(daemon, peer, grants, waiting, process)
+
+    def test_an_upgrade_loses_no_lock(self):
+        self.change_version(THEIRS, OURS)
+
+    def test_going_back_loses_no_lock(self):
+        self.change_version(OURS, THEIRS)
+
+    def test_an_upgrade_of_an_old_daemon_and_back_again(self):
+        daemon = self.daemon(THEIRS)
+        peer, grants, waiting, process = self.take_all(daemon)
+        for programs in OURS, THEIRS, OURS:
+            self.replace(daemon, programs)
+            self.check_all(peer, grants)
+        self.end_all(daemon, peer, grants, waiting, process)
+
+
+if __name__ == "__main__":
+    tap.main()
