@@ -1,6 +1,7 @@
 """Version 0.1.0 beside this one: daemons, commands, libraries, and upgrades of a daemon that has locks."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import unittest
 
 import old
 import tap
-from daemon import Daemon, clean_environment, program
+from daemon import BUILD, Daemon, clean_environment, program
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
@@ -24,6 +25,40 @@ def setUpModule():
     RABBIT.serve_module()
     folder = old.build()
     THEIRS.update({name: os.path.join(folder, name) for name in OURS})
+
+
+# It fails with the number of its step.
+PROGRAM = """
+#include <lockbroker.h>
+
+int
+main(int argc, char *argv[])
+{
+	struct lb *lb = lb_new();
+	struct lb_change how = LB_CHANGE_INIT;
+	struct lb_options options = LB_OPTIONS_INIT;
+	struct lb_lock *lock;
+	int slots;
+
+	options.timeout_ms = 10000;
+	how.exist_ok = 1;
+	how.claim = LB_CLAIM_CONSUMER;
+	if (argc != 2 || lb_connect(lb, argv[1], 10000) != LB_OK)
+		return 1;
+	if (lb_create(lb, "by-library", 2, &how, 10000) != LB_OK)
+		return 2;
+	if (lb_acquire(lb, "by-library", &options, &lock) != LB_OK)
+		return 3;
+	if (lb_verify(lock, 10000) != LB_OK || lb_release(lock, 10000) != LB_OK)
+		return 4;
+	if (lb_resize_by(lb, "by-library", 1, &how, 10000, &slots) != LB_OK || slots != 3)
+		return 5;
+	if (lb_destroy(lb, "by-library", &how, 10000) != LB_OK)
+		return 6;
+	lb_free(lb);
+	return 0;
+}
+"""
 
 
 class AnyWire(Wire):
@@ -149,6 +184,31 @@ class Compat(unittest.TestCase):
         self.check_commands(OURS, daemon)
         said = self.run_command(OURS, daemon, "create", "--claim=quorum", "by-quorum", "1", status=64)
         self.assertIn("claim", said)
+
+    # ---- libraries ----
+
+    def compile(self, daemon):
+        """A program that was compiled with the old header. A sanitized library wants a sanitized program."""
+        with open(os.path.join(BUILD, "Makefile"), encoding="utf-8") as file:
+            sanitizers = re.search(r"^SANITIZER_CFLAGS = (.*)$", file.read(), re.MULTILINE).group(1).split()
+        source, path = os.path.join(daemon.dir, "program.c"), os.path.join(daemon.dir, "program")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(PROGRAM)
+        folder = old.build()
+        subprocess.run(["cc", *sanitizers, "-I", f"{folder}/client", "-o", path, source, "-L", f"{folder}/.libs",
+                        "-llockbroker"], check=True)
+        return path
+
+    def test_a_program_that_was_compiled_with_the_old_header(self):
+        """With both libraries at both daemons."""
+        daemons = self.new(), self.daemon(THEIRS)
+        path = self.compile(daemons[0])
+        for daemon in daemons:
+            for library in os.path.join(BUILD, ".libs"), os.path.join(old.build(), ".libs"):
+                with self.subTest(library=library):
+                    done = subprocess.run([path, daemon.socket], check=False,
+                                          env=clean_environment(LD_LIBRARY_PATH=os.path.abspath(library)))
+                    self.assertEqual(done.returncode, 0)
 
     # ---- upgrades ----
 
