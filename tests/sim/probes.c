@@ -81,7 +81,8 @@ probes_ask(struct sim_daemon *daemon, const struct broker_question *questions, s
 	struct queue_id first = queue_find(questions[0].queue);
 
 	/* The probes of waits for holders have no number. They can begin with a gate. */
-	if (done.id != 0 || (first.part != QUEUE_GATE && (first.part != QUEUE_B || first.slot == 0)))
+	if (done.id != 0 ||
+	    (first.part != QUEUE_GATE && (first.part != QUEUE_B || first.slot == 0)))
 		return done;
 	asked = mem_alloc(sizeof(*asked));
 	asked->daemon = daemon;

@@ -541,7 +541,7 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	send_batch(engine);
 }
 
-/* What is to be asked next. An awaited slot is held by quorum only if its name has a gate. */
+/* The next question. An awaited slot is held by quorum only if its name has a gate. */
 static int
 next_about(const struct lock_engine *engine, const struct holder_target *target)
 {

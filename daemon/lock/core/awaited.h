@@ -22,7 +22,7 @@ void awaited_end(struct lock_engine *engine, struct awaited *awaited);
 /* Borrowed. */
 const char *awaited_name(const struct awaited *awaited);
 /*
- * Whether there is a gate of the name, without which no slots are held by quorum. What was seen is known for a
+ * Whether there is a gate of the name, without which no slots are held by quorum. An answer is valid for a
  * while. UNKNOWN: ask the broker.
  */
 enum broker_answer awaited_gate(const struct lock_engine *engine, const struct awaited *awaited);
