@@ -46,6 +46,7 @@ struct channel {
 	enum channel_state state;
 	uint16_t number; /* 0 = none */
 	bool put;        /* given back while GONE */
+	int64_t closing_at; /* CLOSING: clock time of the close */
 	enum consumer_state consumer;
 	bool restored;                          /* a hold was restored to it */
 	const struct amqp_raw_handler *handler; /* borrowed; NULL = requests and answers */
