@@ -10,10 +10,12 @@
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
+#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/count.h"
 #include "daemon/broker/internal.h"
 
 /* The rest after a failure is doubled from the first to the last. */
-#define REST_FIRST (1 * NSEC_PER_SEC)
+#define REST_FIRST (100 * NSEC_PER_MSEC)
 #define REST_MOST (16 * NSEC_PER_SEC)
 
 enum state {
@@ -111,6 +113,24 @@ reclaim_free(struct reclaim *reclaim)
 }
 
 static void
+on_looked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers)
+{
+	struct amqp_reclaims *reclaims = ctx;
+	const struct reclaim *reclaim = find(reclaims, id);
+
+	(void)consumers;
+	if (reclaim == NULL || reclaim->state != RECLAIM_TRYING)
+		return;
+	if (answer == BROKER_OK && messages >= BEADS)
+		reclaims->try_one(reclaims->ctx, id, reclaim->queue, &reclaim->memory);
+	else
+		amqp_reclaims_tried(reclaims, id,
+		    answer == BROKER_ABSENT ? AMQP_RECLAIM_OVER
+		    : answer == BROKER_OK   ? AMQP_RECLAIM_BUSY
+					    : AMQP_RECLAIM_UNREACHED);
+}
+
+static void
 on_due(void *ctx, uint64_t id)
 {
 	struct amqp_reclaims *reclaims = ctx;
@@ -120,7 +140,9 @@ on_due(void *ctx, uint64_t id)
 	while (!reclaims->broker->stopped && reclaims->trying < AMQP_RECLAIM_AT_ONCE &&
 	       (reclaim = TAILQ_FIRST(&reclaims->ready)) != NULL) {
 		set_state(reclaim, RECLAIM_TRYING);
-		reclaims->try_one(reclaims->ctx, reclaim->id, reclaim->queue, &reclaim->memory);
+		amqp_counters_check(reclaims->broker->counters, reclaim->queue,
+		    (struct amqp_check_done){on_looked, reclaims, reclaim->id});
+		amqp_auxiliary_need(reclaims->broker);
 	}
 	/* What changed in this pass is done. */
 	timers_cancel(reclaims->broker->timers, &reclaims->due);

@@ -1,7 +1,8 @@
 /*
  * Holds by quorum that did not end cleanly (rule 8). Of each, this module keeps what is known of its beads, and
- * whether its holder has stopped. It says when a reclaim is tried, and tries again after a failure. It knows
- * no channel: quorum.c makes the attempts.
+ * whether its holder has stopped. It says when a reclaim is tried, and tries again after a failure. Before each
+ * attempt it looks whether the beads are ready (rule 3): RabbitMQ can end a connection that consumes from a
+ * queue without a leader. It knows no channel: quorum.c makes the attempts.
  *
  *	WORKING ----------> READY ---------> TRYING ---> gone: the slot is clean, or somebody has used it
  *	        has stopped   ^                |
@@ -22,8 +23,8 @@
 #define AMQP_RECLAIM_KEPT (600 * NSEC_PER_SEC)
 /* More are not kept. */
 #define AMQP_RECLAIM_MOST 8192
-/* Attempts in which somebody else has the beads, or seems to. They take about half a minute. */
-#define AMQP_RECLAIM_BUSY_MOST 6
+/* Attempts in which somebody else has the beads, or seems to. They take about 40 s. */
+#define AMQP_RECLAIM_BUSY_MOST 9
 /* Attempts at once. RabbitMQ performs one in about 2 ms. */
 #define AMQP_RECLAIM_AT_ONCE 64
 
