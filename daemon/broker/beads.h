@@ -103,7 +103,7 @@ struct beads_acts {
 	unsigned ack_count;
 };
 
-/* What is known of a hold, or of a claim that has sent its proof, after the end of its channel. */
+/* The facts that outlive the channel of a hold, or of a claim that has sent its proof. */
 struct beads_memory {
 	uint64_t epoch, publisher;
 	uint64_t sum; /* as beads_sum() */
@@ -117,10 +117,10 @@ struct beads {
 	unsigned major;
 	bool reclaims;              /* see beads_reclaim() */
 	struct beads_memory memory; /* of a reclaim */
-	bool strict;             /* only 1-2-3 is clean (servers since 4.3) */
-	bool untouched;          /* no bead of the claimed set had been returned or rejected */
-	struct bead mine[BEADS]; /* the claimed set, in the order of delivery */
-	struct bead asked;       /* the one whose reject is unanswered; else its number is 0 */
+	bool strict;                /* only 1-2-3 is clean (servers since 4.3) */
+	bool untouched;             /* no bead of the claimed set had been returned or rejected */
+	struct bead mine[BEADS];    /* the claimed set, in the order of delivery */
+	struct bead asked;          /* the one whose reject is unanswered; else its number is 0 */
 	struct bead others[BEADS_PREFETCH]; /* of sets that are not complete, not acknowledged */
 	unsigned other_count;
 	int64_t grace;    /* the largest T of the sets that were seen */

@@ -277,7 +277,7 @@ struct broker_traffic {
 	struct histogram round_trips;
 };
 
-/* The connections of holds by quorum, and what goes on there. */
+/* The connections of holds by quorum, and their graces. */
 struct broker_quorum_info {
 	unsigned connections;
 	struct {

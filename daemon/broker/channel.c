@@ -407,7 +407,8 @@ amqp_channels_closing_since(const struct amqp_channels *channels)
 	int64_t since = 0;
 
 	TAILQ_FOREACH (channel, &channels->all, in_all)
-		if (channel->state == CHANNEL_CLOSING && (since == 0 || channel->closing_at < since))
+		if (channel->state == CHANNEL_CLOSING &&
+		    (since == 0 || channel->closing_at < since))
 			since = channel->closing_at;
 	return since;
 }

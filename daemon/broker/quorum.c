@@ -57,29 +57,29 @@ struct claim {
 	struct amqp_quorum_link *link; /* borrowed */
 	enum claim_state state;
 	struct amqp_raw_channel raw;
-	struct beads beads; /* since ATTACHED */
-	int64_t granted_at; /* GRANTED: clock time */
-	char *queue;        /* owned; NULL: TAKEN */
-	struct timer timer; /* the next deadline of its state */
+	struct beads beads;                  /* since ATTACHED */
+	int64_t granted_at;                  /* GRANTED: clock time */
+	char *queue;                         /* owned; NULL: TAKEN */
+	struct timer timer;                  /* the next deadline of its state */
 	struct broker_done claimed, dropped; /* claimed.fn NULL: a reclaim */
 	uint64_t reclaims; /* the id of the hold that it reclaims; 0: it is a claim of the engine */
 	struct beads_memory memory; /* of that hold */
-	bool drops;        /* the drop is asked, and not answered */
-	bool proved;       /* the release is proved */
-	bool stopped;      /* GRANTED: its holder uses the slot no more */
-	bool rotates;      /* GRANTED: a rotation follows the next renewal */
-	bool uncertain;    /* the broker ended the consumer, and may have kept some beads */
+	bool drops;                 /* the drop is asked, and not answered */
+	bool proved;                /* the release is proved */
+	bool stopped;               /* GRANTED: its holder uses the slot no more */
+	bool rotates;               /* GRANTED: a rotation follows the next renewal */
+	bool uncertain; /* the broker ended the consumer, and may have kept some beads */
 	struct questions asked,
 	    later; /* checks: answered by the renewal in flight, and by the next */
 };
 
 struct amqp_quorum {
-	struct broker *broker; /* borrowed */
+	struct broker *broker;           /* borrowed */
 	struct amqp_quorum_links *links; /* owned */
 	struct claim *by_id;
 	TAILQ_HEAD(, claim) claims; /* owned */
 	uint64_t serial;
-	uint64_t reclaimed; /* since the start: graces that nobody needed */
+	uint64_t reclaimed;             /* since the start: graces that nobody needed */
 	struct amqp_reclaims *reclaims; /* owned */
 	struct questions gone; /* questions about claims that ended; the timer answers them */
 	struct timer gone_timer;
@@ -655,8 +655,8 @@ amqp_quorum_take(struct amqp_quorum *quorum)
 	claim->id = ++quorum->serial | ID_BIT;
 	claim->quorum = quorum;
 	claim->link = amqp_quorum_links_take(quorum->links);
-	amqp_raw_channel_init(&claim->raw,
-	    amqp_quorum_link_channels(claim->link), &raw_events, claim);
+	amqp_raw_channel_init(
+	    &claim->raw, amqp_quorum_link_channels(claim->link), &raw_events, claim);
 	timer_init(&claim->timer, on_timer, claim, 0);
 	STAILQ_INIT(&claim->asked);
 	STAILQ_INIT(&claim->later);

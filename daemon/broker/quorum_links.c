@@ -37,8 +37,8 @@ rest_later(struct amqp_quorum_link *link)
 {
 	const struct broker *broker = link->links->broker;
 
-	timers_set(broker->timers, &link->idle,
-	    broker_now(broker) + broker->settings.auxiliary_idle);
+	timers_set(
+	    broker->timers, &link->idle, broker_now(broker) + broker->settings.auxiliary_idle);
 }
 
 static void
@@ -180,8 +180,7 @@ void
 amqp_quorum_link_need(struct amqp_quorum_link *link)
 {
 	timers_cancel(link->links->broker->timers, &link->idle);
-	amqp_reconnector_need(
-	    link->reconnector, amqp_reconnector_host(link->links->broker->locks));
+	amqp_reconnector_need(link->reconnector, amqp_reconnector_host(link->links->broker->locks));
 }
 
 struct amqp_channels *

@@ -34,7 +34,7 @@ struct reclaim {
 	enum state state;
 	TAILQ_ENTRY(reclaim) of_ready;
 	unsigned failures, busy; /* attempts */
-	int64_t until; /* clock time at which it is forgotten */
+	int64_t until;           /* clock time at which it is forgotten */
 	struct timer timer;
 };
 
@@ -144,7 +144,7 @@ on_due(void *ctx, uint64_t id)
 		    (struct amqp_check_done){on_looked, reclaims, reclaim->id});
 		amqp_auxiliary_need(reclaims->broker);
 	}
-	/* What changed in this pass is done. */
+	/* Each change of this pass is served. */
 	timers_cancel(reclaims->broker->timers, &reclaims->due);
 }
 

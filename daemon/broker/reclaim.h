@@ -37,14 +37,14 @@ typedef void amqp_reclaims_try(
 
 struct amqp_reclaims *amqp_reclaims_new(
     struct broker *broker, amqp_reclaims_try *try_one, void *ctx); /* broker: borrowed */
-void amqp_reclaims_free(struct amqp_reclaims *reclaims);          /* NULL is fine */
+void amqp_reclaims_free(struct amqp_reclaims *reclaims);           /* NULL is fine */
 
 /* id: of the hold. stopped: its holder uses the slot no more, or there was none. */
 void amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue,
     const struct beads_memory *memory, bool stopped);
 /* Its holder has stopped. Returns the queue (valid until the next call), or NULL: it is not known. */
 const char *amqp_reclaims_stopped(struct amqp_reclaims *reclaims, uint64_t id);
-/* What is known of the last hold of that queue, if its holder has stopped; or NULL. */
+/* The memory of the last hold of that queue, if its holder has stopped; or NULL. */
 const struct beads_memory *amqp_reclaims_find(
     const struct amqp_reclaims *reclaims, const char *queue);
 /* The slot is granted, or is clean. */

@@ -634,11 +634,9 @@ result_quorum(const struct broker_quorum_info *info)
 	for (unsigned i = 0; i < info->connections; i++) {
 		struct cJSON *connection = json_new_object();
 
-		json_add_string(
-		    connection, "state", broker_state_word(info->connection[i].state));
+		json_add_string(connection, "state", broker_state_word(info->connection[i].state));
 		json_add_integer(connection, "holds", (int64_t)info->connection[i].holds);
-		json_add_integer(
-		    connection, "reconnects", (int64_t)info->connection[i].reconnects);
+		json_add_integer(connection, "reconnects", (int64_t)info->connection[i].reconnects);
 		json_add_string(connection, "version", info->connection[i].version);
 		json_append(connections, connection);
 	}

@@ -27,7 +27,8 @@ struct shown_connection {
 struct shown_daemon {
 	int64_t started, time; /* ns since 1970 */
 	uint64_t takeovers, draining, clients;
-	uint64_t blocked, channels, channels_limit, in_flight, holder_queues_lost, graces, reclaimed;
+	uint64_t blocked, channels, channels_limit, in_flight, holder_queues_lost, graces,
+	    reclaimed;
 };
 
 struct shown_name {
@@ -121,8 +122,9 @@ static const struct family families[] = {
     {"lockbroker_quorum_holds", GAUGE, OF_CONNECTION(quorum_holds), .write = write_quorum_holds,
 	.help = "Locks that are held by quorum over this connection."},
     {"lockbroker_quorum_graces", GAUGE, OF_DAEMON(graces),
-	.help = "Slots by quorum whose last hold did not end cleanly, and that the daemon makes free "
-		"after their grace."},
+	.help =
+	    "Slots by quorum whose last hold did not end cleanly, and that the daemon makes free "
+	    "after their grace."},
     {"lockbroker_quorum_reclaims", COUNTER, OF_DAEMON(reclaimed),
 	.help = "Unclean ends of holds by quorum after which nobody had to wait for a grace."},
     {"lockbroker_holds", GAUGE, OF_NAME(holds), .help = "Locks that clients hold now."},

@@ -126,13 +126,13 @@ class Quorum(unittest.TestCase):
 
     def test_a_client_that_hears_of_its_loss_and_stops(self):
         """Its connection to RabbitMQ ends. It works on for a moment, and its slot needs no grace when it stops."""
-        daemon, there = self.daemon(expect=TROUBLE), self.daemon()
+        daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
         name = self.create(Wire(there), 1)
         holder = Wire(daemon)
         lock = holder.call("acquire", name=name, timeout=0)["lock"]
         RABBIT.perform("close_all_connections", "test")
         self.assertIn("the connection of the hold ended", holder.notification("lost")["why"])
-        wait_until(lambda: Wire(daemon).call("ping")["broker"]["state"] == "up")
+        daemon.wait_broker()
         self.assertEqual(self.reclaimed(daemon), 0)
         self.assertEqual(holder.error("release", lock=lock).reason, "not-held")
         wait_until(lambda: self.reclaimed(daemon) == 1, what="the slot is clean")

@@ -88,8 +88,8 @@ steps_of_time(const struct world *before)
 	bool runs = expiring && before->idle < setup->expires;
 	for (unsigned i = 0; i < n_clients(); i++) {
 		const struct client *k = &before->clients[i];
-		runs = runs || k->lease || k->grace || k->lingering || (k->n_out && k->out[0].left) ||
-		       (k->n_out > 1 && k->out[1].left);
+		runs = runs || k->lease || k->grace || k->lingering ||
+		       (k->n_out && k->out[0].left) || (k->n_out > 1 && k->out[1].left);
 	}
 	for (unsigned jumps = 0; runs && jumps < (setup->drift ? 1u << n_clients() : 1u); jumps++) {
 		struct world w = *before;

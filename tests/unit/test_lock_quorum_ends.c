@@ -39,8 +39,8 @@ make_slots(int slots)
 	made = 0;
 	for (int slot = 1; slot <= slots; slot++) {
 		snprintf(queue, sizeof(queue), "lockbroker=q=db=%d", slot);
-		broker_make_beads(world->daemon[0].broker, queue, &wanted,
-		    (struct broker_done){.fn = on_made});
+		broker_make_beads(
+		    world->daemon[0].broker, queue, &wanted, (struct broker_done){.fn = on_made});
 		if (slot % BATCH != 0 && slot != slots)
 			continue;
 		for (int i = 0; i < 100 && made < slot; i++)

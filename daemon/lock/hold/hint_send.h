@@ -27,8 +27,8 @@ void hint_freed(struct lock_engine *engine, const struct hold *hold);
  */
 void hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker_way way);
 /*
- * The slot by quorum with that B is free at once, and nobody here holds it. A hint was sent when its hold ended,
- * and those who came too early took it for busy.
+ * The slot by quorum with that B is free now. A hint was sent when its hold ended. A daemon that came too
+ * early took the slot for busy.
  */
 void hint_reclaimed(struct lock_engine *engine, const char *queue);
 /* Whether such a B may be deleted, as the broker has not said yet that the slot is gone. */

@@ -123,8 +123,8 @@ struct hold {
 	 * the slot, until one of them ends. Clock time at which the slot could be free; else 0.
 	 */
 	int64_t crowded_until;
-	int64_t grace;  /* by beads: T of its slot, ns */
-	uint64_t fence; /* by beads: the fencing number of its newest proof; 0: there is none */
+	int64_t grace;      /* by beads: T of its slot, ns */
+	uint64_t fence;     /* by beads: the fencing number of its newest proof; 0: there is none */
 	unsigned hand_offs; /* since that proof; a part of the number that a client gets */
 	bool aged;          /* it is in hold_table.ages */
 	int64_t asked;      /* clock time of an unanswered claim, keepalive or drop; 0: none */

@@ -158,7 +158,8 @@ queue_name_quorum_slot(const char *queue, char ret_name[QUEUE_NAME_SIZE])
 	long slot = equals == NULL ? 0 : strtol(equals + 1, NULL, 10);
 	size_t len;
 
-	if (slot <= 0 || slot > INT_MAX || strncmp(queue, quorum_prefix, before) != 0 || equals < queue + before)
+	if (slot <= 0 || slot > INT_MAX || strncmp(queue, quorum_prefix, before) != 0 ||
+	    equals < queue + before)
 		return 0;
 	len = (size_t)(equals - queue) - before;
 	memcpy(ret_name, queue + before, len);
