@@ -6,8 +6,8 @@
  *	us:      open qos consume            reject 2                   reject 2                 close
  *	broker:                   1 2 3                2 (held)   ...           2 (renewed)
  *
- * The connections are made when they are needed (quorum_links.h). A channel is never used for a second claim: RabbitMQ 3.x
- * numbers the messages of a consumer tag from the beginning again.
+ * The connections are made when they are needed (quorum_links.h). A channel is never used for a second claim:
+ * RabbitMQ 3.x numbers the messages of a consumer tag from the beginning again.
  */
 #ifndef BROKER_QUORUM_H
 #define BROKER_QUORUM_H

@@ -1,5 +1,6 @@
 /*
- * The memory of a daemon about a hold whose connection ended (rule 8). It owns nothing. It must not know the other rules.
+ * The memory of a daemon about a hold whose connection ended (rule 8). It owns nothing. It must not know the
+ * other rules.
  */
 #ifndef TESTS_MODEL_MEMORY_H
 #define TESTS_MODEL_MEMORY_H

@@ -314,7 +314,7 @@ START_TEST(a_fence_grows_with_each_end)
 }
 END_TEST
 
-/* What is known of a hold after its end. */
+/* The facts about a hold outlive its channel. */
 START_TEST(a_hold_is_remembered_with_its_counts)
 {
 	struct beads beads = held(T);

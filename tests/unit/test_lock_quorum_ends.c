@@ -191,7 +191,7 @@ START_TEST(a_slot_that_was_used_since_is_not_reclaimed)
 END_TEST
 
 /* The answer to the flip is late, so that the release is not proved. Or the flip itself is lost. */
-START_TEST(a_release_without_a_proof_is_mended)
+START_TEST(a_release_without_a_proof_is_reclaimed)
 {
 	const struct said *answer;
 	uint64_t fence;
@@ -451,7 +451,7 @@ suite_lock_quorum_ends(void)
 	tcase_add_test(tc, a_restart_of_the_broker_costs_no_grace);
 	tcase_add_test(tc, a_waiter_here_is_granted_when_the_holder_stops);
 	tcase_add_test(tc, a_slot_that_was_used_since_is_not_reclaimed);
-	tcase_add_loop_test(tc, a_release_without_a_proof_is_mended, 0, 2);
+	tcase_add_loop_test(tc, a_release_without_a_proof_is_reclaimed, 0, 2);
 	tcase_add_test(tc, a_daemon_is_quiet_after_its_reclaims);
 	tcase_add_loop_test(tc, a_thousand_slots_are_free_after_one_grace, 0, 2);
 	tcase_add_test(tc, the_graces_of_a_user_are_limited);

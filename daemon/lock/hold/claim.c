@@ -361,8 +361,8 @@ claim_cancelled(struct lock_engine *engine, struct hold *hold)
 /* ---- graces ---- */
 
 /*
- * A claim in a grace takes a channel for T. So all of them take at most as many as one connection has, and those of a
- * user half of that. The default is two connections.
+ * A claim in a grace takes a channel for T. So all of them take at most as many as one connection has, and
+ * those of a user half of that. The default is two connections.
  */
 static bool
 has_room_for_grace(const struct lock_engine *engine, const struct share *share)

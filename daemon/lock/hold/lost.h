@@ -1,7 +1,7 @@
 /*
- * Holds by quorum whose clients were told `lost`, and may still work. When such a client has stopped, the broker
- * layer is told, which can make the slot clean (rule 8 of docs/QUORUM.md). A client has stopped when it releases the
- * lost lock, or when its connection ends. A timeout is no sign of that.
+ * Holds by quorum whose clients were told `lost`, and may still work. When such a client has stopped, the
+ * broker layer is told, which can make the slot clean (rule 8 of docs/QUORUM.md). A client has stopped when it
+ * releases the lost lock, or when its connection ends. A timeout is no sign of that.
  */
 #ifndef LOCK_LOST_H
 #define LOCK_LOST_H
