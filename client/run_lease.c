@@ -11,9 +11,10 @@
 #define KILL_AFTER_NO_LEASE_MS 4000
 /*
  * The time that must be left before TERM: the daemon's interval of requests to the broker, and the
- * time of an answer.
+ * time of an answer. The interval is a part of the heartbeat, and by quorum of the lease.
  */
 #define ASKING_PARTS 3
+#define RENEWALS 5
 #define ANSWER_MS 1000
 
 int64_t
@@ -41,17 +42,22 @@ run_lease_suffices(const struct options *options, const struct lb_lock *lock)
 	int64_t heartbeat = lb_lock_heartbeat(lock), lease = lb_lock_lease(lock);
 	int64_t kill_after = run_lease_kill_after(options, lock);
 	int64_t whole = lease - RUN_LEASE_RESERVE_MS;
-	int64_t needed = heartbeat / ASKING_PARTS + ANSWER_MS;
+	bool by_quorum = lb_lock_fence(lock) != 0;
+	int64_t asking = by_quorum ? lease / RENEWALS : heartbeat / ASKING_PARTS;
+	int64_t needed = asking + ANSWER_MS;
 
 	if (options->on_lost.kind != REACTION_KILL || lb_lock_safe_until(lock) < 0 ||
 	    whole - kill_after >= needed)
 		return true;
 	say("%s: too little time to end a command: %g (lease) - %g (kill-after) - %g = %.3f s, "
-	    "needed: %g (heartbeat) / %d + %g = %.3f s",
+	    "needed: %g (%s) / %d + %g = %.3f s",
 	    lb_lock_name(lock), seconds(lease), seconds(kill_after), seconds(RUN_LEASE_RESERVE_MS),
-	    seconds(whole - kill_after), seconds(heartbeat), ASKING_PARTS, seconds(ANSWER_MS),
-	    seconds(needed));
-	if (whole < needed || options->kill_after_ms < 0)
+	    seconds(whole - kill_after), seconds(by_quorum ? lease : heartbeat),
+	    by_quorum ? "lease" : "heartbeat", by_quorum ? RENEWALS : ASKING_PARTS,
+	    seconds(ANSWER_MS), seconds(needed));
+	if (by_quorum && (whole < needed || options->kill_after_ms < 0))
+		say("the grace of the semaphore is too short (create --takeover-grace)");
+	else if (whole < needed || options->kill_after_ms < 0)
 		say("the heartbeat of lockbrokerd is too short, or its margin is too long");
 	if (whole >= needed)
 		say("use a --kill-after of at most %.3f s", seconds(whole - needed));

@@ -96,7 +96,7 @@ lb_verify_id(struct lb *lb, const char *id, int64_t timeout_ms, int *ret_slot)
 /*
  * Of a loss that this side alone knows of, the daemon need not: it may be that its word did not
  * come through in time. Now that the program has done with the lock, nobody is to wait for the
- * slot.
+ * slot. So it is after a loss by quorum.
  */
 static int
 give_up(struct lb_lock *lock)

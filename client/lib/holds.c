@@ -447,6 +447,8 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 	json = json_print(params);
 	if (json == NULL)
 		return LB_NO_MEMORY;
+	if (event.type == LB_EVENT_LOST && lock != NULL && lock->fence != 0)
+		lock->lapsed = true;
 	if (event.type == LB_EVENT_LOST && lock != NULL)
 		return lose(holds, lock, event.reason, event.text, json);
 	if (event.type == LB_EVENT_REVOKED && lock != NULL)

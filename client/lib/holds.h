@@ -26,7 +26,11 @@ struct lb_lock {
 	uint64_t fence;     /* of the grant; 0: none */
 	int64_t safe_until; /* ms of CLOCK_BOOTTIME; HOLDS_NO_LEASE */
 	bool suspect;       /* the notification `lease` does not extend it */
-	bool lapsed;        /* lost because safe_until passed: the connection may still have it */
+	/*
+	 * Lost, and its release is of use: safe_until has passed, so that the daemon may still have it.
+	 * Or it was held by quorum, and the daemon waits for the end of the work to free the slot.
+	 */
+	bool lapsed;
 	bool releasing; /* release requested: no longer protected, so the lease does not matter */
 	char *json;     /* owned */
 };

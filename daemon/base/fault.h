@@ -219,7 +219,10 @@
 	X(BEADS_BEFORE_MARK_IGNORED, "a set published beside another one")                         \
 	X(BEADS_WITHOUT_PAUSE, "a set made clean while an earlier holder believes in its hold")    \
 	X(BEADS_TWO_IN_FLIGHT, "a renewal while another one is not answered")                      \
-	X(BEADS_FLIPPED_UNSTOPPED, "a clean end of a hold whose client goes on")
+	X(BEADS_FLIPPED_UNSTOPPED, "a clean end of a hold whose client goes on")                   \
+	X(RECLAIM_ANY_SUM, "a reclaim of a slot that another one has held since")                  \
+	X(RECLAIM_OF_CLEAN, "a reclaim that takes a slot in clean order")                          \
+	X(RECLAIM_BEFORE_STOP, "a reclaim while the client of the hold goes on")
 
 /*
  * Each row is a name, the program in tests/unit that finds it, perhaps with one of its test cases,
@@ -237,6 +240,7 @@
 	    "a conversion that waits on for a client that is gone")                                \
 	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used that gives an exclusive queue to two connections")                      \
+	X(BEADS_NO_BARRIER, "test_beads", "a rotation without its barrier")                        \
 	X(BEADS_COUNT_NOT_COMPARED, "test_beads",                                                  \
 	    "an answer to a reject believed without its count")                                    \
 	X(RECORD_ACKED_EARLY, "test_memory/records",                                               \

@@ -160,6 +160,48 @@ flip_to_clean(struct beads *beads, int64_t now, struct beads_acts *acts)
 	reject(beads, find_to_flip(beads), now, acts);
 }
 
+/* ---- reclaims ---- */
+
+bool
+beads_remember(const struct beads *beads, struct beads_memory *ret)
+{
+	if (beads->state < BEADS_CLAIMING || beads->state > BEADS_RELEASING)
+		return false;
+	*ret = (struct beads_memory){
+	    .epoch = beads->mine[0].epoch,
+	    .publisher = beads->mine[0].publisher,
+	    .sum = beads_sum(beads),
+	    .asked = beads->asked.number != 0,
+	};
+	return true;
+}
+
+/* Whether that hold was the last one. Each of its beads has returned, and perhaps its reject was performed. */
+static bool
+is_next(const struct beads *beads, const struct beads_memory *memory)
+{
+	uint64_t more = beads_sum(beads) - memory->sum;
+
+	if (beads->mine[0].epoch != memory->epoch || beads->mine[0].publisher != memory->publisher)
+		return false;
+	FAULT(RECLAIM_ANY_SUM, return true);
+	return more == BEADS || (memory->asked && more == BEADS + 1);
+}
+
+bool
+beads_follows(const struct beads *beads, const struct beads_memory *memory)
+{
+	return beads->state == BEADS_IN_GRACE && is_next(beads, memory);
+}
+
+void
+beads_reclaim(struct beads *beads, const struct beads_memory *memory)
+{
+	assert(beads->state == BEADS_GATHERING && beads->other_count == 0);
+	beads->reclaims = true;
+	beads->memory = *memory;
+}
+
 /* ---- deliveries ---- */
 
 /*
@@ -171,6 +213,12 @@ begin(struct beads *beads, int64_t now, struct beads_acts acts)
 {
 	if (beads->mine[0].major != beads->major)
 		return end(beads, acts, BEADS_END_VERSION);
+	if (beads->reclaims && FAULT_ELSE(RECLAIM_OF_CLEAN, !is_clean(beads), true)) {
+		if (is_clean(beads) || !is_next(beads, &beads->memory))
+			return end(beads, acts, BEADS_END_FOLLOWED);
+		flip_to_clean(beads, now, &acts);
+		return acts;
+	}
 	if (is_clean(beads)) {
 		set_state(beads, BEADS_CLAIMING);
 		reject(beads, 1, now, &acts);
@@ -223,12 +271,18 @@ answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads
 		acts.news = BEADS_NOW_RELEASED;
 		return acts;
 	}
-	assert(was == BEADS_CLAIMING || was == BEADS_RENEWING);
+	assert(was == BEADS_CLAIMING || was == BEADS_RENEWING || was == BEADS_ROTATING);
 	/* The lease of a hold is judged by the answer before this one. */
 	if (was == BEADS_CLAIMING)
 		beads->proved_at = beads->asked_at;
 	if (now >= beads_held_until(beads))
 		return end(beads, acts, BEADS_END_LATE);
+	if (was == BEADS_ROTATING) {
+		set_state(beads, BEADS_BARRIER);
+		FAULT(BEADS_NO_BARRIER, return beads_barrier(beads, now));
+		acts.barrier = true;
+		return acts;
+	}
 	beads->proved_at = beads->asked_at;
 	FAULT(BEADS_LEASE_FROM_ANSWER, beads->proved_at = now);
 	set_state(beads, BEADS_HELD);
@@ -285,6 +339,14 @@ beads_prove(struct beads *beads, int64_t now)
 	return acts;
 }
 
+struct beads_acts
+beads_prove_after(struct beads *beads, const struct beads_memory *memory, int64_t now)
+{
+	assert(beads_follows(beads, memory));
+	beads->until = now;
+	return beads_prove(beads, now);
+}
+
 /*
  * The last bead keeps the order, and comes again only for this reject. After its consumer was suspended,
  * all beads come again, the first one first.
@@ -300,6 +362,28 @@ beads_renew(struct beads *beads, int64_t now)
 	FAULT(BEADS_RENEWED_BY_HEAD, place = 0);
 	reject(beads, place, now, &acts);
 	return acts;
+}
+
+struct beads_acts
+beads_rotate(struct beads *beads, int64_t now)
+{
+	struct beads_acts acts = {0};
+
+	assert(beads->state == BEADS_HELD && !beads->strict);
+	set_state(beads, BEADS_ROTATING);
+	reject(beads, 0, now, &acts);
+	return acts;
+}
+
+struct beads_acts
+beads_barrier(struct beads *beads, int64_t now)
+{
+	struct beads_acts acts = {0};
+
+	if (beads->state != BEADS_BARRIER)
+		return acts;
+	set_state(beads, BEADS_HELD);
+	return beads_renew(beads, now);
 }
 
 struct beads_acts
@@ -369,6 +453,7 @@ beads_end_words(enum beads_end end)
 				   "administrator must delete its queue (QUORUM.md)",
 	    [BEADS_END_VERSION] = "the slot's messages are of another major version of RabbitMQ; "
 				  "an administrator must delete its queue (QUORUM.md)",
+	    [BEADS_END_FOLLOWED] = "the slot was used since",
 	};
 
 	return words[end];

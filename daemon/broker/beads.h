@@ -11,7 +11,9 @@
  *	    v  |                             | over: prove       v         answered
  *	   IN_GRACE -------------------------+               RELEASING ---------------> RELEASED
  *
- * Each state but RELEASED can go to OVER. Then the channel must be closed, and nothing is held.
+ * After a renewal, a hold can go HELD -> ROTATING -> BARRIER -> RENEWING (rule 5, rotations).
+ * Each state but RELEASED can go to OVER. Then the channel must be closed, and nothing is held. A
+ * reclaim (rule 8) goes from GATHERING to RELEASING, or to OVER. It claims nothing.
  */
 #ifndef BROKER_BEADS_H
 #define BROKER_BEADS_H
@@ -65,6 +67,8 @@ enum beads_state {
 	BEADS_CLAIMING,  /* the reject that proves the claim is not answered */
 	BEADS_HELD,      /* nothing is unanswered */
 	BEADS_RENEWING,  /* the reject of a renewal is not answered */
+	BEADS_ROTATING,  /* the reject of a rotation is not answered */
+	BEADS_BARRIER,   /* basic.qos is sent after its answer, and is not answered */
 	BEADS_RELEASING, /* the reject of a release is not answered */
 	BEADS_RELEASED,  /* the order is clean, and that is proved */
 	BEADS_OVER       /* see `end` */
@@ -75,7 +79,8 @@ enum beads_end {
 	BEADS_END_ODD,      /* another consumer was active meanwhile, or may have been */
 	BEADS_END_LATE,     /* the proof came after its lease */
 	BEADS_END_TWO_SETS, /* two complete sets of one epoch: an administrator must decide */
-	BEADS_END_VERSION   /* a set of another major version: the counts may have begun again */
+	BEADS_END_VERSION,  /* a set of another major version: the counts may have begun again */
+	BEADS_END_FOLLOWED  /* a reclaim: another consumer was active, or the order is clean */
 };
 const char *beads_end_words(enum beads_end end); /* static */
 
@@ -93,8 +98,16 @@ enum beads_news {
 struct beads_acts {
 	enum beads_news news;
 	uint64_t reject; /* the tag of a delivery to reject with requeue; 0: none */
+	bool barrier;    /* send basic.qos. Its answer goes to beads_barrier() */
 	uint64_t acks[BEADS + BEADS_PREFETCH]; /* tags of deliveries to acknowledge */
 	unsigned ack_count;
+};
+
+/* The facts that outlive the channel of a hold, or of a claim that has sent its proof. */
+struct beads_memory {
+	uint64_t epoch, publisher;
+	uint64_t sum; /* as beads_sum() */
+	bool asked;   /* a reject was unanswered */
 };
 
 /* Callers read it, and change it with the functions below alone. */
@@ -102,10 +115,12 @@ struct beads {
 	enum beads_state state;
 	enum beads_end end;
 	unsigned major;
-	bool strict;             /* only 1-2-3 is clean (servers since 4.3) */
-	bool untouched;          /* no bead of the claimed set had been returned or rejected */
-	struct bead mine[BEADS]; /* the claimed set, in the order of delivery */
-	struct bead asked;       /* the one whose reject is unanswered; else its number is 0 */
+	bool reclaims;              /* see beads_reclaim() */
+	struct beads_memory memory; /* of a reclaim */
+	bool strict;                /* only 1-2-3 is clean (servers since 4.3) */
+	bool untouched;             /* no bead of the claimed set had been returned or rejected */
+	struct bead mine[BEADS];    /* the claimed set, in the order of delivery */
+	struct bead asked;          /* the one whose reject is unanswered; else its number is 0 */
 	struct bead others[BEADS_PREFETCH]; /* of sets that are not complete, not acknowledged */
 	unsigned other_count;
 	int64_t grace;    /* the largest T of the sets that were seen */
@@ -123,6 +138,15 @@ struct beads_acts beads_take(struct beads *beads, const struct bead *bead, int64
 struct beads_acts beads_prove(struct beads *beads, int64_t now);
 /* HELD. */
 struct beads_acts beads_renew(struct beads *beads, int64_t now);
+/*
+ * HELD, by a renewal just now, and not `strict`: lets the server shorten its log. The first bead is rejected, and
+ * the others move on. If they came again unasked meanwhile, the present last one would be the middle one, and the
+ * next renewal a flip. So nothing may be delivered between the answer and that of basic.qos. Then the hold is
+ * renewed. A rotation extends no lease.
+ */
+struct beads_acts beads_rotate(struct beads *beads, int64_t now);
+/* basic.qos was answered. Ignored unless BARRIER. */
+struct beads_acts beads_barrier(struct beads *beads, int64_t now);
 /* HELD, and the holder has stopped; or IN_GRACE, and the grace is over. */
 struct beads_acts beads_release(struct beads *beads, int64_t now);
 /*
@@ -131,6 +155,22 @@ struct beads_acts beads_release(struct beads *beads, int64_t now);
  */
 bool beads_are_new(const struct beads *beads, uint64_t publisher);
 struct beads_acts beads_release_new(struct beads *beads, uint64_t publisher, int64_t now);
+/*
+ * Rule 8. beads_remember(): false if nothing was proved or asked, or if the order is not certain. Each end of a
+ * channel adds 1 to the count of each bead, and a reject that was performed adds 1. A larger sum says that
+ * another consumer was active since.
+ */
+bool beads_remember(const struct beads *beads, struct beads_memory *ret);
+/* IN_GRACE, and nobody was active between that hold and this claim. */
+bool beads_follows(const struct beads *beads, const struct beads_memory *memory);
+/* The same, and that holder has stopped. So the grace is over: as beads_prove(). */
+struct beads_acts beads_prove_after(
+    struct beads *beads, const struct beads_memory *memory, int64_t now);
+/*
+ * After beads_init(), in place of a claim. The holder has stopped. If nobody was active since, the order
+ * becomes clean at once (RELEASED). Else it stays as it is (OVER).
+ */
+void beads_reclaim(struct beads *beads, const struct beads_memory *memory);
 /* HELD or later. Clock time of the end of the hold, if it is not renewed. */
 int64_t beads_held_until(const struct beads *beads);
 /* The sum of the counts of the claimed set. With one more for each unanswered reject, it only grows. */

@@ -251,6 +251,7 @@ locks_up(struct broker *broker)
 	broker->persistent = server->persistent;
 	broker->deletes_by_name = server->deletes_by_name;
 	broker->hides_queues = server->hides_queues;
+	amqp_quorum_wake(broker->quorum);
 	/* One for the test has not published, and is not as dead as the old lock connection. */
 	if ((tests && amqp_reconnector_state(broker->auxiliary) == BROKER_UP) ||
 	    amqp_reconnector_host(broker->auxiliary) != amqp_reconnector_host(broker->locks))
@@ -516,6 +517,12 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 }
 
 void
+broker_get_quorum(const struct broker *broker, struct broker_quorum_info *ret)
+{
+	amqp_quorum_get(broker->quorum, ret);
+}
+
+void
 broker_get_traffic(const struct broker *broker, enum broker_link link, struct broker_traffic *ret)
 {
 	const struct amqp_reconnector *reconnector = reconnector_of(broker, link);
@@ -597,6 +604,18 @@ broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const 
 		amqp_quorum_drop(broker->quorum, channel, stopped, done);
 	else
 		request(broker, channel, way_row(way)->drop, queue, done);
+}
+
+void
+broker_holder_stopped(struct broker *broker, uint64_t channel)
+{
+	amqp_quorum_stopped(broker->quorum, channel);
+}
+
+size_t
+broker_reclaims(const struct broker *broker)
+{
+	return amqp_quorum_fresh(broker->quorum);
 }
 
 void

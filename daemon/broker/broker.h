@@ -222,9 +222,12 @@ struct broker_events {
 	void (*cancelled)(void *ctx, uint64_t channel);
 	/*
 	 * By quorum: the last hold of the claimed slot did not end cleanly. The claim is answered
-	 * after `until` (clock time). Perhaps again, with a later time.
+	 * after `until` (clock time). Perhaps again, with a later time. False: the claim ends, with
+	 * LOCKED.
 	 */
-	void (*unclean)(void *ctx, uint64_t channel, int64_t until);
+	bool (*unclean)(void *ctx, uint64_t channel, int64_t until);
+	/* A slot by quorum whose last hold here did not end cleanly is free, and clean. The name is borrowed. */
+	void (*reclaimed)(void *ctx, const char *queue);
 	/* By quorum: an administrator removes the slot that is held here. */
 	void (*removed)(void *ctx, uint64_t channel);
 	/*
@@ -277,6 +280,19 @@ struct broker_traffic {
 	struct histogram round_trips;
 };
 
+/* The connections of holds by quorum, and their graces. */
+struct broker_quorum_info {
+	unsigned connections;
+	struct {
+		enum broker_state state;
+		size_t holds;
+		uint64_t reconnects; /* as in broker_traffic */
+		const char *version; /* of its server; "" unless it is up; borrowed */
+	} connection[BROKER_QUORUM_MOST];
+	size_t graces;      /* claims that wait for the end of a grace */
+	uint64_t reclaimed; /* since the start: unclean ends after which nobody had to wait for T */
+};
+
 struct broker; /* made by setup.h */
 
 /* Before broker_start(). There is one listener: the lock engine. */
@@ -301,6 +317,7 @@ bool broker_auxiliary_is_up(const struct broker *broker);
 bool broker_takes_messages(const struct broker *broker);
 /* Whether the lock connection was up, or tried each host of the configuration. */
 bool broker_tried_all(const struct broker *broker);
+void broker_get_quorum(const struct broker *broker, struct broker_quorum_info *ret);
 void broker_get_traffic(
     const struct broker *broker, enum broker_link link, struct broker_traffic *ret);
 
@@ -368,6 +385,13 @@ void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_wa
  */
 void broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     bool stopped, struct broker_done done);
+/*
+ * By quorum: the holder of that channel uses the slot no more. Its hold was dropped before with `stopped` false, or
+ * its channel closed. The broker tries to make the slot clean, so that the next holder need not wait for T.
+ */
+void broker_holder_stopped(struct broker *broker, uint64_t channel);
+/* The number of such attempts that are not over. Those that have failed once do not count. */
+size_t broker_reclaims(const struct broker *broker);
 /*
  * Administration, on channels of the auxiliary connection only. Declares a slot queue (A): durable,
  * x-max-length 0. A queue that exists with other arguments is used as it is. The answer is then OK,

@@ -141,6 +141,7 @@ channel_close(struct amqp_channels *channels, struct channel *channel)
 	};
 
 	channel_set_state(channel, CHANNEL_CLOSING);
+	channel->closing_at = now(channels);
 	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_METHOD, &close);
 	FAULT_IF(NUMBER_REUSED_EARLY, channel->handler == NULL,
 		 numbers_give_back(&channels->numbers, channel->number);
@@ -397,6 +398,19 @@ amqp_channels_drop_raw(struct amqp_channels *channels, uint16_t number)
 	assert(channel != NULL && channel->handler != NULL);
 	channel->handler = NULL;
 	channel_close(channels, channel);
+}
+
+int64_t
+amqp_channels_closing_since(const struct amqp_channels *channels)
+{
+	const struct channel *channel;
+	int64_t since = 0;
+
+	TAILQ_FOREACH (channel, &channels->all, in_all)
+		if (channel->state == CHANNEL_CLOSING &&
+		    (since == 0 || channel->closing_at < since))
+			since = channel->closing_at;
+	return since;
 }
 
 void

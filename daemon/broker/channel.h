@@ -114,6 +114,8 @@ uint16_t amqp_channels_open_raw(
     struct amqp_channels *channels, const struct amqp_raw_handler *handler);
 /* Closes the channel. The handler is not called again. */
 void amqp_channels_drop_raw(struct amqp_channels *channels, uint16_t number);
+/* Clock time since which the oldest channel waits for close-ok; 0: none waits. */
+int64_t amqp_channels_closing_since(const struct amqp_channels *channels);
 /* Closes the channel. The handler gets only `closed`, when the channel is closed. */
 void amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number);
 

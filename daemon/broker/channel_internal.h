@@ -44,8 +44,9 @@ struct channel {
 	TAILQ_ENTRY(channel) in_all, in_idle;
 	uint64_t id; /* 0: not taken (idle, closing or raw) */
 	enum channel_state state;
-	uint16_t number; /* 0 = none */
-	bool put;        /* given back while GONE */
+	uint16_t number;    /* 0 = none */
+	bool put;           /* given back while GONE */
+	int64_t closing_at; /* CLOSING: clock time of the close */
 	enum consumer_state consumer;
 	bool restored;                          /* a hold was restored to it */
 	const struct amqp_raw_handler *handler; /* borrowed; NULL = requests and answers */

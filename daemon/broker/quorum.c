@@ -13,8 +13,10 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/beads.h"
 #include "daemon/broker/internal.h"
+#include "daemon/broker/quorum_links.h"
 #include "daemon/broker/quorum_queue.h"
 #include "daemon/broker/raw_channel.h"
+#include "daemon/broker/reclaim.h"
 #include "daemon/broker/reconnector.h"
 
 /* Ids of other channels have another highest bit (channel.c). */
@@ -26,6 +28,13 @@
  */
 #define HOLD_MOST (29 * INT64_C(86400) * NSEC_PER_SEC)
 
+/*
+ * Before 4.3 RabbitMQ cannot shorten the log of a queue while its first bead stays in its place. So one in so many
+ * renewals, and one in so many grants, is followed by a rotation (rule 5).
+ */
+#define ROTATE_RENEWALS 1000
+#define ROTATE_GRANTS 500
+
 /* A request that is not answered, or one of an id that has no claim any more. */
 struct question {
 	STAILQ_ENTRY(question) entry;
@@ -33,13 +42,6 @@ struct question {
 	int64_t at; /* clock time of the request */
 };
 STAILQ_HEAD(questions, question);
-
-struct connection {
-	struct amqp_quorum *quorum;           /* borrowed */
-	struct amqp_reconnector *reconnector; /* owned */
-	size_t claims;
-	struct timer idle; /* without claims */
-};
 
 enum claim_state {
 	CLAIM_TAKEN,    /* nothing is asked */
@@ -53,29 +55,34 @@ struct claim {
 	TAILQ_ENTRY(claim) entry;
 	uint64_t id;
 	struct amqp_quorum *quorum;    /* borrowed */
-	struct connection *connection; /* borrowed */
+	struct amqp_quorum_link *link; /* borrowed */
 	enum claim_state state;
 	struct amqp_raw_channel raw;
-	struct beads beads; /* since ATTACHED */
-	int64_t granted_at; /* GRANTED: clock time */
-	char *queue;        /* owned; NULL: TAKEN */
-	struct timer timer; /* the next deadline of its state */
-	struct broker_done claimed, dropped;
-	bool drops;   /* the drop is asked, and not answered */
-	bool removed; /* a removal is here, unacknowledged */
-	bool proved;  /* the release is proved */
+	struct beads beads;                  /* since ATTACHED */
+	int64_t granted_at;                  /* GRANTED: clock time */
+	char *queue;                         /* owned; NULL: TAKEN */
+	struct timer timer;                  /* the next deadline of its state */
+	struct broker_done claimed, dropped; /* claimed.fn NULL: a reclaim */
+	uint64_t reclaims; /* the id of the hold that it reclaims; 0: it is a claim of the engine */
+	struct beads_memory memory; /* of that hold */
+	bool drops;                 /* the drop is asked, and not answered */
+	bool removed;               /* a removal is here, unacknowledged */
+	bool proved;                /* the release is proved */
+	bool stopped;               /* GRANTED: its holder uses the slot no more */
+	bool rotates;               /* GRANTED: a rotation follows the next renewal */
+	bool uncertain; /* the broker ended the consumer, and may have kept some beads */
 	struct questions asked,
 	    later; /* checks: answered by the renewal in flight, and by the next */
 };
 
 struct amqp_quorum {
-	struct broker *broker; /* borrowed */
-	char *(*vet)(void *ctx, const struct amqp_server *server);
-	struct connection connections[BROKER_QUORUM_MOST];
-	unsigned connection_count;
+	struct broker *broker;           /* borrowed */
+	struct amqp_quorum_links *links; /* owned */
 	struct claim *by_id;
 	TAILQ_HEAD(, claim) claims; /* owned */
 	uint64_t serial;
+	uint64_t reclaimed;             /* since the start: graces that nobody needed */
+	struct amqp_reclaims *reclaims; /* owned */
 	struct questions gone; /* questions about claims that ended; the timer answers them */
 	struct timer gone_timer;
 };
@@ -102,7 +109,7 @@ now(const struct claim *claim)
 static void
 answer(const struct amqp_quorum *quorum, struct broker_done done, const struct broker_reply *reply)
 {
-	if (!quorum->broker->stopped)
+	if (!quorum->broker->stopped && done.fn != NULL)
 		done.fn(done.ctx, done.id, reply);
 }
 
@@ -156,15 +163,6 @@ answer_skipped_later(struct amqp_quorum *quorum, struct broker_done done)
 
 /* ---- the end of a claim ---- */
 
-static void
-connection_rest_later(struct connection *connection)
-{
-	const struct broker *broker = connection->quorum->broker;
-
-	timers_set(broker->timers, &connection->idle,
-	    broker_now(broker) + broker->settings.auxiliary_idle);
-}
-
 /* Its channel is closed, or gone. Its questions are answered by the caller, or moved out. */
 static void
 claim_free(struct claim *claim)
@@ -175,10 +173,47 @@ claim_free(struct claim *claim)
 	timers_cancel(quorum->broker->timers, &claim->timer);
 	HASH_DEL(quorum->by_id, claim);
 	TAILQ_REMOVE(&quorum->claims, claim, entry);
-	if (--claim->connection->claims == 0)
-		connection_rest_later(claim->connection);
+	amqp_quorum_link_leave(claim->link);
 	free(claim->queue);
 	free(claim);
+}
+
+static enum amqp_reclaim_result
+reclaim_result(const struct claim *claim, enum broker_answer ended)
+{
+	if (ended == BROKER_ABSENT || ended == BROKER_REFUSED)
+		return AMQP_RECLAIM_OVER;
+	if (claim->state != CLAIM_ATTACHED || ended == BROKER_SKIPPED)
+		return AMQP_RECLAIM_UNREACHED;
+	return claim->beads.state == BEADS_GATHERING ? AMQP_RECLAIM_BUSY : AMQP_RECLAIM_OVER;
+}
+
+/*
+ * The end of a claim, of a hold, or of a reclaim. If it was not clean, a reclaim can make the slot clean when the
+ * holder has stopped.
+ */
+static void
+reclaim_later(struct claim *claim, enum broker_answer ended)
+{
+	struct amqp_quorum *quorum = claim->quorum;
+	const struct broker_events *events = &quorum->broker->events;
+	bool is_attached = claim->state == CLAIM_ATTACHED || claim->state == CLAIM_GRANTED;
+	struct beads_memory memory;
+
+	if (quorum->broker->stopped)
+		return;
+	/* A claim that was not answered has no holder. */
+	if (is_attached && !claim->uncertain && beads_remember(&claim->beads, &memory))
+		amqp_reclaims_add(quorum->reclaims, claim->id, claim->queue, &memory,
+		    claim->stopped || claim->state == CLAIM_ATTACHED);
+	else if (claim->reclaims != 0)
+		amqp_reclaims_tried(
+		    quorum->reclaims, claim->reclaims, reclaim_result(claim, ended));
+	if (claim->reclaims == 0 || !claim->proved)
+		return;
+	quorum->reclaimed++;
+	if (events->reclaimed != NULL)
+		events->reclaimed(events->ctx, claim->queue);
 }
 
 /*
@@ -211,6 +246,7 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 	uint64_t id = claim->id;
 
 	amqp_raw_channel_close(&claim->raw);
+	reclaim_later(claim, ended);
 	STAILQ_CONCAT(&asked, &claim->asked);
 	STAILQ_CONCAT(&asked, &claim->later);
 	asks = !STAILQ_EMPTY(&asked);
@@ -233,13 +269,14 @@ set_timer(struct claim *claim, int64_t when)
 	timers_set(claim->quorum->broker->timers, &claim->timer, when);
 }
 
-static void
+/* False: nobody wants to wait so long. */
+static bool
 tell_unclean(const struct claim *claim)
 {
 	const struct broker_events *events = &claim->quorum->broker->events;
 
-	if (events->unclean != NULL)
-		events->unclean(events->ctx, claim->id, claim->beads.until);
+	return events->unclean == NULL ||
+	       events->unclean(events->ctx, claim->id, claim->beads.until);
 }
 
 /* The answer that the newest proof gives. */
@@ -257,6 +294,15 @@ proof_of(const struct claim *claim)
 	};
 }
 
+/* Whether a rotation is due, of one in so many. */
+static bool
+rotates(const struct claim *claim, int64_t of)
+{
+	return !claim->beads.strict && jitter_below(&claim->quorum->broker->jitter, of) == 0;
+}
+
+static void act(struct claim *claim, struct beads_acts acts);
+
 static void
 grant(struct claim *claim)
 {
@@ -264,11 +310,14 @@ grant(struct claim *claim)
 
 	claim->state = CLAIM_GRANTED;
 	claim->granted_at = now(claim);
+	amqp_reclaims_forget(claim->quorum->reclaims, claim->queue);
 	set_timer(claim, beads_held_until(&claim->beads));
+	claim->rotates = rotates(claim, ROTATE_GRANTS);
+	if (claim->rotates)
+		act(claim, beads_renew(&claim->beads, now(claim)));
+	/* Last, as it may end the claim. */
 	answer(claim->quorum, claim->claimed, &reply);
 }
-
-static void act(struct claim *claim, struct beads_acts acts);
 
 static int64_t
 proof_timeout(const struct claim *claim)
@@ -305,9 +354,41 @@ renewed(struct claim *claim)
 	}
 	STAILQ_CONCAT(&asked, &claim->asked);
 	set_timer(claim, beads_held_until(&claim->beads));
-	go_on(claim);
+	if (!claim->drops && (claim->rotates || rotates(claim, ROTATE_RENEWALS)))
+		act(claim, beads_rotate(&claim->beads, now(claim)));
+	else
+		go_on(claim);
+	claim->rotates = false;
 	/* Last, as they may end the claim. */
 	answer_all(quorum, &asked, &reply);
+}
+
+/*
+ * Rule 8: a grace that no holder needs. The last hold was one of this daemon, its holder has stopped, and nobody
+ * was active since.
+ */
+static bool
+skip_grace(struct claim *claim)
+{
+	const struct beads_memory *memory =
+	    amqp_reclaims_find(claim->quorum->reclaims, claim->queue);
+
+	if (memory == NULL || !beads_follows(&claim->beads, memory))
+		return false;
+	log_debug("%s: no grace, as the last holder was here, and has stopped", claim->queue);
+	claim->quorum->reclaimed++;
+	act(claim, beads_prove_after(&claim->beads, memory, now(claim)));
+	return true;
+}
+
+/* The order after a rotation is certain. The hold is renewed, which answers those that asked meanwhile. */
+static void
+barrier(struct claim *claim)
+{
+	if (claim->beads.state != BEADS_BARRIER)
+		return;
+	STAILQ_CONCAT(&claim->asked, &claim->later);
+	act(claim, beads_barrier(&claim->beads, now(claim)));
 }
 
 static void
@@ -321,6 +402,15 @@ over(struct claim *claim)
 	claim_end(claim, refused ? BROKER_REFUSED : BROKER_LOCKED, 0, beads_end_words(end));
 }
 
+/* Its answer comes behind all that was delivered before. */
+static void
+send_qos(const struct claim *claim)
+{
+	amqp_basic_qos_t qos = {.prefetch_count = BEADS_PREFETCH};
+
+	amqp_raw_channel_send(&claim->raw, AMQP_BASIC_QOS_METHOD, &qos);
+}
+
 /* Last, as the claim may end. */
 static void
 act(struct claim *claim, struct beads_acts acts)
@@ -329,7 +419,9 @@ act(struct claim *claim, struct beads_acts acts)
 		amqp_raw_channel_ack(&claim->raw, acts.acks[i]);
 	if (acts.reject != 0)
 		amqp_raw_channel_reject(&claim->raw, acts.reject);
-	if (acts.reject != 0 && claim->beads.state == BEADS_CLAIMING)
+	if (acts.barrier)
+		send_qos(claim);
+	if (acts.reject != 0 && (claim->beads.state == BEADS_CLAIMING || claim->reclaims != 0))
 		set_timer(claim, now(claim) + claim->quorum->broker->settings.probe_timeout);
 	FAULT_IF(BEADS_GRANTED_ON_DELIVERY, claim->beads.state == BEADS_CLAIMING,
 		 claim->beads.proved_at = now(claim);
@@ -345,8 +437,11 @@ act(struct claim *claim, struct beads_acts acts)
 		FAULT(BEADS_GRACE_ABANDONED, claim_end(claim, BROKER_LOCKED, 0, ""); return );
 		FAULT(BEADS_ABANDONED_FLIPS, claim->beads.until = now(claim);
 		      act(claim, beads_release(&claim->beads, now(claim))); return );
+		if (skip_grace(claim))
+			break;
 		set_timer(claim, claim->beads.until);
-		tell_unclean(claim);
+		if (!tell_unclean(claim))
+			claim_end(claim, BROKER_LOCKED, 0, "");
 		break;
 	case BEADS_NOW_HELD:
 		grant(claim);
@@ -391,6 +486,8 @@ on_method(void *ctx, const struct amqp_frame *frame)
 
 	switch (frame->method) {
 	case AMQP_BASIC_QOS_OK_METHOD:
+		barrier(claim);
+		return true;
 	case AMQP_BASIC_CONSUME_OK_METHOD: /* it comes before the consumer is registered */
 		return true;
 	case AMQP_BASIC_DELIVER_METHOD: {
@@ -400,6 +497,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	}
 	case AMQP_BASIC_CANCEL_METHOD:
 		/* Deleted, or some beads went back (a consumer timeout of 4.3). */
+		claim->uncertain = true;
 		claim_end(claim, BROKER_LOCKED, 0, "the broker ended the consumer");
 		return true;
 	default:
@@ -419,6 +517,8 @@ take_foreign(struct claim *claim, const char *text)
 	}
 	FAULT(REMOVAL_REMOVED, amqp_raw_channel_ack(&claim->raw, claim->raw.delivery); return );
 	claim->removed = true;
+	if (claim->reclaims != 0)
+		return; /* the order is made clean all the same */
 	if (claim->state == CLAIM_ATTACHED)
 		claim_end(claim, BROKER_LOCKED, 0, "the slot is removed");
 	else if (events->removed != NULL)
@@ -449,9 +549,12 @@ on_closed(void *ctx, int code, const char *text)
 	struct claim *claim = ctx;
 	enum broker_answer ended = BROKER_SKIPPED;
 
+	char *words = mem_printf("the broker closed the channel of the hold: %s", text);
+
 	if (claim->raw.blames)
 		ended = amqp_request_refusal(&(struct amqp_request){0}, code, text);
-	claim_end(claim, ended, code, text);
+	claim_end(claim, ended, code, claim->state == CLAIM_GRANTED ? words : text);
+	free(words);
 }
 
 /* ---- attaching ---- */
@@ -460,9 +563,8 @@ on_closed(void *ctx, int code, const char *text)
 static void
 attach(struct claim *claim)
 {
-	const struct amqp_link *link = amqp_reconnector_link(claim->connection->reconnector);
+	const struct amqp_link *link = amqp_quorum_link_up(claim->link);
 	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(TAG, claim->id & ~ID_BIT);
-	amqp_basic_qos_t qos = {.prefetch_count = BEADS_PREFETCH};
 	amqp_basic_consume_t consume = {
 	    .queue = amqp_cstring_bytes(claim->queue),
 	    .consumer_tag = amqp_cstring_bytes(tag.text),
@@ -471,9 +573,11 @@ attach(struct claim *claim)
 
 	(void)sscanf(link->server.version, "%u.%u", &major, &minor);
 	beads_init(&claim->beads, major, minor);
+	if (claim->reclaims != 0)
+		beads_reclaim(&claim->beads, &claim->memory);
 	claim->state = CLAIM_ATTACHED;
 	set_timer(claim, now(claim) + claim->quorum->broker->settings.probe_timeout);
-	amqp_raw_channel_send(&claim->raw, AMQP_BASIC_QOS_METHOD, &qos);
+	send_qos(claim);
 	amqp_raw_channel_send(&claim->raw, AMQP_BASIC_CONSUME_METHOD, &consume);
 }
 
@@ -481,108 +585,48 @@ attach(struct claim *claim)
 static void
 claim_go(struct claim *claim)
 {
-	if (amqp_reconnector_link(claim->connection->reconnector) != NULL &&
+	if (amqp_quorum_link_up(claim->link) != NULL &&
 	    amqp_raw_channel_open(&claim->raw, BEAD_TEXT))
 		attach(claim);
 }
 
 /* ---- connections ---- */
 
-static struct connection *
-connection_of(struct amqp_quorum *quorum, enum broker_link which)
-{
-	assert(which >= BROKER_QUORUM && which < BROKER_LINKS);
-	return &quorum->connections[which - BROKER_QUORUM];
-}
-
-static char *
-on_vet(void *ctx, const struct amqp_server *server)
-{
-	struct amqp_quorum *quorum = ctx;
-
-	return quorum->vet(quorum->broker, server);
-}
-
 static void
-on_up(void *ctx, enum broker_link which)
+on_up(void *ctx, const struct amqp_quorum_link *link)
 {
 	struct amqp_quorum *quorum = ctx;
-	struct connection *connection = connection_of(quorum, which);
 	struct claim *claim, *next;
 
-	if (connection->claims == 0)
-		connection_rest_later(connection);
 	TAILQ_FOREACH_SAFE (claim, &quorum->claims, entry, next)
-		if (claim->connection == connection && claim->state == CLAIM_WAITING)
+		if (claim->link == link && claim->state == CLAIM_WAITING)
 			claim_go(claim);
+	amqp_reclaims_wake(quorum->reclaims);
 }
 
 /* All its channels are gone. Claims that wait for it go on waiting, up to their deadlines. */
-static void
-on_down(void *ctx, enum broker_link which)
+static bool
+on_down(void *ctx, const struct amqp_quorum_link *link, const char *why)
 {
 	struct amqp_quorum *quorum = ctx;
-	struct connection *connection = connection_of(quorum, which);
-	const char *why = amqp_reconnector_why(connection->reconnector);
+	char *words = mem_printf("the connection of the hold ended: %s", why);
 	bool wanted = false;
 	struct claim *claim;
 
-	timers_cancel(quorum->broker->timers, &connection->idle);
 	/* From the start each time, as the callbacks may end other claims. */
 again:
 	TAILQ_FOREACH (claim, &quorum->claims, entry) {
-		if (claim->connection != connection)
+		if (claim->link != link)
 			continue;
 		wanted |= claim->state == CLAIM_WAITING;
 		if (claim->state < CLAIM_ATTACHED)
 			continue;
 		amqp_raw_channel_forget(&claim->raw);
-		claim_end(claim, BROKER_SKIPPED, 0, why);
+		claim_end(claim, BROKER_SKIPPED, 0, words);
 		goto again;
 	}
-	if (wanted)
-		amqp_reconnector_need(
-		    connection->reconnector, amqp_reconnector_host(quorum->broker->locks));
-}
-
-static void
-on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
-{
-	(void)ctx;
-	(void)which;
-	(void)state;
-	(void)why; /* the log has it, and each claim is told its end */
-}
-
-static void
-on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
-{
-	(void)ctx;
-	(void)which;
-	(void)blocked;
-	(void)why; /* these connections publish nothing */
-}
-
-static void
-on_idle(void *ctx, uint64_t id)
-{
-	struct connection *connection = ctx;
-
-	(void)id;
-	if (connection->claims == 0 && amqp_reconnector_link(connection->reconnector) != NULL)
-		amqp_reconnector_rest(connection->reconnector, "idle");
-}
-
-/* The one with the fewest claims. */
-static struct connection *
-connection_choose(struct amqp_quorum *quorum)
-{
-	struct connection *best = &quorum->connections[0];
-
-	for (unsigned i = 1; i < quorum->connection_count; i++)
-		if (quorum->connections[i].claims < best->claims)
-			best = &quorum->connections[i];
-	return best;
+	free(words);
+	return wanted;
 }
 
 /* ---- requests ---- */
@@ -593,17 +637,37 @@ amqp_quorum_has(uint64_t id)
 	return (id & ID_BIT) != 0;
 }
 
-size_t
-amqp_quorum_count(const struct amqp_quorum *quorum)
-{
-	return HASH_COUNT(quorum->by_id);
-}
-
 struct amqp_reconnector *
 amqp_quorum_reconnector(const struct amqp_quorum *quorum, enum broker_link which)
 {
-	assert(which >= BROKER_QUORUM && which < BROKER_LINKS);
-	return quorum->connections[which - BROKER_QUORUM].reconnector;
+	return amqp_quorum_links_reconnector(quorum->links, which);
+}
+
+void
+amqp_quorum_get(const struct amqp_quorum *quorum, struct broker_quorum_info *ret)
+{
+	const struct claim *claim;
+
+	*ret = (struct broker_quorum_info){
+	    .connections = amqp_quorum_links_count(quorum->links),
+	    .reclaimed = quorum->reclaimed,
+	};
+	for (unsigned i = 0; i < ret->connections; i++) {
+		const struct amqp_reconnector *reconnector =
+		    amqp_quorum_links_reconnector(quorum->links, BROKER_QUORUM + i);
+		const struct amqp_link *up = amqp_reconnector_link(reconnector);
+
+		ret->connection[i].state = amqp_reconnector_state(reconnector);
+		ret->connection[i].reconnects = amqp_reconnector_count(reconnector);
+		ret->connection[i].version =
+		    ret->connection[i].state == BROKER_UP ? up->server.version : "";
+	}
+	TAILQ_FOREACH (claim, &quorum->claims, entry) {
+		ret->connection[amqp_quorum_link_number(claim->link)].holds +=
+		    claim->state == CLAIM_GRANTED && !claim->drops;
+		ret->graces +=
+		    claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_IN_GRACE;
+	}
 }
 
 uint64_t
@@ -615,10 +679,9 @@ amqp_quorum_take(struct amqp_quorum *quorum)
 
 	claim->id = ++quorum->serial | ID_BIT;
 	claim->quorum = quorum;
-	claim->connection = connection_choose(quorum);
-	claim->connection->claims++;
-	amqp_raw_channel_init(&claim->raw,
-	    amqp_reconnector_channels(claim->connection->reconnector), &raw_events, claim);
+	claim->link = amqp_quorum_links_take(quorum->links);
+	amqp_raw_channel_init(
+	    &claim->raw, amqp_quorum_link_channels(claim->link), &raw_events, claim);
 	timer_init(&claim->timer, on_timer, claim, 0);
 	STAILQ_INIT(&claim->asked);
 	STAILQ_INIT(&claim->later);
@@ -637,24 +700,29 @@ amqp_quorum_put(struct amqp_quorum *quorum, uint64_t id)
 	assert(claim->state == CLAIM_TAKEN || (claim->state == CLAIM_GRANTED && !claim->drops));
 	assert(STAILQ_EMPTY(&claim->asked) && STAILQ_EMPTY(&claim->later));
 	amqp_raw_channel_close(&claim->raw);
+	reclaim_later(claim, BROKER_OK);
 	claim_free(claim);
+}
+
+static void
+claim_begin(struct claim *claim, const char *queue, struct broker_done done)
+{
+	struct amqp_quorum *quorum = claim->quorum;
+
+	assert(claim->state == CLAIM_TAKEN);
+	claim->queue = mem_strdup(queue);
+	claim->claimed = done;
+	claim->state = CLAIM_WAITING;
+	set_timer(claim, now(claim) + quorum->broker->settings.connect_timeout);
+	amqp_quorum_link_need(claim->link);
+	claim_go(claim);
 }
 
 void
 amqp_quorum_claim(
     struct amqp_quorum *quorum, uint64_t id, const char *queue, struct broker_done done)
 {
-	struct claim *claim = find(quorum, id);
-
-	assert(claim != NULL && claim->state == CLAIM_TAKEN);
-	claim->queue = mem_strdup(queue);
-	claim->claimed = done;
-	claim->state = CLAIM_WAITING;
-	set_timer(claim, now(claim) + quorum->broker->settings.connect_timeout);
-	timers_cancel(quorum->broker->timers, &claim->connection->idle);
-	amqp_reconnector_need(
-	    claim->connection->reconnector, amqp_reconnector_host(quorum->broker->locks));
-	claim_go(claim);
+	claim_begin(find(quorum, id), queue, done);
 }
 
 void
@@ -685,8 +753,9 @@ amqp_quorum_drop(struct amqp_quorum *quorum, uint64_t id, bool stopped, struct b
 	assert(claim->state == CLAIM_GRANTED && !claim->drops);
 	claim->drops = true;
 	claim->dropped = done;
-	FAULT(BEADS_FLIPPED_UNSTOPPED, stopped = true);
-	if (!stopped) {
+	claim->stopped |= stopped;
+	FAULT(BEADS_FLIPPED_UNSTOPPED, claim->stopped = true);
+	if (!claim->stopped) {
 		/* The loop answers. */
 		amqp_raw_channel_close(&claim->raw);
 		set_timer(claim, now(claim));
@@ -698,44 +767,77 @@ amqp_quorum_drop(struct amqp_quorum *quorum, uint64_t id, bool stopped, struct b
 	}
 }
 
+/* ---- reclaims ---- */
+
+static void
+try_reclaim(void *ctx, uint64_t id, const char *queue, const struct beads_memory *memory)
+{
+	struct amqp_quorum *quorum = ctx;
+	struct claim *claim = find(quorum, amqp_quorum_take(quorum));
+
+	claim->reclaims = id;
+	claim->memory = *memory;
+	claim_begin(claim, queue, (struct broker_done){0});
+}
+
+void
+amqp_quorum_stopped(struct amqp_quorum *quorum, uint64_t id)
+{
+	struct claim *claim = find(quorum, id), *next;
+	const char *queue;
+
+	if (claim != NULL) {
+		claim->stopped = true;
+		return;
+	}
+	queue = amqp_reclaims_stopped(quorum->reclaims, id);
+	if (queue == NULL)
+		return;
+	/* A waiter of this daemon may have the beads, and would have to wait. */
+	TAILQ_FOREACH_SAFE (claim, &quorum->claims, entry, next)
+		if (claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_IN_GRACE &&
+		    strcmp(claim->queue, queue) == 0 && skip_grace(claim))
+			return;
+}
+
+void
+amqp_quorum_wake(struct amqp_quorum *quorum)
+{
+	amqp_reclaims_wake(quorum->reclaims);
+}
+
+size_t
+amqp_quorum_fresh(const struct amqp_quorum *quorum)
+{
+	return amqp_reclaims_fresh(quorum->reclaims);
+}
+
 /* ---- life ---- */
 
 struct amqp_quorum *
 amqp_quorum_new(struct broker *broker, char *(*vet)(void *ctx, const struct amqp_server *server))
 {
 	struct amqp_quorum *quorum = mem_alloc(sizeof(*quorum));
-	const struct amqp_reconnector_events events = {
-	    .vet = on_vet,
-	    .blocked = on_blocked,
+	const struct amqp_quorum_links_events events = {
+	    .vet = vet,
 	    .up = on_up,
 	    .down = on_down,
-	    .changed = on_changed,
 	    .ctx = quorum,
 	};
 
 	quorum->broker = broker;
-	quorum->vet = vet;
-	quorum->connection_count =
-	    broker->settings.quorum_connections != 0 ? broker->settings.quorum_connections : 2;
-	assert(quorum->connection_count <= BROKER_QUORUM_MOST);
+	quorum->links = amqp_quorum_links_new(broker, &events);
+	quorum->reclaims = amqp_reclaims_new(broker, try_reclaim, quorum);
 	TAILQ_INIT(&quorum->claims);
 	STAILQ_INIT(&quorum->gone);
 	timer_init(&quorum->gone_timer, on_gone, quorum, 0);
-	for (unsigned i = 0; i < quorum->connection_count; i++) {
-		struct connection *connection = &quorum->connections[i];
-
-		connection->quorum = quorum;
-		connection->reconnector = amqp_reconnector_new(broker, BROKER_QUORUM + i, &events);
-		timer_init(&connection->idle, on_idle, connection, 0);
-	}
 	return quorum;
 }
 
 void
 amqp_quorum_quit(struct amqp_quorum *quorum)
 {
-	for (unsigned i = 0; i < quorum->connection_count; i++)
-		amqp_reconnector_quit(quorum->connections[i].reconnector);
+	amqp_quorum_links_quit(quorum->links);
 }
 
 void
@@ -747,11 +849,9 @@ amqp_quorum_free(struct amqp_quorum *quorum)
 		return;
 	while ((claim = TAILQ_FIRST(&quorum->claims)) != NULL)
 		claim_end(claim, BROKER_SKIPPED, 0, "");
+	amqp_reclaims_free(quorum->reclaims);
 	timers_cancel(quorum->broker->timers, &quorum->gone_timer);
 	on_gone(quorum, 0);
-	for (unsigned i = 0; i < quorum->connection_count; i++) {
-		timers_cancel(quorum->broker->timers, &quorum->connections[i].idle);
-		amqp_reconnector_free(quorum->connections[i].reconnector);
-	}
+	amqp_quorum_links_free(quorum->links);
 	free(quorum);
 }

@@ -1,14 +1,13 @@
 /*
  * Claims and holds by quorum over AMQP: a channel with one consumer for each, on connections of their
- * own. beads.h decides what a delivery means. This module owns the connections, the channels, the
- * deadlines, and the answers to the engine's requests.
+ * own. beads.h decides what a delivery means. This module owns the channels, the deadlines, and the
+ * answers to the engine's requests.
  *
  *	us:      open qos consume            reject 2                   reject 2                 close
  *	broker:                   1 2 3                2 (held)   ...           2 (renewed)
  *
- * The connections are made when they are needed. RabbitMQ can end one for one refused consume, with all
- * its holds, so holds are spread over several. A channel is never used for a second claim: RabbitMQ 3.x
- * numbers the messages of a consumer tag from the beginning again.
+ * The connections are made when they are needed (quorum_links.h). A channel is never used for a second claim:
+ * RabbitMQ 3.x numbers the messages of a consumer tag from the beginning again.
  */
 #ifndef BROKER_QUORUM_H
 #define BROKER_QUORUM_H
@@ -33,8 +32,7 @@ void amqp_quorum_free(struct amqp_quorum *quorum); /* NULL is fine */
 
 /* Whether a channel's id is one of this module. */
 bool amqp_quorum_has(uint64_t id);
-/* The number of claims and holds. */
-size_t amqp_quorum_count(const struct amqp_quorum *quorum);
+void amqp_quorum_get(const struct amqp_quorum *quorum, struct broker_quorum_info *ret);
 struct amqp_reconnector *amqp_quorum_reconnector(
     const struct amqp_quorum *quorum, enum broker_link which);
 
@@ -57,5 +55,15 @@ void amqp_quorum_check(struct amqp_quorum *quorum, uint64_t id, struct broker_do
  */
 void amqp_quorum_drop(
     struct amqp_quorum *quorum, uint64_t id, bool stopped, struct broker_done done);
+
+/*
+ * Rule 8: a hold that ended uncleanly is reclaimed when its holder has stopped, with a claim of this module's
+ * own. This function says that it has. Ids that are not known are ignored.
+ */
+void amqp_quorum_stopped(struct amqp_quorum *quorum, uint64_t id);
+/* The lock connection is up: reclaims that wait for a connection are tried now. */
+void amqp_quorum_wake(struct amqp_quorum *quorum);
+/* The number of reclaims that were not tried yet, or are tried for the first time. */
+size_t amqp_quorum_fresh(const struct amqp_quorum *quorum);
 
 #endif

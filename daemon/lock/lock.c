@@ -20,6 +20,7 @@
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/lifecycle.h"
+#include "daemon/lock/hold/lost.h"
 #include "daemon/lock/hold/removed.h"
 #include "daemon/lock/hold/slot_check.h"
 #include "daemon/lock/hold/keepalive.h"
@@ -64,12 +65,11 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 	struct lock_engine *engine = ctx;
 
 	(void)code;
-	(void)text;
 	/*
 	 * In this order: verify sends its requests behind the new claim of lifecycle, on the same
 	 * new channel.
 	 */
-	lifecycle_channel_closed(engine, channel);
+	lifecycle_channel_closed(engine, channel, text);
 	verify_channel_closed(engine, channel);
 	mutex_channel_closed(engine, channel);
 }
@@ -88,14 +88,19 @@ on_cancelled(void *ctx, uint64_t channel)
 		lifecycle_cancelled(engine, hold);
 }
 
-static void
+static bool
 on_unclean(void *ctx, uint64_t channel, int64_t until)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find_channel(&engine->holds, channel);
 
-	if (hold != NULL)
-		claim_unclean(engine, hold, until);
+	return hold == NULL || claim_unclean(engine, hold, until);
+}
+
+static void
+on_reclaimed(void *ctx, const char *queue)
+{
+	hint_reclaimed(ctx, queue);
 }
 
 static void
@@ -174,6 +179,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->dirty);
 	TAILQ_INIT(&engine->verifies_again);
+	TAILQ_INIT(&engine->lost_holds);
 	slot_check_init(&engine->slot_checks);
 	holder_wait_init(engine);
 	hold_table_init(&engine->holds, timers);
@@ -185,6 +191,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 				      .cancelled = on_cancelled,
 				      .unclean = on_unclean,
 				      .removed = on_removed,
+				      .reclaimed = on_reclaimed,
 				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,
@@ -224,6 +231,7 @@ lock_engine_free(struct lock_engine *engine)
 	full_scan_free_all(engine);
 	hint_free_all(engine);
 	removed_free_all(engine);
+	lost_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next)
 		engine_op_leave(engine, op);
 	scan_end_all(engine);
@@ -289,6 +297,7 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 	assert(!engine->telling);
 	holder_wait_peer_gone(engine, peer);
 	release_peer(engine, peer);
+	lost_peer_gone(engine, peer);
 	FAULT(GONE_PEER_WAITS, return;);
 	admin_peer_gone(engine, peer);
 	fsck_peer_gone(engine, peer);
@@ -328,7 +337,9 @@ lock_quiet(const struct lock_engine *engine)
 	FAULT_IF(QUIET_EARLY, engine->holds.count[HOLD_HELD] == 0, return true);
 	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL &&
 	       engine->mutexes == NULL && engine->removed_slots == NULL &&
-	       !hint_asks_about_removed(engine);
+	       !hint_asks_about_removed(engine) &&
+	       /* It takes a moment, if the broker answers. */
+	       (engine->link != BROKER_UP || broker_reclaims(engine->broker) == 0);
 }
 
 void

@@ -187,6 +187,7 @@ struct lock_row {
 	const char *who, *why, *command; /* NULL: none */
 	int64_t since;                   /* clock time: start of the wait, or of the hold */
 	bool revoked;
+	uint64_t fence; /* the fencing number of its grant; 0: none */
 };
 
 /* A semaphore of the directory. */

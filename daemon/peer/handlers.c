@@ -423,9 +423,11 @@ handle_info(const struct call *call)
 	struct cJSON *result = json_new_object(), *limits = json_new_object();
 	struct cJSON *lease = json_new_object();
 	struct broker_info info;
+	struct broker_quorum_info quorum;
 	struct lock_counts counts;
 
 	broker_get_info(dispatch->broker, &info);
+	broker_get_quorum(dispatch->broker, &quorum);
 	lock_get_counts(dispatch->engine, &counts);
 	json_add_string(result, "version", PACKAGE_VERSION);
 	json_add_integer(result, "pid", getpid());
@@ -443,7 +445,7 @@ handle_info(const struct call *call)
 	json_add_integer(limits, "scans_per_uid", config->max_scans_per_uid);
 	json_add_integer(limits, "mutexes_per_uid", config->max_mutexes_per_uid);
 	json_add(result, "limits", limits);
-	json_add(result, "broker", result_broker(&info, lock_silence(dispatch->engine)));
+	json_add(result, "broker", result_broker(&info, &quorum, lock_silence(dispatch->engine)));
 	json_add_seconds(lease, "margin", lock_margin(dispatch->engine));
 	json_add_seconds(lease, "takeover", lock_takeover(dispatch->engine));
 	json_add_bool(lease, "recovering", lock_is_recovering(dispatch->engine));

@@ -626,8 +626,29 @@ result_pinged(const struct broker_info *info, int64_t silence)
 	return result;
 }
 
+static struct cJSON *
+result_quorum(const struct broker_quorum_info *info)
+{
+	struct cJSON *result = json_new_object(), *connections = json_new_array();
+
+	for (unsigned i = 0; i < info->connections; i++) {
+		struct cJSON *connection = json_new_object();
+
+		json_add_string(connection, "state", broker_state_word(info->connection[i].state));
+		json_add_integer(connection, "holds", (int64_t)info->connection[i].holds);
+		json_add_integer(connection, "reconnects", (int64_t)info->connection[i].reconnects);
+		json_add_string(connection, "version", info->connection[i].version);
+		json_append(connections, connection);
+	}
+	json_add(result, "connections", connections);
+	json_add_integer(result, "graces", (int64_t)info->graces);
+	json_add_integer(result, "reclaimed", (int64_t)info->reclaimed);
+	return result;
+}
+
 struct cJSON *
-result_broker(const struct broker_info *info, int64_t silence)
+result_broker(
+    const struct broker_info *info, const struct broker_quorum_info *quorum, int64_t silence)
 {
 	struct cJSON *result = result_pinged(info, silence);
 	struct cJSON *auxiliary = json_new_object(), *exclusion = json_new_object();
@@ -649,6 +670,7 @@ result_broker(const struct broker_info *info, int64_t silence)
 	json_add_bool(exclusion, "tested", info->exclusion_tested);
 	json_add_string(exclusion, "why", untested);
 	json_add(result, "exclusion", exclusion);
+	json_add(result, "quorum", result_quorum(quorum));
 	return result;
 }
 

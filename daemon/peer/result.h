@@ -65,7 +65,8 @@ const char *result_notice(const struct result_facts *facts, const struct lock_no
 /* A notification of the watch with that id; takes params. */
 struct cJSON *result_watched(const struct message_id *id, struct cJSON *params);
 /* The broker as in `info`. */
-struct cJSON *result_broker(const struct broker_info *info, int64_t silence);
+struct cJSON *result_broker(
+    const struct broker_info *info, const struct broker_quorum_info *quorum, int64_t silence);
 /* The same, as far as `ping` shows it. */
 struct cJSON *result_pinged(const struct broker_info *info, int64_t silence);
 /* The counts of `info`. */

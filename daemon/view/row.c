@@ -9,6 +9,9 @@
 #include "protocol/lockname.h"
 #include "protocol/methods.h"
 
+/* A fencing number is smaller than 2^53. */
+#define FENCE_MOST ((INT64_C(1) << 53) - 1)
+
 /* ---- making ---- */
 
 static void
@@ -71,6 +74,10 @@ row_new(const struct row_facts *facts, const struct lock_row *source)
 	add_since(row, facts, source->since);
 	json_add_bool(row, "revoked", source->revoked);
 	json_add_bool(row, "unknown", false);
+	if (source->fence == 0)
+		json_add_null(row, "fence");
+	else
+		json_add_integer(row, "fence", (int64_t)source->fence);
 	return row;
 }
 
@@ -92,6 +99,7 @@ row_unknown(const char *name, int slot)
 		json_add_null(row, not_known[i]);
 	json_add_bool(row, "revoked", false);
 	json_add_bool(row, "unknown", true);
+	json_add_null(row, "fence");
 	return row;
 }
 
@@ -193,6 +201,13 @@ is_placed(const struct cJSON *row, uint32_t run)
 	       json_is_null(json_get(row, "position")) && json_is_null(json_get(row, "priority"));
 }
 
+/* A daemon of version 0.1.0 does not send the member. */
+static bool
+is_fence_or_null(const struct cJSON *value)
+{
+	return value == NULL || json_is_null(value) || is_integer(value, 1, FENCE_MOST);
+}
+
 bool
 row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
 {
@@ -207,6 +222,7 @@ row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
 	       is_integer(json_get(row, "uid"), 0, UINT32_MAX) &&
 	       is_integer(json_get(row, "pid"), 0, INT32_MAX) && is_time(json_get(row, "since")) &&
 	       is_age(json_get(row, "age")) && json_bool(json_get(row, "revoked"), &revoked) &&
+	       is_fence_or_null(json_get(row, "fence")) &&
 	       json_bool(json_get(row, "unknown"), &unknown) && !unknown;
 }
 
@@ -220,6 +236,10 @@ row_copy(const struct cJSON *row)
 
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
 		json_add(copy, members[i], json_copy_clean(json_get(row, members[i])));
+	if (json_get(row, "fence") == NULL)
+		json_add_null(copy, "fence");
+	else
+		json_add(copy, "fence", json_copy_clean(json_get(row, "fence")));
 	return copy;
 }
 

@@ -21,12 +21,14 @@
 struct shown_connection {
 	enum broker_state state;
 	struct broker_traffic traffic;
+	uint64_t quorum_holds;
 };
 
 struct shown_daemon {
 	int64_t started, time; /* ns since 1970 */
 	uint64_t takeovers, draining, clients;
-	uint64_t blocked, channels, channels_limit, in_flight, holder_queues_lost;
+	uint64_t blocked, channels, channels_limit, in_flight, holder_queues_lost, graces,
+	    reclaimed;
 };
 
 struct shown_name {
@@ -43,7 +45,8 @@ struct scrape {
 	bool openmetrics;
 	int64_t now;
 	struct shown_daemon daemon;
-	struct shown_connection connections[2]; /* by enum broker_link */
+	struct shown_connection connections[BROKER_LINKS]; /* by enum broker_link */
+	size_t connection_count;
 	struct shown_name names[METRICS_NAMES + 1];
 	FILE *to; /* owned, as `text`; NULL: the walk is not over */
 	char *text;
@@ -72,6 +75,8 @@ struct family {
 
 static void write_version(struct scrape *scrape, const struct family *family, size_t member);
 static void write_state(struct scrape *scrape, const struct family *family, size_t member);
+static void write_round_trips(struct scrape *scrape, const struct family *family, size_t member);
+static void write_quorum_holds(struct scrape *scrape, const struct family *family, size_t member);
 static void write_refused(struct scrape *scrape, const struct family *family, size_t member);
 
 #define OF_DAEMON(member) .group = GROUP_DAEMON, .at = offsetof(struct shown_daemon, member)
@@ -102,7 +107,7 @@ static const struct family families[] = {
 	.help = "How often a connection to the broker was made again after it had ended "
 		"unexpectedly."},
     {"lockbroker_broker_round_trip_seconds", HISTOGRAM(histogram_round_trips),
-	OF_CONNECTION(traffic.round_trips),
+	OF_CONNECTION(traffic.round_trips), .write = write_round_trips,
 	.help = "Time from a request or probe to the answer of the broker."},
     {"lockbroker_broker_blocked", GAUGE, OF_DAEMON(blocked),
 	.help = "1 during a resource alarm of the broker, else 0."},
@@ -114,6 +119,14 @@ static const struct family families[] = {
 	.help = "Claims and drops that the broker has not answered."},
     {"lockbroker_holder_queues_lost", COUNTER, OF_DAEMON(holder_queues_lost),
 	.help = "Holder queues that were deleted at the broker while their slot was held."},
+    {"lockbroker_quorum_holds", GAUGE, OF_CONNECTION(quorum_holds), .write = write_quorum_holds,
+	.help = "Locks that are held by quorum over this connection."},
+    {"lockbroker_quorum_graces", GAUGE, OF_DAEMON(graces),
+	.help =
+	    "Slots by quorum whose last hold did not end cleanly, and that the daemon makes free "
+	    "after their grace."},
+    {"lockbroker_quorum_reclaims", COUNTER, OF_DAEMON(reclaimed),
+	.help = "Unclean ends of holds by quorum after which nobody had to wait for a grace."},
     {"lockbroker_holds", GAUGE, OF_NAME(holds), .help = "Locks that clients hold now."},
     {"lockbroker_extra_holds", GAUGE, OF_NAME(extra_holds),
 	.help = "Of lockbroker_holds: holds whose slot was removed, or that take none."},
@@ -138,8 +151,14 @@ static const struct family families[] = {
 
 /* ---- text ---- */
 
-static const char *const connection_words[] = {
-    [BROKER_LOCKS] = "lock", [BROKER_AUXILIARY] = "auxiliary"};
+static const char *
+connection_word(size_t member)
+{
+	static const char *const words[BROKER_LINKS] = {"lock", "auxiliary", "quorum-1", "quorum-2",
+	    "quorum-3", "quorum-4", "quorum-5", "quorum-6", "quorum-7", "quorum-8"};
+
+	return words[member];
+}
 
 /* Has room for a name or a version, and its label. */
 #define LABELS_MAX (LOCKNAME_MAX + 32)
@@ -207,10 +226,33 @@ write_state(struct scrape *scrape, const struct family *family, size_t member)
 
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
 		snprintf(labels, sizeof(labels), "connection=\"%s\",state=\"%s\"",
-		    connection_words[member], broker_state_word(states[i]));
+		    connection_word(member), broker_state_word(states[i]));
 		write_count(
 		    scrape, family, "", labels, scrape->connections[member].state == states[i]);
 	}
+}
+
+/* Of the connections that carry requests. Holds by quorum have others. */
+static void
+write_round_trips(struct scrape *scrape, const struct family *family, size_t member)
+{
+	char labels[LABELS_MAX];
+
+	if (member >= BROKER_QUORUM)
+		return;
+	snprintf(labels, sizeof(labels), "connection=\"%s\"", connection_word(member));
+	write_histogram(scrape, family, labels, &scrape->connections[member].traffic.round_trips);
+}
+
+static void
+write_quorum_holds(struct scrape *scrape, const struct family *family, size_t member)
+{
+	char labels[LABELS_MAX];
+
+	if (member < BROKER_QUORUM)
+		return;
+	snprintf(labels, sizeof(labels), "connection=\"%s\"", connection_word(member));
+	write_count(scrape, family, "", labels, scrape->connections[member].quorum_holds);
 }
 
 /* The name of a place, as a label. METRICS_OTHERS has one that no lock can have. */
@@ -237,10 +279,11 @@ write_refused(struct scrape *scrape, const struct family *family, size_t member)
 }
 
 static size_t
-member_count(enum metric_group group)
+member_count(const struct scrape *scrape, enum metric_group group)
 {
-	static const size_t counts[] = {
-	    [GROUP_DAEMON] = 1, [GROUP_CONNECTION] = 2, [GROUP_NAME] = METRICS_NAMES + 1};
+	const size_t counts[] = {[GROUP_DAEMON] = 1,
+	    [GROUP_CONNECTION] = scrape->connection_count,
+	    [GROUP_NAME] = METRICS_NAMES + 1};
 
 	return counts[group];
 }
@@ -257,7 +300,7 @@ write_member(struct scrape *scrape, const struct family *family, size_t member)
 		break;
 	case GROUP_CONNECTION:
 		value = (const char *)&scrape->connections[member] + family->at;
-		snprintf(labels, sizeof(labels), "connection=\"%s\"", connection_words[member]);
+		snprintf(labels, sizeof(labels), "connection=\"%s\"", connection_word(member));
 		break;
 	case GROUP_NAME:
 		if (!scrape->names[member].is_shown)
@@ -303,7 +346,7 @@ write_all(const struct view *view, struct scrape *scrape, int64_t end)
 		family = &families[scrape->family];
 		if (scrape->member == 0)
 			write_head(scrape, family);
-		while (scrape->member < member_count(family->group)) {
+		while (scrape->member < member_count(scrape, family->group)) {
 			write_member(scrape, family, scrape->member++);
 			if (view_is_over(view, end))
 				return false;
@@ -414,9 +457,11 @@ static void
 take_broker(const struct view *view, struct scrape *scrape)
 {
 	struct broker_info info;
+	struct broker_quorum_info quorum;
 	struct lock_counts counts;
 
 	broker_get_info(view->broker, &info);
+	broker_get_quorum(view->broker, &quorum);
 	lock_get_counts(view->engine, &counts);
 	scrape->daemon.blocked = info.auxiliary_blocked;
 	scrape->daemon.channels = info.channels;
@@ -425,7 +470,14 @@ take_broker(const struct view *view, struct scrape *scrape)
 	scrape->daemon.holder_queues_lost = counts.holder_queues_lost;
 	scrape->connections[BROKER_LOCKS].state = info.locks;
 	scrape->connections[BROKER_AUXILIARY].state = info.auxiliary;
-	for (size_t i = 0; i < 2; i++)
+	scrape->daemon.graces = quorum.graces;
+	scrape->daemon.reclaimed = quorum.reclaimed;
+	for (size_t i = 0; i < quorum.connections; i++) {
+		scrape->connections[BROKER_QUORUM + i].state = quorum.connection[i].state;
+		scrape->connections[BROKER_QUORUM + i].quorum_holds = quorum.connection[i].holds;
+	}
+	scrape->connection_count = BROKER_QUORUM + quorum.connections;
+	for (size_t i = 0; i < scrape->connection_count; i++)
 		broker_get_traffic(
 		    view->broker, (enum broker_link)i, &scrape->connections[i].traffic);
 }

@@ -181,7 +181,7 @@ on_cancelled(void *ctx, uint64_t channel)
 	rig->cancelled_channel = channel;
 }
 
-static void
+static bool
 on_unclean(void *ctx, uint64_t channel, int64_t until)
 {
 	struct rig_broker *rig = ctx;
@@ -189,6 +189,7 @@ on_unclean(void *ctx, uint64_t channel, int64_t until)
 	ck_assert(!in_call && channel != 0);
 	rig->uncleans++;
 	rig->unclean_until = until;
+	return true;
 }
 
 static void

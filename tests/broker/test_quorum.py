@@ -2,7 +2,9 @@
 ends.
 """
 
+import os
 import subprocess
+import time
 import unittest
 
 import guide
@@ -15,6 +17,9 @@ RABBIT = Rabbit.lease()
 # 3.10 of Debian 12 is refused otherwise.
 OPTIONS = ("--quorum-servers", "untested")
 GRACE = 5  # seconds; the least
+# The number of slots that one dead daemon leaves. `make` with a larger one measures (QUORUM.md).
+SLOTS = int(os.environ.get("LOCKBROKER_QUORUM_SLOTS", "40"))
+TROUBLE = ("connection", "lost")
 
 setUpModule = RABBIT.serve_module
 
@@ -108,6 +113,74 @@ class Quorum(unittest.TestCase):
         request = waiting.request("acquire", name=name, timeout=60)
         holder.hang_up()
         self.assertLess(waiting.answer(request)["waited"], GRACE)
+
+    def hold_all(self, daemon, name, slots):
+        wire = Wire(daemon)
+        asked = [wire.request("acquire", name=name, timeout=60) for _ in range(slots)]
+        return wire, [wire.answer(one) for one in asked]
+
+    def reclaimed(self, daemon):
+        return Wire(daemon).call("info")["broker"]["quorum"]["reclaimed"]
+
+    def test_a_restart_leaves_no_grace(self):
+        """RabbitMQ restarts, and all clients stop. Each slot is granted at once afterwards, with a larger number."""
+        slots = 20
+        self.addCleanup(RABBIT.start)
+        daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
+        name = self.create(Wire(there), slots)
+        holder, grants = self.hold_all(daemon, name, slots)
+        quorum = Wire(daemon).call("info")["broker"]["quorum"]
+        self.assertEqual([one["state"] for one in quorum["connections"]], ["up", "up"])
+        self.assertEqual(sum(one["holds"] for one in quorum["connections"]), slots)
+        RABBIT.stop()
+        for _ in grants:
+            holder.notification("lost")
+        holder.hang_up()
+        RABBIT.start()
+        wait_until(lambda: self.reclaimed(daemon) == slots, what="the slots are clean")
+        there.wait_broker()
+        _, again = self.hold_all(there, name, slots)
+        self.assertLess(max(one["waited"] for one in again), GRACE)
+        before = {one["slot"]: one["fence"] for one in grants}
+        for one in again:
+            self.assertGreater(one["fence"], before[one["slot"]])
+
+    def test_a_client_that_hears_of_its_loss_and_stops(self):
+        """Its connection to RabbitMQ ends. It works on for a moment, and its slot needs no grace when it stops."""
+        daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
+        name = self.create(Wire(there), 1)
+        holder = Wire(daemon)
+        lock = holder.call("acquire", name=name, timeout=0)["lock"]
+        RABBIT.perform("close_all_connections", "test")
+        self.assertIn("the connection of the hold ended", holder.notification("lost")["why"])
+        daemon.wait_broker()
+        self.assertEqual(self.reclaimed(daemon), 0)
+        self.assertEqual(holder.error("release", lock=lock).reason, "not-held")
+        wait_until(lambda: self.reclaimed(daemon) == 1, what="the slot is clean")
+        there.wait_broker()
+        self.assertLess(Wire(there).call("acquire", name=name, timeout=60)["waited"], GRACE)
+
+    def test_many_graces_at_once(self):
+        """A killed daemon leaves many slots. All are free after one grace."""
+        slots = SLOTS
+        doomed, there = self.daemon(), self.daemon()
+        name = self.create(Wire(there), slots)
+        self.hold_all(doomed, name, slots)
+        doomed.kill()
+        began = time.monotonic()
+        _, again = self.hold_all(there, name, slots)
+        took = time.monotonic() - began
+        print(f"{slots} slots were granted {took:.1f} s after the end of their daemon (T = {GRACE} s)")
+        self.assertGreaterEqual(min(one["waited"] for one in again), GRACE - 1)
+
+    def test_show_has_the_fence(self):
+        daemon = self.daemon()
+        name = self.create(Wire(daemon), 1)
+        holder = Wire(daemon)
+        grant = holder.call("acquire", name=name, timeout=0)
+        holder.call("verify", lock=grant["lock"])
+        holders = Wire(self.daemon()).call("show", name=name)["holders"]
+        self.assertEqual([row["fence"] for row in holders], [grant["fence"]])
 
     def test_run(self):
         daemon = self.daemon()

@@ -75,6 +75,7 @@ tick_client(struct client *k, bool jumps)
 	}
 	count_down(&k->lease, by);
 	count_down(&k->grace, by);
+	count_down(&k->lingering, by);
 	for (unsigned at = 0; at < k->n_out; at++)
 		count_down(&k->out[at].left, by);
 }
@@ -87,8 +88,8 @@ steps_of_time(const struct world *before)
 	bool runs = expiring && before->idle < setup->expires;
 	for (unsigned i = 0; i < n_clients(); i++) {
 		const struct client *k = &before->clients[i];
-		runs = runs || k->lease || k->grace || (k->n_out && k->out[0].left) ||
-		       (k->n_out > 1 && k->out[1].left);
+		runs = runs || k->lease || k->grace || k->lingering ||
+		       (k->n_out && k->out[0].left) || (k->n_out > 1 && k->out[1].left);
 	}
 	for (unsigned jumps = 0; runs && jumps < (setup->drift ? 1u << n_clients() : 1u); jumps++) {
 		struct world w = *before;
@@ -181,7 +182,7 @@ quorum_judge(const struct world *world)
 {
 	unsigned believers = 0;
 	for (unsigned i = 0; i < CLIENTS_MAX; i++)
-		believers += uses(&world->clients[i]);
+		believers += uses(&world->clients[i]) + (world->clients[i].lingering != 0);
 	return believers > 1 ? property_exclusion : NULL;
 }
 
@@ -216,6 +217,8 @@ quorum_print(const struct setup *of, const struct world *world)
 			printf(", lease %u", k->lease);
 		if (k->grace != 0)
 			printf(", grace %u", k->grace);
+		if (k->lingering != 0)
+			printf(", its client goes on for %u", k->lingering);
 		if (k->n_out != 0)
 			printf(", %u out", k->n_out);
 		if (k->n_transit != 0)

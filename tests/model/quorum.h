@@ -62,6 +62,7 @@ enum mistake {
 	/* Reclaims (rule 8). */
 	RECLAIM_ANY_SUM,
 	RECLAIM_SEVEN,
+	RECLAIM_BEFORE_STOP,
 	/* Sets (rule 12). */
 	ACKNOWLEDGE_EARLY,
 	EQUAL_EPOCHS_ACCEPTED,
@@ -88,6 +89,10 @@ struct setup {
 	bool drift;
 	/* Rule 8b. */
 	bool reclaims;
+	/* A reclaim that has seen no beads, or whose flip was not answered, is tried again. */
+	bool retries;
+	/* A client that hears of its loss can go on, up to the end of its lease. */
+	bool lingers;
 	/* The first set exists, in dirty order. */
 	bool dirty;
 	/* There is no first set. */
@@ -176,6 +181,8 @@ struct client {
 	 * rejects that were out.
 	 */
 	uint8_t memory_set, memory_behind, memory_out;
+	/* Ticks for which the client of a lost hold goes on, at most. */
+	uint8_t lingering;
 	/* Its clock is ahead by a tick. */
 	uint8_t ahead;
 	uint8_t n_transit;

@@ -4,15 +4,10 @@
  */
 #include "tests/model/rules.h"
 #include <string.h>
+#include "tests/model/memory.h"
 #include "tests/model/view.h"
 
 const char *const client_name[CLIENTS_MAX] = {"A", "B", "C"};
-
-static bool
-makes(enum mistake mistake)
-{
-	return setup->mistake == mistake;
-}
 
 static unsigned
 epoch_of(unsigned set)
@@ -96,33 +91,9 @@ clear_claim(struct client *k)
 	    .memory_set = k->memory_set,
 	    .memory_behind = k->memory_behind,
 	    .memory_out = k->memory_out,
+	    .lingering = k->lingering,
 	    .ahead = k->ahead};
 	*k = kept;
-}
-
-static void
-forget(struct client *k)
-{
-	k->memory_set = k->memory_behind = k->memory_out = 0;
-}
-
-/*
- * After the end of a connection its daemon still knows the counts of its hold (rule 8). It tries
- * a reclaim once.
- */
-static void
-remember(struct client *k)
-{
-	uint8_t beads[BEADS];
-	bool known =
-	    k->mode == HELD || k->mode == RELEASING || k->mode == FLIPPING || k->mode == CONFIRMING;
-	bool whole = k->set != 0 && view_order_after(k, beads) == BEADS;
-	forget(k);
-	if (!setup->reclaims || !known || !whole || k->reclaiming)
-		return;
-	k->memory_set = k->set;
-	k->memory_behind = (uint8_t)view_behind(k);
-	k->memory_out = k->n_out;
 }
 
 /* The client has stopped. Its channel closes, which the server hears later. */
@@ -131,7 +102,7 @@ stop(struct world *w, unsigned i)
 {
 	struct client *k = &w->clients[i];
 	if (k->mode != CLOSING)
-		remember(k);
+		memory_remember(k);
 	clear_claim(k);
 	k->mode = CLOSING;
 	if (server_has_old_channel(w, i))
@@ -195,7 +166,8 @@ begin(struct world *w, unsigned i, enum mode mode)
 {
 	struct client *k = &w->clients[i];
 	clear_claim(k);
-	forget(k);
+	if (mode != WAITING || !setup->reclaims)
+		memory_forget(k);
 	k->mode = (uint8_t)mode;
 	w->channels[channel_of(i)].attach_sent = 1;
 }
@@ -218,6 +190,7 @@ claim_clean(struct world *w, unsigned i, const uint8_t beads[BEADS])
 {
 	struct client *k = &w->clients[i];
 	k->grace = 0;
+	memory_forget(k);
 	if (makes(GRANT_ON_DELIVERY)) {
 		reject(w, i, middle_of(beads), RENEW, REJECT);
 		grant(w, i, l_of(k->set - 1u));
@@ -242,6 +215,8 @@ claim_dirty(struct world *w, unsigned i)
 		k->grace = (uint8_t)t;
 	if (makes(NO_GRACE))
 		k->grace = 0;
+	if (!memory_is_next(k))
+		memory_forget(k);
 	step_say_also(": dirty, a grace of %u", k->grace);
 	step_add(w);
 }
@@ -256,18 +231,13 @@ flip_to_clean(struct world *w, unsigned i, const uint8_t beads[BEADS])
 	k->lease = k->grace = 0;
 }
 
-/* Rule 8b: the sum of the counts says that nobody was in between. */
+/* Rule 8b: with a channel for that alone. */
 static void
 reclaim(struct world *w, unsigned i, const uint8_t beads[BEADS])
 {
 	struct client *k = &w->clients[i];
-	int more = (int)k->memory_behind - (int)view_behind(k);
-	bool alone = k->memory_set == k->set && (more == 3 || (k->memory_out != 0 && more == 4));
-	if (makes(RECLAIM_ANY_SUM))
-		alone = true;
-	if (makes(RECLAIM_SEVEN))
-		alone = more >= 3 && more <= 7;
-	forget(k);
+	bool alone = memory_is_next(k);
+	memory_forget(k);
 	if (order_is_clean(beads) || !alone) {
 		end_step_by_stop(w, i, "somebody was in between");
 		return;
@@ -677,6 +647,13 @@ steps_in_grace(const struct world *before, unsigned i, const uint8_t beads[BEADS
 	const struct client *k = &before->clients[i];
 	if (k->n_out != 0)
 		return;
+	if (k->grace != 0 && k->memory_set != 0 && memory_has_stopped(k)) {
+		struct world w = *before;
+		w.clients[i].grace = 0;
+		memory_forget(&w.clients[i]);
+		step_say("client %s: ends its grace, as the last holder was here", client_name[i]);
+		step_add(&w);
+	}
 	if (k->grace != 0) {
 		if (before->refreshes != 0)
 			step_reject(before, i, last_of(beads), REFRESH, IN_GRACE, "refreshes");
@@ -776,7 +753,7 @@ step_crash(const struct world *before, unsigned i)
 	step_say("fault: client %s dies", client_name[i]);
 	step_is_fault();
 	stop(&w, i);
-	forget(&w.clients[i]);
+	memory_forget(&w.clients[i]);
 	step_add(&w);
 }
 
@@ -814,8 +791,28 @@ steps_while_idle(const struct world *w, unsigned i)
 		step_claim(w, i);
 	if (k->jobs != 0)
 		step_administer(w, i);
-	if (k->memory_set != 0)
+	if (k->memory_set != 0 && memory_has_stopped(k))
 		step_reclaim(w, i);
+}
+
+static void
+step_stop_lingering(const struct world *before, unsigned i)
+{
+	struct world w = *before;
+	w.clients[i].lingering = 0;
+	step_say("client %s: its last client stops", client_name[i]);
+	step_add(&w);
+}
+
+/* The daemon hears of the loss, and its client goes on. */
+static void
+step_linger(const struct world *before, unsigned i)
+{
+	struct world w = *before;
+	w.clients[i].lingering = w.clients[i].lease;
+	step_say("client %s: learns that its channel is gone, and goes on", client_name[i]);
+	stop(&w, i);
+	step_add(&w);
 }
 
 static void
@@ -852,6 +849,9 @@ steps_of_ends(const struct world *w, unsigned i)
 		step_stop(w, i, "gives up");
 	if (channel->life == NO_CHANNEL && !channel->attach_sent)
 		step_stop(w, i, "learns that its channel is gone");
+	if (channel->life == NO_CHANNEL && !channel->attach_sent && setup->lingers &&
+	    k->mode == HELD && k->lease != 0 && k->lingering == 0)
+		step_linger(w, i);
 	if (w->faults != 0)
 		step_crash(w, i);
 }
@@ -862,6 +862,8 @@ rules_client_steps(const struct world *w, unsigned i)
 	const struct client *k = &w->clients[i];
 	uint8_t beads[BEADS] = {0};
 	bool old = server_has_old_channel(w, i);
+	if (k->lingering != 0)
+		step_stop_lingering(w, i);
 	if (k->mode == IDLE) {
 		steps_while_idle(w, i);
 		return;

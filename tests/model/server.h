@@ -15,6 +15,12 @@ enum { BEADS = 3 };
 /* Of the search that runs. */
 extern const struct setup *setup;
 
+static inline bool
+makes(enum mistake mistake)
+{
+	return setup->mistake == mistake;
+}
+
 /* ---- messages ---- */
 
 /* A bead is set * 3 + number + 1; behind them are the marks of the clients. */

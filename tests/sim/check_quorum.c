@@ -30,9 +30,21 @@ quorum_haunt(struct sim *sim, const struct belief *belief)
 	    .name = belief->name,
 	    .slot = belief->slot,
 	    .daemon = belief->daemon,
+	    .peer = belief->peer,
 	    .lock = belief->lock,
 	    .until = belief->safe_until,
 	};
+}
+
+void
+quorum_left(struct sim *sim, int daemon, uint64_t peer)
+{
+	for (size_t i = 0; i < sim->quorum.ghost_count; i++) {
+		struct quorum_ghost *ghost = &sim->quorum.ghosts[i];
+
+		if (ghost->daemon == daemon && ghost->peer == peer)
+			ghost->until = sim->now;
+	}
 }
 
 static void
@@ -144,6 +156,17 @@ quorum_proved(struct sim *sim, struct queue_id id, unsigned since)
 
 	slot->clean = true;
 	slot->rivals = slot->claims - since;
+}
+
+/* Claims that were answered before had no beads since that end. */
+void
+quorum_reclaimed(struct sim *sim, struct queue_id id)
+{
+	const struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+
+	NOTE(sim, .text = "{q} is reclaimed", .queue = queue_text(id));
+	check_judged(sim, 24);
+	quorum_proved(sim, id, slot->claims - slot->claiming);
 }
 
 void

@@ -3,7 +3,7 @@
  * knowledge of such slots, their troubles, and the end of such a schedule. check_quorum.c judges.
  *
  * Each client honours its lease: it stops at the moment that its daemon told it last. It stops no sooner if
- * it hears that its lock is lost, or if its daemon dies.
+ * it hears that its lock is lost, or if its daemon dies. A client that hangs up has stopped.
  */
 #ifndef TESTS_SIM_QUORUM_H
 #define TESTS_SIM_QUORUM_H
@@ -61,7 +61,7 @@ struct quorum_slot {
 /* A client that believes in a hold after its daemon does not. */
 struct quorum_ghost {
 	int name, slot, daemon;
-	uint64_t lock;
+	uint64_t peer, lock;
 	int64_t until;
 };
 
@@ -117,6 +117,8 @@ unsigned quorum_asks(struct sim *sim, struct queue_id id, bool rival);
 void quorum_answered(struct sim *sim, struct queue_id id, bool rival);
 /* The end of a hold is proved. An administrator's work is done. */
 void quorum_proved(struct sim *sim, struct queue_id id, unsigned since);
+/* The same, long after the end. */
+void quorum_reclaimed(struct sim *sim, struct queue_id id);
 void quorum_made(struct sim *sim, struct queue_id id);
 /* A claim of that slot waits for the end of a grace. */
 void check_unclean(struct sim *sim, struct queue_id id);
@@ -130,5 +132,7 @@ void check_believers(struct sim *sim, const struct belief *belief);
 void check_quorum_answer(struct sim *sim, const struct ask *ask, enum reason reason);
 /* The daemon does not know of the hold any more, but its client has not stopped. */
 void quorum_haunt(struct sim *sim, const struct belief *belief);
+/* A client hangs up. */
+void quorum_left(struct sim *sim, int daemon, uint64_t peer);
 
 #endif

@@ -442,7 +442,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	check_step(running);
 }
 
-static void
+static bool
 on_unclean(void *ctx, uint64_t channel, int64_t until)
 {
 	const struct sim_daemon *daemon = daemon_of_engine(ctx);
@@ -452,7 +452,14 @@ on_unclean(void *ctx, uint64_t channel, int64_t until)
 		if (claim->channel == channel && claim->what == TAP_CLAIM)
 			check_unclean(running, claim->id);
 	}
-	heard.unclean(ctx, channel, until);
+	return heard.unclean(ctx, channel, until);
+}
+
+static void
+on_reclaimed(void *ctx, const char *queue)
+{
+	quorum_reclaimed(running, queue_find(queue));
+	heard.reclaimed(ctx, queue);
 }
 
 static void
@@ -476,6 +483,7 @@ __wrap_broker_set_events(struct broker *broker, const struct broker_events *even
 	observed.wait_queue = on_line;
 	observed.link = on_link;
 	observed.unclean = on_unclean;
+	observed.reclaimed = on_reclaimed;
 	observed.asked = on_asked;
 	observed.replied = on_replied;
 	__real_broker_set_events(broker, &observed);

@@ -258,6 +258,15 @@ on_unheard(void *ctx)
 		daemon->also.unheard(daemon->also.ctx);
 }
 
+static void
+performed(void *ctx, const struct memory_performed *what)
+{
+	const struct lock_world *world = ctx;
+
+	if (world->on_performed != NULL)
+		world->on_performed(what);
+}
+
 /* ---- the world ---- */
 
 static void
@@ -317,6 +326,7 @@ world_new_named(const struct queue_naming *naming)
 	world->wall = (struct clock){wall_of, world};
 	world->timers = timers_new(&world->clock);
 	world->behaviour = (struct memory_behaviour){.delay = delay_of,
+	    .performed = performed,
 	    .silent = silent_of,
 	    .nacks = nacks_of,
 	    .refuses = refuses_of,

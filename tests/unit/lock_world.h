@@ -62,6 +62,8 @@ struct lock_world {
 	unsigned stuck; /* the n-th request from now on is not answered; 0: none */
 	/* Called before each single queue of a probe. NULL: nothing is called. */
 	void (*on_probe)(struct lock_world *world);
+	/* Called after each method that the server performs. NULL: nothing is called. */
+	void (*on_performed)(const struct memory_performed *what);
 	/* world_succeed() calls it when unanswered requests are to be repeated. NULL: none are. */
 	void (*repeat)(struct lock_world *world);
 	unsigned slow;  /* the n-th request from now on takes 30 s; 0: none */

@@ -4,12 +4,15 @@
  *
  *	1+0		bead 1 is delivered, with the count 0. 1+0' is of the set with epoch 2, 1+0" with epoch 3,
  *			1+0* of another set with epoch 1
- *	prove, renew, release
+ *	prove, renew, rotate, barrier, release
+ *	reclaim 60	instead of a claim, after a hold whose counts were 60 in all; "?": a reject was unanswered
+ *	after 60	the holder of such a hold has stopped
  *
- * A reaction is nothing, "reject 2", "ack 1", "unclean", "held", "renewed", "released", "over" and
+ * A reaction is nothing, "reject 2", "ack 1", "qos", "unclean", "held", "renewed", "released", "over" and
  * the reason. A bead here is the last delivery of that number. T is 5 s, so the lease is 4.5 s.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/broker/beads.h"
@@ -100,6 +103,45 @@ static const struct course courses[] = {
     {"two sets of one epoch in the grace are refused", 0,
 	{{0, "1+0", ""}, {0, "3+0", ""}, {0, "2+0", "unclean"}, {0, "1+0*", ""}, {0, "2+0*", ""},
 	    {0, "3+0*", "over two"}}},
+    {"a rotation comes between two renewals", 0,
+	{{0, "1+0", ""}, {0, "2+0", ""}, {0, "3+0", "reject 2"}, {1, "2+1", "held"},
+	    {1000, "renew", "reject 2"}, {1001, "2+2", "renewed"}, {1002, "rotate", "reject 1"},
+	    {1003, "1+1", "qos"}, {1004, "barrier", "reject 1"}, {1005, "1+2", "renewed"},
+	    {1006, "release", "reject 2"}, {1007, "2+3", "released"}}},
+    {"a delivery before the barrier of a rotation is odd", 0,
+	{{0, "1+0", ""}, {0, "2+0", ""}, {0, "3+0", "reject 2"}, {1, "2+1", "held"},
+	    {1000, "renew", "reject 2"}, {1001, "2+2", "renewed"}, {1002, "rotate", "reject 1"},
+	    {1003, "1+1", "qos"}, {1004, "3+1", odd}}},
+    {"beads that come again unasked are not taken for the answer of a rotation", 0,
+	{{0, "1+0", ""}, {0, "2+0", ""}, {0, "3+0", "reject 2"}, {1, "2+1", "held"},
+	    {1002, "rotate", "reject 1"}, {1003, "3+1", odd}}},
+    {"a rotation extends no lease", 0,
+	{{0, "1+0", ""}, {0, "2+0", ""}, {0, "3+0", "reject 2"}, {1, "2+1", "held"},
+	    {4000, "rotate", "reject 1"}, {4499, "1+1", "qos"}, {4499, "barrier", "reject 1"},
+	    {4500, "1+2", "over late"}}},
+    {"a slot is reclaimed if nobody was active since", 0,
+	{{0, "reclaim 61", ""}, {0, "1+11", ""}, {0, "3+31", ""}, {0, "2+22", "reject 3"},
+	    {1, "3+32", "released"}}},
+    {"so it is if the last reject was performed", 0,
+	{{0, "reclaim 61?", ""}, {0, "1+11", ""}, {0, "3+31", ""}, {0, "2+23", "reject 3"},
+	    {1, "3+32", "released"}}},
+    {"no reject was sent, and one was performed", 0,
+	{{0, "reclaim 61", ""}, {0, "1+11", ""}, {0, "3+31", ""}, {0, "2+23", "over followed"}}},
+    {"another consumer had the beads", 0,
+	{{0, "reclaim 61?", ""}, {0, "1+13", ""}, {0, "3+33", ""}, {0, "2+25", "over followed"}}},
+    {"a clean slot is not reclaimed", 0,
+	{{0, "reclaim 57?", ""}, {0, "1+10", ""}, {0, "2+20", ""}, {0, "3+30", "over followed"}}},
+    {"another set is not reclaimed", 0,
+	{{0, "reclaim 61", ""}, {0, "1+11*", ""}, {0, "3+31*", ""}, {0, "2+22*", "over followed"}}},
+    {"since 4.3 a turned order is reclaimed by two rejects", 3,
+	{{0, "reclaim 61", ""}, {0, "3+31", ""}, {0, "2+22", ""}, {0, "1+11", "reject 2"},
+	    {1, "2+23", "reject 3"}, {2, "3+32", "released"}}},
+    {"a grace ends when the last holder was here, and stops", 0,
+	{{0, "1+11", ""}, {0, "3+31", ""}, {0, "2+22", "unclean"}, {7, "after 61", "reject 2"},
+	    {8, "2+23", "held"}}},
+    {"a grace goes on when another one was in between", 0,
+	{{0, "1+11", ""}, {0, "3+31", ""}, {0, "2+22", "unclean"}, {7, "after 57?", ""},
+	    {5000, "prove", "reject 2"}}},
     {"what comes after the release is ignored", 0,
 	{{0, "1+0", ""}, {0, "2+0", ""}, {0, "3+0", "reject 2"}, {1, "2+1", "held"},
 	    {2, "release", "reject 3"}, {3, "3+1", "released"}, {4, "1+1", ""}}},
@@ -148,6 +190,7 @@ words_of(const struct beads *beads, const struct beads_acts *acts)
 	    [BEADS_END_LATE] = " late",
 	    [BEADS_END_TWO_SETS] = " two",
 	    [BEADS_END_VERSION] = " version",
+	    [BEADS_END_FOLLOWED] = " followed",
 	};
 	static char words[200];
 	size_t len = 0;
@@ -157,11 +200,31 @@ words_of(const struct beads *beads, const struct beads_acts *acts)
 		len += (size_t)sprintf(words + len, " ack %s", names[acts->acks[i]]);
 	if (acts->reject != 0)
 		len += (size_t)sprintf(words + len, " reject %s", names[acts->reject]);
+	if (acts->barrier)
+		len += (size_t)sprintf(words + len, " qos");
 	if (acts->news != BEADS_NO_NEWS)
 		len += (size_t)sprintf(words + len, " %s", news[acts->news]);
 	if (acts->news == BEADS_NOW_OVER)
 		sprintf(words + len, "%s", ends[beads->end]);
 	return words[0] == ' ' ? words + 1 : words;
+}
+
+static struct beads_acts
+play_memory(struct beads *beads, const char *what, int64_t now)
+{
+	const struct beads_memory memory = {
+	    .epoch = 1,
+	    .publisher = 77,
+	    .sum = strtoul(strchr(what, ' '), NULL, 10),
+	    .asked = strchr(what, '?') != NULL,
+	};
+	const struct beads_acts none = {0};
+
+	if (what[0] == 'r') {
+		beads_reclaim(beads, &memory);
+		return none;
+	}
+	return beads_follows(beads, &memory) ? beads_prove_after(beads, &memory, now) : none;
 }
 
 static struct beads_acts
@@ -173,8 +236,14 @@ play(struct beads *beads, const char *what, int64_t now)
 		return beads_prove(beads, now);
 	if (strcmp(what, "renew") == 0)
 		return beads_renew(beads, now);
+	if (strcmp(what, "rotate") == 0)
+		return beads_rotate(beads, now);
+	if (strcmp(what, "barrier") == 0)
+		return beads_barrier(beads, now);
 	if (strcmp(what, "release") == 0)
 		return beads_release(beads, now);
+	if (strncmp(what, "reclaim ", 8) == 0 || strncmp(what, "after ", 6) == 0)
+		return play_memory(beads, what, now);
 	bead = bead_of(what, T);
 	return beads_take(beads, &bead, now);
 }
@@ -242,6 +311,34 @@ START_TEST(a_fence_grows_with_each_end)
 	ck_assert_uint_gt(
 	    (UINT64_C(1) << 20) + ((beads_sum(&beads) + 4) << 8), beads_fence(&beads, 255));
 	ck_assert_uint_lt(((BEAD_EPOCH_MOST << 20) >> 53), 2);
+}
+END_TEST
+
+/* The facts about a hold outlive its channel. */
+START_TEST(a_hold_is_remembered_with_its_counts)
+{
+	struct beads beads = held(T);
+	struct beads_memory memory;
+	struct bead answer;
+
+	ck_assert(beads_remember(&beads, &memory));
+	ck_assert_uint_eq(memory.epoch, 1);
+	ck_assert_uint_eq(memory.publisher, 77);
+	ck_assert_uint_eq(memory.sum, 61);
+	ck_assert(!memory.asked);
+	beads_renew(&beads, NSEC_PER_SEC);
+	ck_assert(beads_remember(&beads, &memory));
+	ck_assert_uint_eq(memory.sum, 61);
+	ck_assert(memory.asked);
+	answer = bead_of("2+22", T);
+	beads_take(&beads, &answer, NSEC_PER_SEC);
+	beads_release(&beads, NSEC_PER_SEC);
+	ck_assert(beads_remember(&beads, &memory));
+	ck_assert_uint_eq(memory.sum, 62);
+	answer = bead_of("3+31", T);
+	beads_take(&beads, &answer, NSEC_PER_SEC);
+	ck_assert_int_eq(beads.state, BEADS_RELEASED);
+	ck_assert(!beads_remember(&beads, &memory));
 }
 END_TEST
 
@@ -375,6 +472,7 @@ beads_suite(void)
 	    tcase, each_course_is_taken, 0, (int)(sizeof(courses) / sizeof(courses[0])));
 	tcase_add_test(tcase, a_lease_counts_from_the_sending_of_the_proof);
 	tcase_add_test(tcase, a_fence_grows_with_each_end);
+	tcase_add_test(tcase, a_hold_is_remembered_with_its_counts);
 	tcase_add_test(tcase, a_larger_grace_of_an_older_set_counts);
 	tcase_add_test(tcase, only_its_publisher_makes_a_new_set_clean_at_once);
 	tcase_add_test(tcase, a_set_of_another_major_version_is_refused);

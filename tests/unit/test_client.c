@@ -90,6 +90,24 @@ START_TEST(the_fence_is_that_of_the_grant)
 }
 END_TEST
 
+/* The daemon makes the slot free when the program has stopped. */
+START_TEST(a_lock_by_quorum_is_released_after_its_loss)
+{
+	struct lb_lock *lock = NULL;
+
+	ck_assert_int_eq(acquired_with("17", &lock), LB_OK);
+	say("{\"jsonrpc\":\"2.0\",\"method\":\"lost\",\"params\":{\"lock\":\"a-1\","
+	    "\"reason\":\"lost\",\"why\":\"cut\"}}");
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+	heard();
+	ck_assert_int_eq(lb_release(lock, LB_FOREVER), LB_LOST);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"release\",\"params\":{\"lock\":\"a-1\"}}"));
+	ck_assert_int_eq(lb_release(lock, LB_FOREVER), LB_LOST);
+	ck_assert_str_eq(heard(), "");
+}
+END_TEST
+
 static const struct {
 	const char *text;
 	int code;
@@ -638,6 +656,7 @@ calls_suite(void)
 	tcase_add_checked_fixture(tcase, client_rig_up, client_rig_down);
 	tcase_add_test(tcase, acquire_verify_release);
 	tcase_add_test(tcase, the_fence_is_that_of_the_grant);
+	tcase_add_test(tcase, a_lock_by_quorum_is_released_after_its_loss);
 	tcase_add_loop_test(tcase, a_fence_that_is_no_number_is_not_taken_for_none, 0,
 	    sizeof(fences) / sizeof(fences[0]));
 	tcase_add_test(tcase, create_is_sent_with_the_acquire);

@@ -138,10 +138,13 @@ see_graces(const struct semaphore *semaphore, struct lock_answer *answer)
 	for (int slot = 1; semaphore->by_quorum && slot <= semaphore->size; slot++) {
 		struct queue_name b = queue_name_quorum(semaphore->name, slot);
 		const struct hold *hold = hold_find_queue(&engine->holds, b.text);
+		int64_t its = hold == NULL         ? 0
+			      : hold->free_at != 0 ? hold->free_at
+						   : hold->crowded_until;
 
-		if (hold == NULL || hold->free_at == 0 || hold->free_at >= free_at)
+		if (its == 0 || its >= free_at)
 			continue;
-		free_at = hold->free_at;
+		free_at = its;
 		answer->slot = slot;
 	}
 	if (free_at == INT64_MAX)

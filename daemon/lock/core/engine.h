@@ -61,6 +61,7 @@ struct lease {
 
 TAILQ_HEAD(slot_questions, slot_question);
 TAILQ_HEAD(verify_list, verify);
+TAILQ_HEAD(lost_list, lost_hold);
 
 /* Of slot_check.c. */
 struct slot_checks {
@@ -114,6 +115,7 @@ struct lock_engine {
 	struct hint_question *hint_questions;              /* of hint_send.c */
 	struct removed_slot *removed_slots;                /* of removed.c */
 	struct late_hint *late_hints;                      /* of hint_send.c */
+	struct lost_list lost_holds;                       /* of lost.c: the oldest first */
 	struct semaphore_list dirty;
 	struct timer run_queues;  /* set while a semaphore is dirty */
 	struct lock_counts total; /* only the counters since the start */

@@ -389,6 +389,7 @@ registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 	registry_hold_unwatch(engine, hold);
 	registry_hold_detach(engine, hold);
 	flight_end(engine, hold);
+	hold_set_grace(&engine->holds, hold, 0);
 	channels_charge(engine, hold, NULL);
 	hold_free(&engine->holds, hold);
 	channels_hold_ended(engine);

@@ -43,6 +43,7 @@ row_of_hold(const struct hold *hold, enum lock_row_state state)
 	row.slot = hold->slot;
 	row.since = hold->since;
 	row.revoked = hold->revoked;
+	row.fence = hold->granted_fence;
 	return row;
 }
 
@@ -105,6 +106,7 @@ rows_pass(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 	hold->requester = waiter->requester;
 	waiter->requester = NULL;
 	hold->since = engine_now(engine);
+	hold->granted_fence = hold_fence(hold);
 	rows_holds(engine, hold);
 }
 

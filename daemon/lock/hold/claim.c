@@ -203,6 +203,27 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 	}
 }
 
+/*
+ * A claim that went on without its waiter goes to another one of this daemon. After the end of a daemon with many
+ * holds, many graces end at once. Then hints would be lost, as a wait queue keeps few.
+ */
+static bool
+grant_to_another(struct lock_engine *engine, struct hold *hold)
+{
+	const struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, false);
+	struct waiter *waiter;
+
+	if (!way_row(hold->way)->by_beads || semaphore == NULL || engine->draining ||
+	    !lease_is_good(engine, hold))
+		return false;
+	hold->ours_since = engine_now(engine);
+	/* A waiter whose peer may have no more holds is refused. The next one is tried. */
+	do {
+		waiter = local_queue_who_wants(&semaphore->local_queue, hold->slot, hold->share);
+	} while (waiter != NULL && !grant_passed(engine, waiter, hold));
+	return waiter != NULL;
+}
+
 static void
 win(struct lock_engine *engine, struct hold *hold)
 {
@@ -213,7 +234,8 @@ win(struct lock_engine *engine, struct hold *hold)
 		/* Without the channel, which the check of A uses. */
 		FAULT(CLAIM_FORGOTTEN, hold_set_channel(&engine->holds, hold, 0);
 		      registry_hold_end(engine, hold, true); return;);
-		lifecycle_drop(engine, hold);
+		if (!grant_to_another(engine, hold))
+			lifecycle_drop(engine, hold);
 		return;
 	}
 	assert(waiter->state == WAITER_CLAIMING);
@@ -257,6 +279,22 @@ is_guess(const struct lock_engine *engine, const struct hold *hold)
 	       waiter->semaphore->size == 0;
 }
 
+/*
+ * The claim goes on without the waiter, which tries another slot. The claim is finished in any case: else
+ * a slot after an unclean end would never be free for clients that only try.
+ */
+static void
+leave_behind(struct lock_engine *engine, struct hold *hold)
+{
+	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
+
+	hold->acquire = 0;
+	hold->asked = 0;
+	flight_end(engine, hold);
+	if (waiter != NULL)
+		go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
+}
+
 static void
 on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -267,7 +305,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	lease_b_answered(engine, hold, reply);
 	if (reply->answer != BROKER_UNKNOWN)
 		flight_end(engine, hold);
-	hold->free_at = 0;
+	hold_set_grace(&engine->holds, hold, 0);
 	if (learn_way(engine, hold, reply)) {
 		fail(engine, hold, CLAIM_OTHERWISE, reply);
 		return;
@@ -284,7 +322,10 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		if (reply->removed)
 			removed_delete_beads(engine, hold->name, hold->slot);
 		FAULT_IF(LOCKED_IS_OURS, hold->kind == LOCK_KIND_MUTEX, win(engine, hold); return;);
-		fail(engine, hold, CLAIM_LOST, reply);
+		if (hold->crowded_until != 0)
+			leave_behind(engine, hold);
+		else
+			fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_UNREACHABLE:
 		fail(engine, hold, CLAIM_LOST, reply);
@@ -348,29 +389,48 @@ claim_cancelled(struct lock_engine *engine, struct hold *hold)
 	fail(engine, hold, CLAIM_LOST, NULL);
 }
 
-/*
- * The claim goes on without the waiter, which tries another slot. The claim is finished in any case: else
- * a slot after an unclean end would never be free for clients that only try.
- */
-static void
-leave_behind(struct lock_engine *engine, struct hold *hold)
-{
-	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
+/* ---- graces ---- */
 
-	hold->acquire = 0;
-	hold->asked = 0;
-	flight_end(engine, hold);
-	if (waiter != NULL)
-		go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
+/*
+ * A claim in a grace takes a channel for T. So all of them take at most as many as one connection has, and
+ * those of a user half of that. The default is two connections.
+ */
+static bool
+has_room_for_grace(const struct lock_engine *engine, const struct share *share)
+{
+	size_t most = engine->channels.most;
+
+	return engine->holds.graces < most && (share == NULL || share->graces < most / 2);
 }
 
-void
+/* The claim ends. The slot is tried again when one of the present graces has ended. */
+static void
+crowd_out(struct lock_engine *engine, struct hold *hold, int64_t until)
+{
+	int64_t grace = until - engine_now(engine), first = until;
+	const struct hold *other;
+
+	for (other = engine->holds.by_id; other != NULL; other = other->by_id.next) {
+		if (other->free_at != 0 && other->free_at < first)
+			first = other->free_at;
+	}
+	hold->crowded_until = first + grace;
+	hold_set_channel(&engine->holds, hold, 0);
+	timers_set(engine->timers, &hold->timer, first);
+}
+
+bool
 claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until)
 {
 	assert(hold->state == HOLD_CLAIMING);
-	hold->free_at = until;
+	if (hold->free_at == 0 && !has_room_for_grace(engine, hold->share)) {
+		crowd_out(engine, hold, until);
+		return false;
+	}
+	hold_set_grace(&engine->holds, hold, until);
 	timers_cancel(engine->timers, &hold->timer);
 	leave_behind(engine, hold);
+	return true;
 }
 
 /* ---- the flight ---- */
@@ -412,7 +472,9 @@ due(void *ctx, uint64_t id)
 	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
 
 	assert(hold->state == HOLD_CLAIMING || hold->state == HOLD_CHECKING);
-	if (hold->flight == FLIGHT_DUE && waiter != NULL) {
+	if (hold->crowded_until != 0) {
+		registry_hold_end(engine, hold, true);
+	} else if (hold->flight == FLIGHT_DUE && waiter != NULL) {
 		if (engine->link == BROKER_UP)
 			send(engine, hold);
 	} else if (hold->flight == FLIGHT_DUE || hold->flight == FLIGHT_UNSENT) {

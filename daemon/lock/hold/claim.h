@@ -41,8 +41,9 @@ void claim_start(struct lock_engine *engine, struct waiter *waiter, int slot);
 void claim_cancelled(struct lock_engine *engine, struct hold *hold);
 /*
  * By quorum: the last hold of the slot did not end cleanly, and the claim will be answered after `until`
- * (clock time). Its waiter goes on. The slot is reserved until then, and free after it.
+ * (clock time). Its waiter goes on. The slot is reserved until then, and free after it. False: there are too
+ * many graces, and the claim ends.
  */
-void claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until);
+bool claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until);
 
 #endif

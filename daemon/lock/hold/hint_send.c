@@ -220,6 +220,21 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 	}
 }
 
+void
+hint_reclaimed(struct lock_engine *engine, const char *queue)
+{
+	struct semaphore *semaphore;
+	char name[QUEUE_NAME_SIZE];
+	int slot = queue_name_quorum_slot(queue, name);
+
+	if (slot == 0 || hold_find_queue(&engine->holds, queue) != NULL)
+		return;
+	tell_wait_queue(engine, name, false, slot);
+	semaphore = engine_semaphore_find(engine, name, false);
+	if (semaphore != NULL)
+		engine_scan(engine, semaphore);
+}
+
 /* ---- an administrator has changed a semaphore ---- */
 
 static void

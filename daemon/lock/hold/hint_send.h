@@ -26,6 +26,11 @@ void hint_freed(struct lock_engine *engine, const struct hold *hold);
  * its durable B is deleted (removed.h).
  */
 void hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker_way way);
+/*
+ * The slot by quorum with that B is free now. A hint was sent when its hold ended. A daemon that came too
+ * early took the slot for busy.
+ */
+void hint_reclaimed(struct lock_engine *engine, const char *queue);
 /* Whether such a B may be deleted, as the broker has not said yet that the slot is gone. */
 bool hint_asks_about_removed(const struct lock_engine *engine);
 /* Whether a hint that is sent now is delivered now. */

@@ -11,6 +11,7 @@
 #include "daemon/lock/core/rows.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/lease.h"
+#include "daemon/lock/hold/lost.h"
 #include "daemon/lock/hold/removed.h"
 
 /*
@@ -448,6 +449,7 @@ tell_lost(struct lock_engine *engine, struct hold *hold, enum reason reason, con
 		return;
 	hold->lost = true;
 	FAULT(LOSS_IS_RELEASE, hold->lost = false);
+	lost_told(engine, hold);
 	engine_notice(engine, hold->peer, &notice);
 }
 
@@ -495,7 +497,7 @@ lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		if (hold_lease(hold) == HOLD_LEASE_TIMED) {
 			/* It is on another connection. The waiter of a claim begins anew. */
-			if (hold->state != HOLD_CLAIMING || held_only)
+			if (hold->state != HOLD_CLAIMING || held_only || hold->crowded_until != 0)
 				continue;
 			if (hold->flight == FLIGHT_UNSENT || hold->flight == FLIGHT_DUE) {
 				registry_hold_end(engine, hold, false);
@@ -542,13 +544,19 @@ lifecycle_link_died(struct lock_engine *engine, const char *why)
 /* ---- the channel ---- */
 
 void
-lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
+lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel, const char *why)
 {
 	struct hold *hold = hold_find_channel(&engine->holds, channel);
 
 	if (hold == NULL)
 		return;
 	hold_set_channel(&engine->holds, hold, 0);
+	if (way_row(hold->way)->by_beads) {
+		hold->ended = channel;
+		/* It has no client, or the one that it had has released it. */
+		if (hold->peer == 0 && !hold->lost)
+			broker_holder_stopped(engine->broker, channel);
+	}
 	if (hold->flight == FLIGHT_UNSENT)
 		return; /* it takes another one when it is sent */
 	if (hold->state == HOLD_DROPPING && hold->flight == FLIGHT_SENT)
@@ -568,7 +576,10 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 	case HOLD_COUNTING:
 	case HOLD_PASSING:
 		if (way_row(hold->way)->is_channel)
-			lifecycle_lose(engine, hold, "the broker closed the channel of the hold");
+			lifecycle_lose(engine, hold,
+			    way_row(hold->way)->by_beads
+				? why
+				: "the broker closed the channel of the hold");
 		FAULT_IF(CHANNEL_DEATH_IS_LOSS, hold->state == HOLD_HELD, lose(engine, hold, ""));
 		break;
 	case HOLD_CLAIMING:

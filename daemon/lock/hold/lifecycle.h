@@ -44,8 +44,11 @@ void lifecycle_cancelled(struct lock_engine *engine, struct hold *hold);
 void lifecycle_lose(struct lock_engine *engine, struct hold *hold, const char *why);
 /* The daemon stops: the hold is lost now, and its slot is dropped. */
 void lifecycle_abandon(struct lock_engine *engine, struct hold *hold);
-/* The channel died, after the answers to its requests: unperformed requests go out on a new one. */
-void lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel);
+/*
+ * The channel died, after the answers to its requests: unperformed requests go out on a new one. why: of
+ * a hold by quorum.
+ */
+void lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel, const char *why);
 /*
  * All holds with a slot are lost and end. held_only: the lock connection is up and is reset next.
  * Then only holds with a peer are lost now, and the event of the connection's end ends the others.

@@ -184,6 +184,17 @@ hold_set_channel(struct hold_table *table, struct hold *hold, uint64_t channel)
 		HASH_ADD(by_channel, table->by_channel, channel, sizeof(hold->channel), hold);
 }
 
+void
+hold_set_grace(struct hold_table *table, struct hold *hold, int64_t free_at)
+{
+	bool was = hold->free_at != 0, is = free_at != 0;
+
+	table->graces += (size_t)is - (size_t)was;
+	if (hold->share != NULL)
+		hold->share->graces += (size_t)is - (size_t)was;
+	hold->free_at = free_at;
+}
+
 size_t
 hold_count_on_link(const struct hold_table *table)
 {

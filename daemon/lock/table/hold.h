@@ -92,6 +92,7 @@ struct hold {
 	enum broker_way way; /* how B is held */
 	/* 0: it died; by queue: and is not replaced yet. Only hold_set_channel() changes it */
 	uint64_t channel;
+	uint64_t ended;      /* by beads: the channel that it had, if that is gone */
 	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: none */
 	uint64_t peer;       /* 0: none */
 	uint64_t acquire;    /* CLAIMING, CHECKING: the waiter; 0 = it is gone */
@@ -112,10 +113,18 @@ struct hold {
 	bool suspect;     /* its client was told so */
 	/* clock time of sending of the newest answered question about B; 0: not claimed yet */
 	int64_t from;
-	int64_t
-	    free_at;    /* CLAIMING, by beads: clock time of the end of a grace; 0: there is none */
-	int64_t grace;  /* by beads: T of its slot, ns */
-	uint64_t fence; /* by beads: the fencing number of its newest proof; 0: there is none */
+	/*
+	 * CLAIMING, by beads: clock time of the end of a grace; 0: there is none. Only
+	 * hold_set_grace() changes it.
+	 */
+	int64_t free_at;
+	/*
+	 * CLAIMING, by beads: there were too many graces, so that its claim has ended. It only reserves
+	 * the slot, until one of them ends. Clock time at which the slot could be free; else 0.
+	 */
+	int64_t crowded_until;
+	int64_t grace;      /* by beads: T of its slot, ns */
+	uint64_t fence;     /* by beads: the fencing number of its newest proof; 0: there is none */
 	unsigned hand_offs; /* since that proof; a part of the number that a client gets */
 	bool aged;          /* it is in hold_table.ages */
 	int64_t asked;      /* clock time of an unanswered claim, keepalive or drop; 0: none */
@@ -136,6 +145,7 @@ struct hold {
 	struct timer timer;
 	struct requester *requester; /* owned; of its row; NULL: no client was told yet */
 	int64_t since;               /* clock time when its client was told */
+	uint64_t granted_fence;      /* the fencing number that its client was told; 0: none */
 	bool admitted;               /* SLOTLESS: an administrator granted it */
 	UT_hash_handle by_id, by_lock, by_queue, by_channel, by_watch;
 	TAILQ_ENTRY(hold) of_peer, of_ages;
@@ -169,6 +179,7 @@ struct hold_table {
 	struct hold_list ages[3];
 	size_t aged[3];
 	size_t elsewhere; /* holds on other connections, claims included */
+	size_t graces;    /* holds with `free_at` */
 };
 
 void hold_table_init(struct hold_table *table, struct timers *timers);
@@ -187,6 +198,7 @@ struct hold *hold_find_queue(const struct hold_table *table, const char *queue);
 struct hold *hold_find_channel(const struct hold_table *table, uint64_t channel); /* or NULL */
 /* 0: it has none. */
 void hold_set_channel(struct hold_table *table, struct hold *hold, uint64_t channel);
+void hold_set_grace(struct hold_table *table, struct hold *hold, int64_t free_at);
 /* The number of holds that have, or may have, a B. */
 size_t hold_count_on_link(const struct hold_table *table);
 /* The hold gets a new number, for another client. */

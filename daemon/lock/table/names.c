@@ -1,6 +1,7 @@
 #include "daemon/lock/table/names.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,12 +134,13 @@ queue_name_b(const struct queue_naming *naming, const char *name, int slot)
 	return slot_queue(&naming->b, name, slot);
 }
 
+static const char quorum_prefix[] = "lockbroker=q=";
+
 struct queue_name
 queue_name_quorum(const char *name, int slot)
 {
-	static const char prefix[] = "lockbroker=q=";
 	struct queue_name queue;
-	size_t at = append(&queue, 0, prefix, sizeof(prefix) - 1);
+	size_t at = append(&queue, 0, quorum_prefix, sizeof(quorum_prefix) - 1);
 
 	assert(slot > 0);
 	at = append(&queue, at, name, strlen(name));
@@ -146,6 +148,23 @@ queue_name_quorum(const char *name, int slot)
 	at = append_number(&queue, at, slot);
 	queue.text[at] = '\0';
 	return queue;
+}
+
+int
+queue_name_quorum_slot(const char *queue, char ret_name[QUEUE_NAME_SIZE])
+{
+	const size_t before = sizeof(quorum_prefix) - 1;
+	const char *equals = strrchr(queue, '=');
+	long slot = equals == NULL ? 0 : strtol(equals + 1, NULL, 10);
+	size_t len;
+
+	if (slot <= 0 || slot > INT_MAX || strncmp(queue, quorum_prefix, before) != 0 ||
+	    equals < queue + before)
+		return 0;
+	len = (size_t)(equals - queue) - before;
+	memcpy(ret_name, queue + before, len);
+	ret_name[len] = '\0';
+	return strcmp(queue_name_quorum(ret_name, (int)slot).text, queue) == 0 ? (int)slot : 0;
 }
 
 bool

@@ -44,6 +44,8 @@ struct queue_name queue_name_b(const struct queue_naming *naming, const char *na
  * contains. Only amqp-locks has such slots (queue_naming_has_quorum()).
  */
 struct queue_name queue_name_quorum(const char *name, int slot);
+/* The slot of such a queue, and the name of its lock; 0: it is another queue. */
+int queue_name_quorum_slot(const char *queue, char ret_name[QUEUE_NAME_SIZE]);
 bool queue_naming_has_quorum(const struct queue_naming *naming);
 /* The one exclusive queue of a true mutex. */
 struct queue_name queue_name_mutex(const struct queue_naming *naming, const char *name);

@@ -40,6 +40,7 @@ struct share {
 	size_t most;  /* its maximum of `taken` */
 	size_t waiters;
 	size_t flights;                   /* of its claims and drops (flight.h) */
+	size_t graces;                    /* charged holds with `free_at` */
 	struct unsent_list drops, claims; /* not sent yet */
 	struct starved_list starved;      /* names for which this share has no room */
 	UT_hash_handle by_uid;

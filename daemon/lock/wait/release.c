@@ -8,6 +8,7 @@
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/lifecycle.h"
+#include "daemon/lock/hold/lost.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/slot_check.h"
 #include "daemon/lock/hold/verify.h"
@@ -276,6 +277,7 @@ lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 	assert(!engine->telling && peer != 0);
 	/* hold->peer is 0 while it is claimed or dropped: only a granted hold can be released. */
 	if (hold == NULL || !FAULT_ELSE(RELEASE_BY_ANYBODY, hold->peer != 0, hold->peer == peer)) {
+		lost_released(engine, peer, lock);
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}

@@ -1,0 +1,265 @@
+#include "daemon/broker/quorum_links.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/broker/internal.h"
+#include "daemon/broker/reconnector.h"
+
+struct amqp_quorum_link {
+	struct amqp_quorum_links *links;      /* borrowed */
+	struct amqp_reconnector *reconnector; /* owned */
+	unsigned number;
+	size_t claims;
+	struct timer idle;   /* without claims */
+	struct timer closes; /* when a channel could be silent */
+	bool stuck;          /* one is */
+};
+
+struct amqp_quorum_links {
+	struct broker *broker; /* borrowed */
+	struct amqp_quorum_links_events events;
+	struct amqp_quorum_link all[BROKER_QUORUM_MOST];
+	unsigned count;
+};
+
+static struct amqp_quorum_link *
+link_of(struct amqp_quorum_links *links, enum broker_link which)
+{
+	assert(which >= BROKER_QUORUM && which - BROKER_QUORUM < links->count);
+	return &links->all[which - BROKER_QUORUM];
+}
+
+static void
+rest_later(struct amqp_quorum_link *link)
+{
+	const struct broker *broker = link->links->broker;
+
+	timers_set(
+	    broker->timers, &link->idle, broker_now(broker) + broker->settings.auxiliary_idle);
+}
+
+static void
+on_idle(void *ctx, uint64_t id)
+{
+	struct amqp_quorum_link *link = ctx;
+
+	(void)id;
+	if (link->claims == 0 && amqp_reconnector_link(link->reconnector) != NULL)
+		amqp_reconnector_rest(link->reconnector, "idle");
+}
+
+/* ---- channels that do not close ---- */
+
+static int64_t
+silence_most(const struct amqp_quorum_link *link)
+{
+	const struct amqp_link *up = amqp_quorum_link_up(link);
+
+	return 2 * (up == NULL ? 0 : up->heartbeat) * NSEC_PER_SEC;
+}
+
+/* Looks when the channel that waits for the longest time could be silent, or must be ended. */
+static void
+check_closes(struct amqp_quorum_link *link)
+{
+	struct broker *broker = link->links->broker;
+	int64_t since = amqp_channels_closing_since(amqp_quorum_link_channels(link));
+	int64_t now = broker_now(broker), most = silence_most(link);
+
+	if (amqp_quorum_link_up(link) == NULL || since == 0) {
+		link->stuck = false;
+		return;
+	}
+	if (now - since < most) {
+		timers_set(broker->timers, &link->closes, since + most);
+		return;
+	}
+	if (!link->stuck)
+		log_warning("a channel of quorum connection %u does not close: its slot cannot be "
+			    "had. The connection ends when it has no holds, or in %d s",
+		    link->number + 1, (int)(AMQP_QUORUM_STUCK_MOST / NSEC_PER_SEC));
+	link->stuck = true;
+	if (link->claims == 0 || now - since >= most + AMQP_QUORUM_STUCK_MOST)
+		amqp_reconnector_drop(link->reconnector, "a channel does not close");
+	else
+		timers_set(broker->timers, &link->closes, since + most + AMQP_QUORUM_STUCK_MOST);
+}
+
+static void
+on_closes(void *ctx, uint64_t id)
+{
+	(void)id;
+	check_closes(ctx);
+}
+
+/* ---- events ---- */
+
+static char *
+on_vet(void *ctx, const struct amqp_server *server)
+{
+	struct amqp_quorum_links *links = ctx;
+
+	return links->events.vet(links->broker, server);
+}
+
+static void
+on_up(void *ctx, enum broker_link which)
+{
+	struct amqp_quorum_links *links = ctx;
+	struct amqp_quorum_link *link = link_of(links, which);
+
+	if (link->claims == 0)
+		rest_later(link);
+	links->events.up(links->events.ctx, link);
+}
+
+static void
+on_down(void *ctx, enum broker_link which)
+{
+	struct amqp_quorum_links *links = ctx;
+	struct amqp_quorum_link *link = link_of(links, which);
+
+	timers_cancel(links->broker->timers, &link->idle);
+	timers_cancel(links->broker->timers, &link->closes);
+	link->stuck = false;
+	if (links->events.down(links->events.ctx, link, amqp_reconnector_why(link->reconnector)))
+		amqp_quorum_link_need(link);
+}
+
+static void
+on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
+{
+	(void)ctx;
+	(void)which;
+	(void)state;
+	(void)why; /* the log has it, and each claim is told its end */
+}
+
+static void
+on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
+{
+	(void)ctx;
+	(void)which;
+	(void)blocked;
+	(void)why; /* these connections publish nothing */
+}
+
+/* ---- claims ---- */
+
+static bool
+is_better(const struct amqp_quorum_link *link, const struct amqp_quorum_link *than)
+{
+	return link->stuck != than->stuck ? than->stuck : link->claims < than->claims;
+}
+
+struct amqp_quorum_link *
+amqp_quorum_links_take(struct amqp_quorum_links *links)
+{
+	struct amqp_quorum_link *best = &links->all[0];
+
+	for (unsigned i = 1; i < links->count; i++)
+		if (is_better(&links->all[i], best))
+			best = &links->all[i];
+	best->claims++;
+	return best;
+}
+
+void
+amqp_quorum_link_leave(struct amqp_quorum_link *link)
+{
+	if (--link->claims == 0)
+		rest_later(link);
+	if (link->stuck || !timer_is_set(&link->closes))
+		check_closes(link);
+}
+
+void
+amqp_quorum_link_need(struct amqp_quorum_link *link)
+{
+	timers_cancel(link->links->broker->timers, &link->idle);
+	amqp_reconnector_need(link->reconnector, amqp_reconnector_host(link->links->broker->locks));
+}
+
+struct amqp_channels *
+amqp_quorum_link_channels(const struct amqp_quorum_link *link)
+{
+	return amqp_reconnector_channels(link->reconnector);
+}
+
+const struct amqp_link *
+amqp_quorum_link_up(const struct amqp_quorum_link *link)
+{
+	return amqp_reconnector_link(link->reconnector);
+}
+
+unsigned
+amqp_quorum_link_number(const struct amqp_quorum_link *link)
+{
+	return link->number;
+}
+
+/* ---- life ---- */
+
+unsigned
+amqp_quorum_links_count(const struct amqp_quorum_links *links)
+{
+	return links->count;
+}
+
+struct amqp_reconnector *
+amqp_quorum_links_reconnector(const struct amqp_quorum_links *links, enum broker_link which)
+{
+	assert(which >= BROKER_QUORUM && which < BROKER_LINKS);
+	return links->all[which - BROKER_QUORUM].reconnector;
+}
+
+struct amqp_quorum_links *
+amqp_quorum_links_new(struct broker *broker, const struct amqp_quorum_links_events *events)
+{
+	struct amqp_quorum_links *links = mem_alloc(sizeof(*links));
+	const struct amqp_reconnector_events own = {
+	    .vet = on_vet,
+	    .blocked = on_blocked,
+	    .up = on_up,
+	    .down = on_down,
+	    .changed = on_changed,
+	    .ctx = links,
+	};
+
+	links->broker = broker;
+	links->events = *events;
+	links->count =
+	    broker->settings.quorum_connections != 0 ? broker->settings.quorum_connections : 2;
+	assert(links->count <= BROKER_QUORUM_MOST);
+	for (unsigned i = 0; i < links->count; i++) {
+		struct amqp_quorum_link *link = &links->all[i];
+
+		link->links = links;
+		link->number = i;
+		link->reconnector = amqp_reconnector_new(broker, BROKER_QUORUM + i, &own);
+		timer_init(&link->idle, on_idle, link, 0);
+		timer_init(&link->closes, on_closes, link, 0);
+	}
+	return links;
+}
+
+void
+amqp_quorum_links_quit(struct amqp_quorum_links *links)
+{
+	for (unsigned i = 0; i < links->count; i++)
+		amqp_reconnector_quit(links->all[i].reconnector);
+}
+
+void
+amqp_quorum_links_free(struct amqp_quorum_links *links)
+{
+	for (unsigned i = 0; i < links->count; i++) {
+		timers_cancel(links->broker->timers, &links->all[i].idle);
+		timers_cancel(links->broker->timers, &links->all[i].closes);
+		amqp_reconnector_free(links->all[i].reconnector);
+	}
+	free(links);
+}

@@ -1,0 +1,283 @@
+#include "daemon/broker/reclaim.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/base/timers.h"
+#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/count.h"
+#include "daemon/broker/internal.h"
+
+/* The rest after a failure is doubled from the first to the last. */
+#define REST_FIRST (100 * NSEC_PER_MSEC)
+#define REST_MOST (16 * NSEC_PER_SEC)
+
+enum state {
+	RECLAIM_WORKING, /* its holder has perhaps not stopped */
+	RECLAIM_READY,   /* in `ready` */
+	RECLAIM_TRYING,
+	RECLAIM_RESTING /* the timer makes it READY */
+};
+
+struct reclaim {
+	UT_hash_handle by_id, by_queue;
+	struct amqp_reclaims *reclaims; /* borrowed */
+	uint64_t id;
+	char *queue; /* owned */
+	struct beads_memory memory;
+	enum state state;
+	TAILQ_ENTRY(reclaim) of_ready;
+	unsigned failures, busy; /* attempts */
+	int64_t until;           /* clock time at which it is forgotten */
+	struct timer timer;
+};
+
+struct amqp_reclaims {
+	struct broker *broker; /* borrowed */
+	amqp_reclaims_try *try_one;
+	void *ctx; /* borrowed */
+	struct reclaim *by_id, *by_queue;
+	TAILQ_HEAD(, reclaim) ready;
+	size_t trying;
+	size_t fresh; /* READY or TRYING, without a failure */
+	struct timer due;
+};
+
+static struct reclaim *
+find(const struct amqp_reclaims *reclaims, uint64_t id)
+{
+	struct reclaim *reclaim;
+
+	HASH_FIND(by_id, reclaims->by_id, &id, sizeof(id), reclaim);
+	return reclaim;
+}
+
+static struct reclaim *
+find_queue(const struct amqp_reclaims *reclaims, const char *queue)
+{
+	struct reclaim *reclaim;
+
+	HASH_FIND(by_queue, reclaims->by_queue, queue, strlen(queue), reclaim);
+	return reclaim;
+}
+
+static bool
+is_fresh(const struct reclaim *reclaim)
+{
+	return reclaim->failures == 0 &&
+	       (reclaim->state == RECLAIM_READY || reclaim->state == RECLAIM_TRYING);
+}
+
+/* Attempts are made by the event loop alone: a claim may be ending just now. */
+static void
+run_soon(struct amqp_reclaims *reclaims)
+{
+	if (!timer_is_set(&reclaims->due))
+		timers_set(reclaims->broker->timers, &reclaims->due, broker_now(reclaims->broker));
+}
+
+static void
+set_state(struct reclaim *reclaim, enum state state)
+{
+	struct amqp_reclaims *reclaims = reclaim->reclaims;
+
+	timers_cancel(reclaims->broker->timers, &reclaim->timer);
+	reclaims->fresh -= is_fresh(reclaim);
+	reclaims->trying -= reclaim->state == RECLAIM_TRYING;
+	if (reclaim->state == RECLAIM_READY)
+		TAILQ_REMOVE(&reclaims->ready, reclaim, of_ready);
+	reclaim->state = state;
+	reclaims->fresh += is_fresh(reclaim);
+	reclaims->trying += state == RECLAIM_TRYING;
+	if (state == RECLAIM_READY)
+		TAILQ_INSERT_TAIL(&reclaims->ready, reclaim, of_ready);
+	run_soon(reclaims);
+}
+
+static void
+reclaim_free(struct reclaim *reclaim)
+{
+	struct amqp_reclaims *reclaims = reclaim->reclaims;
+
+	set_state(reclaim, RECLAIM_WORKING);
+	HASH_DELETE(by_id, reclaims->by_id, reclaim);
+	HASH_DELETE(by_queue, reclaims->by_queue, reclaim);
+	free(reclaim->queue);
+	free(reclaim);
+}
+
+static void
+on_looked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers)
+{
+	struct amqp_reclaims *reclaims = ctx;
+	const struct reclaim *reclaim = find(reclaims, id);
+
+	(void)consumers;
+	if (reclaim == NULL || reclaim->state != RECLAIM_TRYING)
+		return;
+	if (answer == BROKER_OK && messages >= BEADS)
+		reclaims->try_one(reclaims->ctx, id, reclaim->queue, &reclaim->memory);
+	else
+		amqp_reclaims_tried(reclaims, id,
+		    answer == BROKER_ABSENT ? AMQP_RECLAIM_OVER
+		    : answer == BROKER_OK   ? AMQP_RECLAIM_BUSY
+					    : AMQP_RECLAIM_UNREACHED);
+}
+
+static void
+on_due(void *ctx, uint64_t id)
+{
+	struct amqp_reclaims *reclaims = ctx;
+	struct reclaim *reclaim;
+
+	(void)id;
+	while (!reclaims->broker->stopped && reclaims->trying < AMQP_RECLAIM_AT_ONCE &&
+	       (reclaim = TAILQ_FIRST(&reclaims->ready)) != NULL) {
+		set_state(reclaim, RECLAIM_TRYING);
+		amqp_counters_check(reclaims->broker->counters, reclaim->queue,
+		    (struct amqp_check_done){on_looked, reclaims, reclaim->id});
+		amqp_auxiliary_need(reclaims->broker);
+	}
+	/* Each change of this pass is served. */
+	timers_cancel(reclaims->broker->timers, &reclaims->due);
+}
+
+/* WORKING: it is forgotten. RESTING: it is tried again. */
+static void
+on_timer(void *ctx, uint64_t id)
+{
+	struct reclaim *reclaim = ctx;
+
+	(void)id;
+	if (reclaim->state == RECLAIM_RESTING)
+		set_state(reclaim, RECLAIM_READY);
+	else
+		reclaim_free(reclaim);
+}
+
+/* ---- outside ---- */
+
+void
+amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue,
+    const struct beads_memory *memory, bool stopped)
+{
+	struct reclaim *reclaim = find_queue(reclaims, queue);
+
+	if (reclaim != NULL)
+		reclaim_free(reclaim);
+	if (HASH_CNT(by_id, reclaims->by_id) == AMQP_RECLAIM_MOST)
+		return;
+	FAULT(RECLAIM_BEFORE_STOP, stopped = true);
+	reclaim = mem_alloc(sizeof(*reclaim));
+	reclaim->reclaims = reclaims;
+	reclaim->id = id;
+	reclaim->queue = mem_strdup(queue);
+	reclaim->memory = *memory;
+	reclaim->until = broker_now(reclaims->broker) + AMQP_RECLAIM_KEPT;
+	timer_init(&reclaim->timer, on_timer, reclaim, 0);
+	HASH_ADD(by_id, reclaims->by_id, id, sizeof(reclaim->id), reclaim);
+	HASH_ADD_KEYPTR(
+	    by_queue, reclaims->by_queue, reclaim->queue, strlen(reclaim->queue), reclaim);
+	if (stopped)
+		set_state(reclaim, RECLAIM_READY);
+	else
+		timers_set(reclaims->broker->timers, &reclaim->timer, reclaim->until);
+}
+
+const char *
+amqp_reclaims_stopped(struct amqp_reclaims *reclaims, uint64_t id)
+{
+	struct reclaim *reclaim = find(reclaims, id);
+
+	if (reclaim == NULL)
+		return NULL;
+	if (reclaim->state == RECLAIM_WORKING)
+		set_state(reclaim, RECLAIM_READY);
+	return reclaim->queue;
+}
+
+const struct beads_memory *
+amqp_reclaims_find(const struct amqp_reclaims *reclaims, const char *queue)
+{
+	const struct reclaim *reclaim = find_queue(reclaims, queue);
+
+	return reclaim == NULL || reclaim->state == RECLAIM_WORKING ? NULL : &reclaim->memory;
+}
+
+void
+amqp_reclaims_forget(struct amqp_reclaims *reclaims, const char *queue)
+{
+	struct reclaim *reclaim = find_queue(reclaims, queue);
+
+	if (reclaim != NULL)
+		reclaim_free(reclaim);
+}
+
+void
+amqp_reclaims_tried(struct amqp_reclaims *reclaims, uint64_t id, enum amqp_reclaim_result result)
+{
+	struct reclaim *reclaim = find(reclaims, id);
+	int64_t rest = REST_FIRST, now = broker_now(reclaims->broker);
+
+	if (reclaim == NULL)
+		return;
+	assert(reclaim->state == RECLAIM_TRYING);
+	reclaim->busy += result == AMQP_RECLAIM_BUSY;
+	if (result == AMQP_RECLAIM_OVER || reclaim->busy == AMQP_RECLAIM_BUSY_MOST ||
+	    now >= reclaim->until) {
+		reclaim_free(reclaim);
+		return;
+	}
+	set_state(reclaim, RECLAIM_RESTING);
+	for (unsigned i = 0; i < reclaim->failures && rest < REST_MOST; i++)
+		rest *= 2;
+	reclaim->failures++;
+	timers_set(reclaims->broker->timers, &reclaim->timer, now + rest);
+}
+
+void
+amqp_reclaims_wake(struct amqp_reclaims *reclaims)
+{
+	struct reclaim *reclaim, *next;
+
+	HASH_ITER (by_id, reclaims->by_id, reclaim, next) {
+		if (reclaim->state == RECLAIM_RESTING)
+			set_state(reclaim, RECLAIM_READY);
+	}
+}
+
+size_t
+amqp_reclaims_fresh(const struct amqp_reclaims *reclaims)
+{
+	return reclaims->fresh;
+}
+
+struct amqp_reclaims *
+amqp_reclaims_new(struct broker *broker, amqp_reclaims_try *try_one, void *ctx)
+{
+	struct amqp_reclaims *reclaims = mem_alloc(sizeof(*reclaims));
+
+	reclaims->broker = broker;
+	reclaims->try_one = try_one;
+	reclaims->ctx = ctx;
+	TAILQ_INIT(&reclaims->ready);
+	timer_init(&reclaims->due, on_due, reclaims, 0);
+	return reclaims;
+}
+
+void
+amqp_reclaims_free(struct amqp_reclaims *reclaims)
+{
+	if (reclaims == NULL)
+		return;
+	while (reclaims->by_id != NULL)
+		reclaim_free(reclaims->by_id);
+	timers_cancel(reclaims->broker->timers, &reclaims->due);
+	free(reclaims);
+}

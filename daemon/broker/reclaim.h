@@ -1,0 +1,65 @@
+/*
+ * Holds by quorum that did not end cleanly (rule 8). Of each, this module keeps what is known of its beads, and
+ * whether its holder has stopped. It says when a reclaim is tried, and tries again after a failure. Before each
+ * attempt it looks whether the beads are ready (rule 3): RabbitMQ can end a connection that consumes from a
+ * queue without a leader. It knows no channel: quorum.c makes the attempts.
+ *
+ *	WORKING ----------> READY ---------> TRYING ---> gone: the slot is clean, or somebody has used it
+ *	        has stopped   ^                |
+ *	                      +--- RESTING <---+ nothing was seen
+ *
+ * The table has one hold for each queue, the newest. Each is forgotten after AMQP_RECLAIM_KEPT: then the next
+ * holder waits for T. An attempt of a hold that is forgotten has no effect on the table.
+ */
+#ifndef BROKER_RECLAIM_H
+#define BROKER_RECLAIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/broker/beads.h"
+
+#define AMQP_RECLAIM_KEPT (600 * NSEC_PER_SEC)
+/* More are not kept. */
+#define AMQP_RECLAIM_MOST 8192
+/* Attempts in which somebody else has the beads, or seems to. They take about 40 s. */
+#define AMQP_RECLAIM_BUSY_MOST 9
+/* Attempts at once. RabbitMQ performs one in about 2 ms. */
+#define AMQP_RECLAIM_AT_ONCE 64
+
+struct broker;
+struct amqp_reclaims;
+
+/* Makes an attempt, whose end is reported by amqp_reclaims_tried(). Strings are borrowed. */
+typedef void amqp_reclaims_try(
+    void *ctx, uint64_t id, const char *queue, const struct beads_memory *memory);
+
+struct amqp_reclaims *amqp_reclaims_new(
+    struct broker *broker, amqp_reclaims_try *try_one, void *ctx); /* broker: borrowed */
+void amqp_reclaims_free(struct amqp_reclaims *reclaims);           /* NULL is fine */
+
+/* id: of the hold. stopped: its holder uses the slot no more, or there was none. */
+void amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue,
+    const struct beads_memory *memory, bool stopped);
+/* Its holder has stopped. Returns the queue (valid until the next call), or NULL: it is not known. */
+const char *amqp_reclaims_stopped(struct amqp_reclaims *reclaims, uint64_t id);
+/* The memory of the last hold of that queue, if its holder has stopped; or NULL. */
+const struct beads_memory *amqp_reclaims_find(
+    const struct amqp_reclaims *reclaims, const char *queue);
+/* The slot is granted, or is clean. */
+void amqp_reclaims_forget(struct amqp_reclaims *reclaims, const char *queue);
+enum amqp_reclaim_result {
+	AMQP_RECLAIM_OVER,     /* there will be no other attempt */
+	AMQP_RECLAIM_BUSY,     /* no beads came */
+	AMQP_RECLAIM_UNREACHED /* there was no connection, or it ended */
+};
+/* An attempt has ended. */
+void amqp_reclaims_tried(
+    struct amqp_reclaims *reclaims, uint64_t id, enum amqp_reclaim_result result);
+/* A connection is back: those that rest are tried now. */
+void amqp_reclaims_wake(struct amqp_reclaims *reclaims);
+/* Those that are tried for the first time, or will be at once. */
+size_t amqp_reclaims_fresh(const struct amqp_reclaims *reclaims);
+
+#endif

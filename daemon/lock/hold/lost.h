@@ -1,0 +1,18 @@
+/*
+ * Holds by quorum whose clients were told `lost`, and may still work. When such a client has stopped, the
+ * broker layer is told, which can make the slot clean (rule 8 of docs/QUORUM.md). A client has stopped when it
+ * releases the lost lock, or when its connection ends. A timeout is no sign of that.
+ */
+#ifndef LOCK_LOST_H
+#define LOCK_LOST_H
+
+#include "daemon/lock/core/engine.h"
+
+/* The client of this hold is told. Holds in other ways are ignored. */
+void lost_told(struct lock_engine *engine, const struct hold *hold);
+/* The peer releases a lock that it does not hold any more, or never did. */
+void lost_released(struct lock_engine *engine, uint64_t peer, uint64_t lock);
+void lost_peer_gone(struct lock_engine *engine, uint64_t peer);
+void lost_free_all(struct lock_engine *engine);
+
+#endif

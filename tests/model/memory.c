@@ -1,0 +1,52 @@
+#include "tests/model/memory.h"
+#include "tests/model/view.h"
+
+void
+memory_forget(struct client *k)
+{
+	k->memory_set = k->memory_behind = k->memory_out = 0;
+}
+
+/*
+ * After the end of a connection its daemon still knows the counts of its hold (rule 8).
+ */
+void
+memory_remember(struct client *k)
+{
+	uint8_t beads[BEADS];
+	bool known =
+	    k->mode == HELD || k->mode == RELEASING || k->mode == FLIPPING || k->mode == CONFIRMING;
+	bool whole = k->set != 0 && view_order_after(k, beads) == BEADS;
+	if (setup->retries && k->reclaiming && k->mode == WAITING)
+		return;
+	memory_forget(k);
+	if (!setup->reclaims || !known || !whole || (k->reclaiming && !setup->retries))
+		return;
+	k->memory_set = k->set;
+	k->memory_behind = (uint8_t)view_behind(k);
+	k->memory_out = k->n_out;
+}
+
+/*
+ * Rule 8b: the sum of the counts says that nobody was between the lost hold and this claim. All counts have grown
+ * alike since, so this does not change.
+ */
+bool
+memory_is_next(const struct client *k)
+{
+	int more = (int)k->memory_behind - (int)view_behind(k);
+	if (k->memory_set == 0 || k->memory_set != k->set)
+		return false;
+	if (makes(RECLAIM_ANY_SUM))
+		return true;
+	if (makes(RECLAIM_SEVEN))
+		return more >= 3 && more <= 7;
+	return more == 3 || (k->memory_out != 0 && more == 4);
+}
+
+/* Its client uses the lock no more. */
+bool
+memory_has_stopped(const struct client *k)
+{
+	return k->lingering == 0 || makes(RECLAIM_BEFORE_STOP);
+}

@@ -1,0 +1,18 @@
+/*
+ * The memory of a daemon about a hold whose connection ended (rule 8). It owns nothing. It must not know the
+ * other rules.
+ */
+#ifndef TESTS_MODEL_MEMORY_H
+#define TESTS_MODEL_MEMORY_H
+
+#include "tests/model/server.h"
+
+void memory_forget(struct client *k);
+/* Its claim or hold ends. */
+void memory_remember(struct client *k);
+/* Nobody was between that hold and the present claim. */
+bool memory_is_next(const struct client *k);
+/* The client of that hold uses the lock no more. */
+bool memory_has_stopped(const struct client *k);
+
+#endif
