@@ -140,12 +140,20 @@ quorum_answered(struct sim *sim, struct queue_id id, bool rival)
 }
 
 void
+quorum_removed(struct sim *sim, struct queue_id id)
+{
+	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
+
+	slot->sure = slot->removed;
+}
+
+void
 quorum_made(struct sim *sim, struct queue_id id)
 {
 	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
 
 	slot->made = true;
-	slot->removed = false;
+	slot->removed = slot->sure = false;
 	slot->publisher = 0;
 }
 
@@ -195,13 +203,13 @@ beads_performed(struct sim *sim, const struct memory_performed *what, struct que
 		if (declare->passive)
 			break;
 		NOTE(sim, .text = "{q} is declared", .queue = queue_text(id));
-		slot->remade = slot->removed;
+		slot->sure = false;
 		if (sim_has(sim, TROUBLE_HOMES))
 			memory_world_set_home(sim->world, what->queue, HOME);
 		break;
 	case AMQP_QUEUE_DELETE_METHOD:
 		NOTE(sim, .text = "{q} is deleted", .queue = queue_text(id));
-		slot->made = slot->clean = slot->removed = slot->remade = false;
+		slot->made = slot->clean = slot->removed = slot->sure = false;
 		slot->publisher = 0;
 		slot->troubles = 0;
 		break;
@@ -252,7 +260,7 @@ check_removals(struct sim *sim)
 
 		const struct quorum_slot *slot = &sim->quorum.slots[belief->name][belief->slot];
 
-		if (belief->slotless || !slot->removed || slot->remade)
+		if (belief->slotless || !slot->sure)
 			continue;
 		check_judged(sim, 5);
 		if (!belief->revoked)

@@ -50,7 +50,7 @@ struct quorum_slot {
 	unsigned asking;   /* the same, and renewals and ends of holds */
 	int64_t asked_at;  /* time of the last answer to those, or of a daemon's death */
 	bool removed;      /* an administrator published a removal since it was made */
-	bool remade;       /* it was declared again since, so that the removal may be gone */
+	bool sure;         /* a daemon heard that it is there, and the slot was not declared again */
 	bool made;         /* an administrator made it, and nobody purged it */
 	/* The channel that published its set, and has rejected no bead. 0: none. */
 	uint64_t publisher;
@@ -120,6 +120,8 @@ void quorum_proved(struct sim *sim, struct queue_id id, unsigned since);
 /* The same, long after the end. */
 void quorum_reclaimed(struct sim *sim, struct queue_id id);
 void quorum_made(struct sim *sim, struct queue_id id);
+/* A removal is there, and somebody holds the slot. */
+void quorum_removed(struct sim *sim, struct queue_id id);
 /* A claim of that slot waits for the end of a grace. */
 void check_unclean(struct sim *sim, struct queue_id id);
 /* All is calm: each holder of a removed slot was told. */

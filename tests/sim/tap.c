@@ -158,6 +158,8 @@ on_beads(void *ctx, uint64_t id, const struct broker_reply *reply)
 		quorum_proved(running, claim->id, claim->rivals);
 	if (reply->answer == BROKER_OK && claim->what == TAP_MAKE)
 		quorum_made(running, claim->id);
+	if (claim->what == TAP_DELETE && reply->removed && reply->answer == BROKER_LOCKED)
+		quorum_removed(running, claim->id);
 	TAILQ_REMOVE(&claim->daemon->claims, claim, entry);
 	free(claim);
 	done.fn(done.ctx, id, reply);
