@@ -387,9 +387,12 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 	assert(admin->state == ADMIN_WORKING);
 	if (request->kind == WORK_MAKE_BEADS)
 		admin->declared = work->making.made;
-	if (request->kind == WORK_RECORD && reply->answer == BROKER_UNKNOWN &&
-	    strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
+	if ((request->kind == WORK_RECORD || request->kind == WORK_FORGET_RECORD) &&
+	    reply->answer == BROKER_UNKNOWN && strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
 		return work_fail(work, REASON_BROKER_BLOCKED, reply->text);
+	/* A daemon that may not read the records has made none. */
+	if (request->kind == WORK_FORGET_RECORD && reply->answer != BROKER_LOCKED)
+		return WORK_DONE;
 	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
 		return work_again(engine, work);
 	if (request->kind == WORK_DELETE_BEADS && work->epoch_below <= reply->fence >> 20)
@@ -412,7 +415,7 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 		return WORK_DONE;
 	case BROKER_LOCKED:
 		if (request->kind == WORK_MAKE_BEADS || request->kind == WORK_DELETE_BEADS ||
-		    request->kind == WORK_RECORD)
+		    request->kind == WORK_RECORD || request->kind == WORK_FORGET_RECORD)
 			return refuse(admin, REASON_WOULD_BLOCK, request, reply);
 		/* Perhaps by a claim unseen, for a moment. */
 		return work->again < LOCKED_TRIES
@@ -464,6 +467,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 	    [STEP_ENTER] = WORK_ENTER,
 	    [STEP_LEAVE] = WORK_LEAVE,
 	    [STEP_RECORD] = WORK_RECORD,
+	    [STEP_FORGET_RECORD] = WORK_FORGET_RECORD,
 	    [STEP_MAKE_SLOTS] = WORK_MAKE_BEADS,
 	    [STEP_DECLARE_GATE] = WORK_DECLARE_GATE,
 	    [STEP_DELETE_GATE] = WORK_DELETE_GATE,
@@ -544,8 +548,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 {
 	struct admin *admin = admin_find(engine, id);
 	struct broker_info info;
-	struct plan_found found = {
-	    full_scan->unlimited, full_scan->gate, full_scan->slots, LOCK_CLAIM_UNKNOWN};
+	struct plan_found found = {full_scan->unlimited, full_scan->gate, full_scan->slots,
+	    LOCK_CLAIM_UNKNOWN, queue_naming_has_quorum(engine->settings.naming)};
 
 	/* The scan may have all that it needs although the mutex is gone with the connection. */
 	if (admin == NULL || (!admin->size_only && !mutex_is_held(engine, id)))

@@ -8,10 +8,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/fsck_findings.h"
-#include "daemon/lock/admin/peer_order.h"
-#include "daemon/lock/admin/work.h"
-#include "daemon/lock/core/awaited.h"
+#include "daemon/lock/admin/fsck_internal.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/registry.h"
 #include "protocol/duration.h"
@@ -26,50 +23,13 @@
 /* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
 #define TRIES_MOST 64
 
-enum fsck_state {
-	FSCK_QUEUED,    /* behind an older request of its peer on the name (peer_order.h) */
-	FSCK_LOCKING,   /* waits for the mutex */
-	FSCK_SCANNING,  /* owns the mutex; all slots are being probed */
-	FSCK_READING,   /* the directory is being read */
-	FSCK_WORKING,   /* `work` is performed: it examines, repairs or converts; then `next` */
-	FSCK_UNLOCKING, /* the mutex is being dropped, then the outcome is answered */
-	FSCK_RESTING    /* without the mutex, until busy slots are tried again */
-};
+ENGINE_FIND(find, struct fsck, fscks, by_op)
 
-struct fsck {
-	uint64_t op; /* the request; the key. The fsck goes when its deadline answers it */
-	struct peer_order peer_order;
-	enum fsck_state state;
-	char *name; /* owned */
-	bool repair;
-	unsigned scans; /* scans begun: 2 = the one after the repair */
-	struct fsck_seen seen;
-	struct fsck_findings findings;
-	struct work work;
-	void (*next)(struct lock_engine *engine, struct fsck *fsck);
-	enum reason outcome;
-	char text[256]; /* of the outcome; "" = the reason's own */
-
-	enum lock_claim convert; /* as requested; UNKNOWN: the slots stay as they are */
-	int *left;               /* owned; the slots that are held otherwise, ascending */
-	size_t left_count;
-	size_t left_told; /* `left_count` in the last notice */
-	int converted;
-	int tries;      /* of a conversion: how many busy slots may still be tried */
-	int tries_most; /* `tries` at the beginning of a pass */
-	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */
-
-	int64_t wait;  /* as requested; 0: it ends with this pass */
-	int64_t until; /* clock time of the end of that wait; INT64_MAX: none */
-	int64_t rest;
-	bool progress;
-	bool waiting; /* the first pass is over; `awaited` is in use, and `peer_order` is not */
-	bool is_cancelled;
-	struct awaited awaited;
-	UT_hash_handle by_op;
-};
-
-ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
+struct fsck *
+fsck_find(const struct lock_engine *engine, uint64_t op)
+{
+	return find(engine, op);
+}
 
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
@@ -98,6 +58,7 @@ fsck_free(struct lock_engine *engine, struct fsck *fsck)
 	work_clear(engine, &fsck->work);
 	free(fsck->left);
 	fsck_seen_done(&fsck->seen);
+	fsck_quorum_done(&fsck->quorum);
 	fsck_findings_done(&fsck->findings);
 	free(fsck->name);
 	free(fsck);
@@ -135,7 +96,7 @@ fsck_tell_outcome(struct lock_engine *engine, struct fsck *fsck)
 }
 
 /* Ends the work with this outcome, and drops the mutex. */
-static void
+void
 fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
 {
 	if (!fsck->is_cancelled)
@@ -153,7 +114,7 @@ fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, c
 /* ---- the work ---- */
 
 /* The list of another work begins. `next` goes on when all is done. */
-static void
+void
 fsck_work_new(struct lock_engine *engine, struct fsck *fsck,
     enum work_verdict (*judge)(struct lock_engine *engine, struct work *work,
 	const struct work_request *request, const struct broker_reply *reply),
@@ -188,11 +149,10 @@ report(struct lock_engine *engine, struct fsck *fsck)
 {
 	bool exists = full_scan_exists(&fsck->seen.full_scan);
 
+	fsck_quorum_tell(engine, fsck);
 	fsck_unlock(engine, fsck,
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
-
-static void scan(struct lock_engine *engine, struct fsck *fsck);
 
 /* ---- repair ---- */
 
@@ -262,7 +222,7 @@ repair(struct lock_engine *engine, struct fsck *fsck)
 	const struct full_scan *full_scan = &fsck->seen.full_scan;
 	bool exists = full_scan_exists(full_scan); /* uncounted slots never counted */
 
-	fsck_work_new(engine, fsck, judge_repair, scan);
+	fsck_work_new(engine, fsck, judge_repair, fsck_scan);
 	for (int slot = fsck_seen_highest(&fsck->seen); slot > full_scan->slots; slot--) {
 		FAULT_IF(FSCK_FILLS_GAP, fsck_seen_slot(&fsck->seen, slot),
 			 work_add(&fsck->work, WORK_DECLARE_SLOT, full_scan->slots + 1);
@@ -391,8 +351,8 @@ convert(struct lock_engine *engine, struct fsck *fsck)
 /* ---- a scan ---- */
 
 /* Before the repair nothing was changed, after it all was. */
-static void
-unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_what)
+void
+fsck_unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_what)
 {
 	char text[sizeof(fsck->text)];
 	struct lock_answer unknown;
@@ -468,8 +428,8 @@ judge_examination(struct lock_engine *engine, struct work *work, const struct wo
 	return WORK_DONE;
 }
 
-static void
-examined(struct lock_engine *engine, struct fsck *fsck)
+void
+fsck_examined(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
 	enum lock_claim wanted = LOCK_CLAIM_UNKNOWN;
@@ -477,7 +437,10 @@ examined(struct lock_engine *engine, struct fsck *fsck)
 	/* That slots are not converted yet is no problem of the semaphore. */
 	if (fsck->convert == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
 		wanted = fsck_seen_claim(&fsck->seen, 1);
-	fsck_findings_make(&now, &fsck->seen, wanted);
+	if (fsck->quorum.is_meant)
+		fsck_quorum_findings(&now, &fsck->seen, &fsck->quorum);
+	else
+		fsck_findings_make(&now, &fsck->seen, wanted);
 	if (fsck->scans == 2) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
@@ -485,20 +448,23 @@ examined(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->findings = now;
-	if (fsck->repair && fsck_findings_repairable(&fsck->findings, &fsck->seen))
+	if (fsck->repair && fsck->quorum.is_meant && fsck_quorum_repairable(&fsck->findings))
+		fsck_quorum_repair(engine, fsck);
+	else if (fsck->repair && !fsck->quorum.is_meant &&
+		 fsck_findings_repairable(&fsck->findings, &fsck->seen))
 		repair(engine, fsck);
 	else
 		convert_if_asked(engine, fsck);
 }
 
 /* A declare of each queue that exists tells how it was declared. */
-static void
-examine(struct lock_engine *engine, struct fsck *fsck)
+void
+fsck_examine(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	fsck_work_new(engine, fsck, judge_examination, examined);
+	fsck_work_new(engine, fsck, judge_examination, fsck_examined);
 	for (int slot = 1; slot <= fsck->seen.full_scan.seen; slot++) {
 		enum broker_answer b = fsck->seen.b[slot - 1];
 		bool durable = way_is_durable(fsck->seen.ways[slot - 1]);
@@ -533,7 +499,10 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 	for (size_t i = 0; i < count && !fsck->seen.listed; i++)
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
-	examine(engine, fsck);
+	if (fsck_quorum_may_be(engine, &fsck->seen))
+		fsck_quorum_examine(engine, fsck);
+	else
+		fsck_examine(engine, fsck);
 }
 
 static void
@@ -552,16 +521,16 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	}
 	if (unknown > 0) {
 		snprintf(what, sizeof(what), "slot %d exists, or is held", unknown);
-		unlock_unknown(engine, fsck, what);
+		fsck_unlock_unknown(engine, fsck, what);
 		return;
 	}
 	if (unknown == 0) {
-		unlock_unknown(engine, fsck, "its markers exist");
+		fsck_unlock_unknown(engine, fsck, "its markers exist");
 		return;
 	}
-	if (full_scan_is_by_beads(full_scan_claim(found))) {
+	if (fsck->convert != LOCK_CLAIM_UNKNOWN && full_scan_is_by_beads(full_scan_claim(found))) {
 		fsck_unlock(engine, fsck, REASON_INVALID_PARAMS,
-		    "its slots are held by quorum, which fsck does not check or convert");
+		    "its slots are held by quorum, which fsck does not convert");
 		return;
 	}
 	fsck_seen_take(&fsck->seen, found, fsck->waiting);
@@ -574,8 +543,8 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	engine_op_progress(engine, engine_op_find(engine, id)); /* after that one's deadline */
 }
 
-static void
-scan(struct lock_engine *engine, struct fsck *fsck)
+void
+fsck_scan(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->scans++;
 	fsck_set_state(fsck, FSCK_SCANNING);
@@ -738,7 +707,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 
 	switch (news) {
 	case MUTEX_HELD:
-		scan(engine, fsck);
+		fsck_scan(engine, fsck);
 		return;
 	case MUTEX_FREE:
 		if (rest(engine, fsck))

@@ -9,6 +9,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/beads.h"
+#include "daemon/broker/records.h"
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
@@ -46,6 +47,39 @@ const struct work_request *
 work_awaited(const struct work *work)
 {
 	return work->unanswered > 0 && work->at < work->count ? &work->list[work->at] : NULL;
+}
+
+/* How much longer than others the awaited request may take, ns. */
+static int64_t
+patience(const struct work *work)
+{
+	const struct work_request *awaited = work_awaited(work);
+
+	if (awaited == NULL)
+		return 0;
+	switch (awaited->kind) {
+	case WORK_RECORD: /* behind another administrator */
+	case WORK_RESERVE_EPOCH:
+	case WORK_READ_RECORD:
+	case WORK_FORGET_RECORD:
+	case WORK_MAKE_BEADS:
+	case WORK_LOOK_AT_BEADS:
+	case WORK_CLEAR_BEADS:
+	case WORK_DELETE_BEADS:
+		return work->beads.wait + BEAD_GRACE_MOST;
+	default:
+		return 0;
+	}
+}
+
+/* The deadline begins anew. */
+static void
+be_patient(struct lock_engine *engine, const struct work *work)
+{
+	struct op *op = engine_op_find(engine, work->op);
+
+	if (op != NULL)
+		engine_op_progress_in(engine, op, patience(work));
 }
 
 /* ---- a sweep ---- */
@@ -211,23 +245,58 @@ on_recorded(void *ctx, uint64_t id, const struct broker_reply *reply)
 	answered(engine, work, reply);
 }
 
+/*
+ * The slots are there, or should be, and nobody has claimed them. A holder may believe in one, with a number
+ * that nobody knows. Without a record its T is not known.
+ */
+static void
+decide_repair(
+    struct broker_beads *beads, const struct broker_record *old, uint64_t floor, int64_t grace_seen)
+{
+	int64_t wait = old == NULL ? BEAD_GRACE_MOST : old->grace;
+
+	if (old == NULL && beads->epoch > floor)
+		floor = beads->epoch;
+	if (beads->epoch < floor + EPOCH_STRIDE)
+		beads->epoch = floor + EPOCH_STRIDE;
+	if (wait < beads->grace)
+		wait = beads->grace;
+	beads->wait = wait > grace_seen ? wait : grace_seen;
+	FAULT(REPAIR_WITHOUT_WAIT, beads->wait = 0);
+	FAULT_IF(REPAIR_EPOCH_KEPT, old != NULL, beads->epoch = old->epoch);
+}
+
 /* The set that will be published. old: the record so far; NULL: there is none. */
 static void
 decide_beads(struct work *work, const struct work_request *request, const struct broker_record *old,
     uint64_t floor)
 {
 	struct broker_beads *beads = &work->beads;
-	bool lost = old != NULL && request->last > 0 && request->last <= (int)old->size;
+	bool lost = request->last > 0 &&
+		    (beads->repairs || (old != NULL && request->last <= (int)old->size));
 
 	if (beads->grace == 0)
 		beads->grace = old != NULL ? old->grace : GRACE_DEFAULT;
+	if (work->epoch_below > floor)
+		floor = work->epoch_below - 1;
 	beads->epoch = (uint64_t)time(NULL);
 	if (beads->epoch <= floor)
 		beads->epoch = floor + 1;
-	/* A slot that should be there has perhaps a holder, with a number that nobody knows. */
-	if (lost && beads->epoch < floor + EPOCH_STRIDE)
-		beads->epoch = floor + EPOCH_STRIDE;
-	beads->wait = !lost ? 0 : old->grace > beads->grace ? old->grace : beads->grace;
+	beads->wait = 0;
+	if (lost)
+		decide_repair(beads, old, floor, work->grace_seen);
+}
+
+static void
+read_record(struct lock_engine *engine, struct work *work)
+{
+	const struct broker_record *record =
+	    broker_records_find(engine->broker, work->records, work->name);
+
+	work->record = record != NULL ? *record : (struct broker_record){.epoch = 0};
+	work->floor = broker_records_floor(engine->broker, work->records);
+	broker_records_close(engine->broker, work->records);
+	work->records = 0;
 }
 
 static void
@@ -245,13 +314,22 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 		answered(engine, work, reply);
 		return;
 	}
-	if (request->slot < 0) {
+	if (request->kind == WORK_READ_RECORD) {
+		read_record(engine, work);
+		answered(engine, work, reply);
+		return;
+	}
+	if (request->kind == WORK_FORGET_RECORD || request->slot < 0) {
 		broker_records_remove(
 		    engine->broker, work->records, work->name, work->epoch_below, done);
 		return;
 	}
 	old = broker_records_find(engine->broker, work->records, work->name);
 	decide_beads(work, request, old, broker_records_floor(engine->broker, work->records));
+	if (request->kind == WORK_RESERVE_EPOCH) {
+		broker_records_set(engine->broker, work->records, NULL, work->beads.epoch, done);
+		return;
+	}
 	snprintf(record.name, sizeof(record.name), "%s", work->name);
 	record.epoch = request->last > 0 || old == NULL ? work->beads.epoch : old->epoch;
 	record.grace =
@@ -259,10 +337,27 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	broker_records_set(engine->broker, work->records, &record, work->epoch_below, done);
 }
 
+/* Opens the records, unless there are none: an open would make their queue. */
+static void
+on_records_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+{
+	struct lock_engine *engine = ctx;
+	struct work *work = work_find(engine, id);
+
+	if (work == NULL)
+		return;
+	if (seen->answers[0] == BROKER_ABSENT || seen->answers[0] == BROKER_UNKNOWN)
+		on_probed(ctx, id, seen);
+	else
+		work->records = broker_records_open(
+		    engine->broker, (struct broker_done){on_records, engine, id});
+}
+
 /* ---- slots by quorum ---- */
 
-/* Slots that are made at once. Each has a channel. */
+/* Slots that are made at once, and those of them that mostly wait. Each has a channel. */
 #define MAKING_MOST 16
+#define WAITING_MOST 128
 
 /* The number of a slot in the making: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
 #define MAKING_SLOTS 16384
@@ -275,16 +370,25 @@ on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct work *work = work_find(engine, id / MAKING_SLOTS);
 	struct broker_reply outcome = *reply;
+	const struct work_request *request;
+	int slot = (int)(id % MAKING_SLOTS);
+	bool taken;
 
 	if (work == NULL)
 		return;
+	request = &work->list[work->at];
 	work->making.open--;
-	if (reply->answer == BROKER_OK) {
+	be_patient(engine, work);
+	if (reply->answer == BROKER_OK)
 		work->making.made++;
-	} else if (work->making.failure == BROKER_OK) {
+	/* Without the connection there is no mutex, and the owner ends. */
+	taken = work->saw != NULL && broker_auxiliary_is_up(engine->broker)
+		    ? work->saw(engine, work, request->kind, slot, reply)
+		    : reply->answer == BROKER_OK;
+	if (!taken && work->making.failure == BROKER_OK) {
 		work->making.failure = reply->answer;
-		snprintf(work->making.text, sizeof(work->making.text), "slot %d: %s",
-		    (int)(id % MAKING_SLOTS), reply->text);
+		snprintf(
+		    work->making.text, sizeof(work->making.text), "slot %d: %s", slot, reply->text);
 	}
 	make_more(engine, work);
 	if (work->making.open > 0)
@@ -294,20 +398,58 @@ on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 	answered(engine, work, &outcome);
 }
 
+static enum work_want
+want(const struct lock_engine *engine, const struct work *work, const struct work_request *request,
+    int slot)
+{
+	return work->wants != NULL ? work->wants(engine, work, request->kind, slot) : WORK_WANTED;
+}
+
+/* The first wanted slot, from `slot` on; 0: there is none. */
+static int
+next_wanted(const struct lock_engine *engine, const struct work *work,
+    const struct work_request *request, int slot)
+{
+	while (slot <= request->last && want(engine, work, request, slot) == WORK_UNWANTED)
+		slot++;
+	return slot <= request->last ? slot : 0;
+}
+
+static void
+make_one(
+    struct lock_engine *engine, struct work *work, const struct work_request *request, int slot)
+{
+	struct queue_name queue = queue_name_quorum(work->name, slot);
+	struct broker_done done = {on_made, engine, work->op * MAKING_SLOTS + (uint64_t)slot};
+
+	if (request->kind == WORK_LOOK_AT_BEADS)
+		broker_look_at_beads(engine->broker, queue.text, done);
+	else if (request->kind == WORK_CLEAR_BEADS)
+		broker_clear_beads(engine->broker, queue.text,
+		    want(engine, work, request, slot) == WORK_WANTED_CLASSIC, done);
+	else
+		broker_make_beads(engine->broker, queue.text, &work->beads, done);
+}
+
 static void
 make_more(struct lock_engine *engine, struct work *work)
 {
 	const struct work_request *request = &work->list[work->at];
+	int slot, most = work->beads.wait > 0 ? WAITING_MOST : MAKING_MOST;
 
-	while (work->making.failure == BROKER_OK && work->making.open < MAKING_MOST &&
-	       work->making.next <= request->last) {
-		struct queue_name queue = queue_name_quorum(work->name, work->making.next);
-		uint64_t id = work->op * MAKING_SLOTS + (uint64_t)work->making.next++;
-
+	while (work->making.failure == BROKER_OK && work->making.open < most &&
+	       (slot = next_wanted(engine, work, request, work->making.next)) > 0) {
+		work->making.next = slot + 1;
 		work->making.open++;
-		broker_make_beads(engine->broker, queue.text, &work->beads,
-		    (struct broker_done){on_made, engine, id});
+		make_one(engine, work, request, slot);
 	}
+}
+
+static bool
+is_of_many(const struct work_request *request)
+{
+	return request->kind == WORK_MAKE_BEADS || request->kind == WORK_LOOK_AT_BEADS ||
+	       request->kind == WORK_CLEAR_BEADS;
 }
 
 static void
@@ -316,9 +458,12 @@ send_quorum(struct lock_engine *engine, struct work *work, const struct work_req
 	struct broker_done done = {on_answer, engine, work->op};
 	struct queue_name queue;
 
-	if (request->kind == WORK_RECORD) {
+	if (request->kind == WORK_RECORD || request->kind == WORK_RESERVE_EPOCH) {
 		done.fn = on_records;
 		work->records = broker_records_open(engine->broker, done);
+	} else if (request->kind == WORK_READ_RECORD || request->kind == WORK_FORGET_RECORD) {
+		snprintf(queue.text, sizeof(queue.text), "%s", AMQP_RECORDS_QUEUE);
+		probe_one(engine, queue, BROKER_ASK_BEADS, on_records_probed, work->op);
 	} else if (request->kind == WORK_DELETE_BEADS) {
 		queue = queue_name_quorum(work->name, request->slot);
 		broker_delete_beads(engine->broker, queue.text, done);
@@ -371,7 +516,12 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 		ask = request->kind == WORK_DECLARE_SLOT ? broker_declare_slot : broker_delete_slot;
 		break;
 	case WORK_RECORD:
+	case WORK_RESERVE_EPOCH:
+	case WORK_READ_RECORD:
+	case WORK_FORGET_RECORD:
 	case WORK_MAKE_BEADS:
+	case WORK_LOOK_AT_BEADS:
+	case WORK_CLEAR_BEADS:
 	case WORK_DELETE_BEADS:
 		send_quorum(engine, work, request);
 		return;
@@ -401,7 +551,9 @@ send_more(struct lock_engine *engine, struct work *work)
 		if (work->unanswered > 0 &&
 		    (!request->flows || (work->unanswered >= work->window && !request->depends)))
 			return;
-		if (request->kind != WORK_SWEEP) {
+		if (is_of_many(request) && next_wanted(engine, work, request, request->slot) == 0) {
+			work->sent = ++work->at;
+		} else if (request->kind != WORK_SWEEP) {
 			work->sent++;
 			send(engine, work, request);
 		} else if (sweep_on(engine, work)) {
@@ -464,24 +616,6 @@ settle(struct lock_engine *engine, struct work *work)
 	return true;
 }
 
-/* How much longer than others the awaited request may take, ns. */
-static int64_t
-patience(const struct work *work)
-{
-	const struct work_request *awaited = work_awaited(work);
-
-	if (awaited == NULL)
-		return 0;
-	switch (awaited->kind) {
-	case WORK_RECORD: /* behind another administrator */
-	case WORK_MAKE_BEADS:
-	case WORK_DELETE_BEADS:
-		return work->beads.wait + BEAD_GRACE_MOST;
-	default:
-		return 0;
-	}
-}
-
 static void
 work_on(struct lock_engine *engine, struct work *work)
 {
@@ -499,7 +633,7 @@ work_on(struct lock_engine *engine, struct work *work)
 		return;
 	send_more(engine, work);
 	/* Later than its own requests: the directory's deadline comes first, and says more. */
-	engine_op_progress_in(engine, op, patience(work));
+	be_patient(engine, work);
 	if (work->unanswered == 0)
 		work->ended(engine, work, REASON_NONE, NULL);
 }
