@@ -78,8 +78,8 @@ class QuorumFsck(unittest.TestCase):
     def test_each_damage(self):
         wire = Wire(self.daemon())
         major = int(wire.call("info")["broker"]["version"].split(".")[0])
-        self.create(wire, 10)
-        before = self.grants(Wire(self.daemon()), 10)
+        self.create(wire, 11)
+        before = self.grants(Wire(self.daemon()), 11)
         epoch, foreign = before[1] >> 20, self.foreign
         foreign.purge(queue=self.queue(1))
         foreign.purge(queue=self.queue(2))
@@ -90,16 +90,19 @@ class QuorumFsck(unittest.TestCase):
         self.publish_set(5, epoch, 7, major - 1)
         for _ in range(20):
             foreign.publish(queue=self.queue(6), text="hello")
-        for slot in 7, 8, 9:
+        for slot in 7, 8, 9, 10:
             foreign.delete(queue=self.queue(slot))
         foreign.declare(queue=self.queue(7))
         foreign.publish(queue=self.queue(7), text="hello")
-        foreign.declare(queue=self.queue(8), arguments={"x-queue-type": "quorum", "x-single-active-consumer": True})
+        foreign.declare(queue=self.queue(8), arguments={
+            "x-queue-type": "quorum", "x-single-active-consumer": True, "x-delivery-limit": 20})
+        self.publish_set(8, epoch, 7, major)
+        foreign.declare(queue=self.queue(9), arguments={"x-queue-type": "quorum"})
         foreign.delete(queue=f"{self.name}-G")
         found = ["markers:0", "record:0", "no-beads:1", "no-beads:2", "odd-beads:3", "two-sets:4", "version:5", "foreign:6",
-                 "queue-type:7", "queue-arguments:8", "gap:9"]
+                 "queue-type:7", "queue-arguments:8", "queue-arguments:9", "gap:10"]
         self.check_repair(wire, found)
-        after = self.grants(wire, 10)
+        after = self.grants(wire, 11)
         self.assertEqual(sorted(after), sorted(before))
         for slot, fence in after.items():
             self.assertGreater(fence, before[slot])
