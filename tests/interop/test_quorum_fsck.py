@@ -29,9 +29,9 @@ class QuorumFsck(unittest.TestCase):
         self.name = ".".join(self.id().split(".")[-2:])
         self.foreign = Foreign(self, RABBIT.url, "amqp-locks")
 
-    def daemon(self):
+    def daemon(self, **more):
         # 3.10 of Debian 12 is refused otherwise.
-        daemon = Daemon(self, "--quorum-servers", "untested", broker=RABBIT.url)
+        daemon = Daemon(self, "--quorum-servers", "untested", broker=RABBIT.url, **more)
         daemon.wait_broker()
         return daemon
 
@@ -129,7 +129,7 @@ class QuorumFsck(unittest.TestCase):
         self.check_repair(wire, ["no-record:0"])
 
     def test_a_repair_waits_for_an_earlier_holder(self):
-        doomed, wire = self.daemon(), Wire(self.daemon())
+        doomed, wire = self.daemon(expect=["lost "]), Wire(self.daemon())
         self.create(wire, 1)
         holder = Wire(doomed).call("acquire", name=self.name, timeout=0)
         RABBIT.ctl("delete_queue", self.queue(1))
