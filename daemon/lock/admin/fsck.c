@@ -8,7 +8,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/fsck_internal.h"
+#include "daemon/lock/admin/fsck_core.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/registry.h"
 #include "protocol/duration.h"
@@ -23,32 +23,6 @@
 /* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
 #define TRIES_MOST 64
 
-ENGINE_FIND(find, struct fsck, fscks, by_op)
-
-struct fsck *
-fsck_find(const struct lock_engine *engine, uint64_t op)
-{
-	return find(engine, op);
-}
-
-/* From each state, those that may be next. */
-static const unsigned changes[] = {
-    [FSCK_QUEUED] = 1U << FSCK_LOCKING,
-    [FSCK_LOCKING] = 1U << FSCK_SCANNING,
-    [FSCK_SCANNING] = 1U << FSCK_READING | 1U << FSCK_WORKING | 1U << FSCK_UNLOCKING,
-    [FSCK_READING] = 1U << FSCK_WORKING | 1U << FSCK_UNLOCKING,
-    [FSCK_WORKING] = 1U << FSCK_WORKING | 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
-    [FSCK_UNLOCKING] = 1U << FSCK_RESTING,
-    [FSCK_RESTING] = 1U << FSCK_LOCKING,
-};
-
-static void
-fsck_set_state(struct fsck *fsck, enum fsck_state state)
-{
-	assert((changes[fsck->state] & 1U << state) != 0);
-	fsck->state = state;
-}
-
 static void
 fsck_free(struct lock_engine *engine, struct fsck *fsck)
 {
@@ -62,79 +36,6 @@ fsck_free(struct lock_engine *engine, struct fsck *fsck)
 	fsck_findings_done(&fsck->findings);
 	free(fsck->name);
 	free(fsck);
-}
-
-/* ---- the outcome ---- */
-
-static void
-fsck_set_outcome(struct fsck *fsck, enum reason reason, const char *text)
-{
-	fsck->outcome = reason;
-	snprintf(fsck->text, sizeof(fsck->text), "%s", text != NULL ? text : "");
-}
-
-static void
-fsck_tell_outcome(struct lock_engine *engine, struct fsck *fsck)
-{
-	struct lock_answer answer = engine_refusal(fsck->outcome, NULL);
-	struct fsck_findings *findings = &fsck->findings;
-
-	if (fsck->text[0] != '\0')
-		answer.text = fsck->text;
-	answer.name = fsck->name;
-	if (fsck->outcome == REASON_NONE) {
-		if (fsck->left != NULL)
-			fsck_findings_converted(
-			    findings, &fsck->seen, fsck->convert, fsck->left, fsck->left_count);
-		answer.slots = full_scan_size(&fsck->seen.full_scan);
-		answer.claim = full_scan_claim(&fsck->seen.full_scan);
-		answer.converted = fsck->converted;
-		answer.findings = findings->list;
-		answer.finding_count = findings->count;
-	}
-	engine_op_end(engine, fsck->op, &answer);
-}
-
-/* Ends the work with this outcome, and drops the mutex. */
-void
-fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
-{
-	if (!fsck->is_cancelled)
-		fsck_set_outcome(fsck, reason, text);
-	fsck_set_state(fsck, FSCK_UNLOCKING);
-	/*
-	 * RabbitMQ does not read the delete before the alarm is over. The client need not wait for
-	 * that.
-	 */
-	if (reason == REASON_BROKER_BLOCKED)
-		fsck_tell_outcome(engine, fsck);
-	mutex_drop(engine, fsck->op);
-}
-
-/* ---- the work ---- */
-
-/* The list of another work begins. `next` goes on when all is done. */
-void
-fsck_work_new(struct lock_engine *engine, struct fsck *fsck,
-    enum work_verdict (*judge)(struct lock_engine *engine, struct work *work,
-	const struct work_request *request, const struct broker_reply *reply),
-    void (*next)(struct lock_engine *engine, struct fsck *fsck))
-{
-	work_clear(engine, &fsck->work);
-	fsck->work.judge = judge;
-	fsck->next = next;
-	fsck_set_state(fsck, FSCK_WORKING);
-}
-
-static void
-work_ended(struct lock_engine *engine, struct work *work, enum reason reason, const char *text)
-{
-	struct fsck *fsck = fsck_find(engine, work->op);
-
-	if (reason != REASON_NONE)
-		fsck_unlock(engine, fsck, reason, text);
-	else
-		fsck->next(engine, fsck);
 }
 
 static bool
@@ -153,6 +54,8 @@ report(struct lock_engine *engine, struct fsck *fsck)
 	fsck_unlock(engine, fsck,
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
+
+static void scan(struct lock_engine *engine, struct fsck *fsck);
 
 /* ---- repair ---- */
 
@@ -222,7 +125,7 @@ repair(struct lock_engine *engine, struct fsck *fsck)
 	const struct full_scan *full_scan = &fsck->seen.full_scan;
 	bool exists = full_scan_exists(full_scan); /* uncounted slots never counted */
 
-	fsck_work_new(engine, fsck, judge_repair, fsck_scan);
+	fsck_work_new(engine, fsck, judge_repair, scan);
 	for (int slot = fsck_seen_highest(&fsck->seen); slot > full_scan->slots; slot--) {
 		FAULT_IF(FSCK_FILLS_GAP, fsck_seen_slot(&fsck->seen, slot),
 			 work_add(&fsck->work, WORK_DECLARE_SLOT, full_scan->slots + 1);
@@ -350,23 +253,6 @@ convert(struct lock_engine *engine, struct fsck *fsck)
 
 /* ---- a scan ---- */
 
-/* Before the repair nothing was changed, after it all was. */
-void
-fsck_unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_what)
-{
-	char text[sizeof(fsck->text)];
-	struct lock_answer unknown;
-
-	if (fsck->scans == 1)
-		snprintf(text, sizeof(text),
-		    "the broker did not say whether %s; nothing was changed", of_what);
-	else
-		snprintf(text, sizeof(text),
-		    "it was repaired; after that the broker did not say whether %s", of_what);
-	unknown = engine_refusal_unknown(engine, text);
-	fsck_unlock(engine, fsck, unknown.reason, unknown.text);
-}
-
 /*
  * The last step before the answer. A conversion is on request only: B[1] may be gone, or look so, and
  * exclusive queues are less safe.
@@ -428,8 +314,8 @@ judge_examination(struct lock_engine *engine, struct work *work, const struct wo
 	return WORK_DONE;
 }
 
-void
-fsck_examined(struct lock_engine *engine, struct fsck *fsck)
+static void
+examined(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
 	enum lock_claim wanted = LOCK_CLAIM_UNKNOWN;
@@ -449,7 +335,7 @@ fsck_examined(struct lock_engine *engine, struct fsck *fsck)
 	}
 	fsck->findings = now;
 	if (fsck->repair && fsck->quorum.is_meant && fsck_quorum_repairable(&fsck->findings))
-		fsck_quorum_repair(engine, fsck);
+		fsck_quorum_repair(engine, fsck, scan);
 	else if (fsck->repair && !fsck->quorum.is_meant &&
 		 fsck_findings_repairable(&fsck->findings, &fsck->seen))
 		repair(engine, fsck);
@@ -458,13 +344,13 @@ fsck_examined(struct lock_engine *engine, struct fsck *fsck)
 }
 
 /* A declare of each queue that exists tells how it was declared. */
-void
-fsck_examine(struct lock_engine *engine, struct fsck *fsck)
+static void
+examine(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	fsck_work_new(engine, fsck, judge_examination, fsck_examined);
+	fsck_work_new(engine, fsck, judge_examination, examined);
 	for (int slot = 1; slot <= fsck->seen.full_scan.seen; slot++) {
 		enum broker_answer b = fsck->seen.b[slot - 1];
 		bool durable = way_is_durable(fsck->seen.ways[slot - 1]);
@@ -480,6 +366,16 @@ fsck_examine(struct lock_engine *engine, struct fsck *fsck)
 		    true;
 	}
 	work_start(engine, &fsck->work);
+}
+
+/* The queues behind a gate, or of a name that is gone, were asked for. */
+static void
+looked(struct lock_engine *engine, struct fsck *fsck)
+{
+	if (fsck->quorum.is_meant)
+		examined(engine, fsck);
+	else
+		examine(engine, fsck);
 }
 
 /* ---- a scan, from the beginning ---- */
@@ -500,9 +396,9 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
 	if (fsck_quorum_may_be(engine, &fsck->seen))
-		fsck_quorum_examine(engine, fsck);
+		fsck_quorum_examine(engine, fsck, looked);
 	else
-		fsck_examine(engine, fsck);
+		examine(engine, fsck);
 }
 
 static void
@@ -543,8 +439,8 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	engine_op_progress(engine, engine_op_find(engine, id)); /* after that one's deadline */
 }
 
-void
-fsck_scan(struct lock_engine *engine, struct fsck *fsck)
+static void
+scan(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->scans++;
 	fsck_set_state(fsck, FSCK_SCANNING);
@@ -707,7 +603,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 
 	switch (news) {
 	case MUTEX_HELD:
-		fsck_scan(engine, fsck);
+		scan(engine, fsck);
 		return;
 	case MUTEX_FREE:
 		if (rest(engine, fsck))
@@ -775,7 +671,7 @@ lock_fsck(
 	fsck->convert = check->repair ? check->convert : LOCK_CLAIM_UNKNOWN;
 	fsck->wait = check->repair ? check->wait : 0;
 	fsck->progress = check->progress;
-	fsck->work = (struct work){.op = op->id, .name = fsck->name, .ended = work_ended};
+	fsck->work = (struct work){.op = op->id, .name = fsck->name, .ended = fsck_work_ended};
 	fsck->peer_order =
 	    (struct peer_order){.op = op->id, .work = PEER_ORDER_CHANGES, .begin = begin};
 	HASH_ADD(by_op, engine->fscks, op, sizeof(fsck->op), fsck);

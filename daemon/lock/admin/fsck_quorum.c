@@ -6,7 +6,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/broker/beads.h"
-#include "daemon/lock/admin/fsck_internal.h"
+#include "daemon/lock/admin/fsck_core.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/hold/hint_send.h"
@@ -243,7 +243,7 @@ saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *r
 	if (reply->answer == BROKER_UNKNOWN ||
 	    (reply->answer == BROKER_REFUSED && reply->code != 0 && reply->code != OTHER_ARGUMENTS))
 		return false;
-	/* A slot that a repair could not mend is in use since then. */
+	/* A slot that the repair left is in use since then. */
 	if (slot->left && reply->answer == BROKER_LOCKED)
 		return true;
 	slot->left = false;
@@ -332,14 +332,14 @@ has_cleared(const struct fsck_quorum *quorum)
 }
 
 void
-fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck)
+fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *then)
 {
 	const struct fsck_quorum *quorum = &fsck->quorum;
 	struct work *work = &fsck->work;
 	int size = size_of(quorum), first = first_made(quorum);
 	bool exists = quorum->gate || size > 0, has_record = quorum->record.epoch > 0;
 
-	fsck_work_new(engine, fsck, judge, fsck_scan);
+	fsck_work_new(engine, fsck, judge, then);
 	work->beads = (struct broker_beads){.repairs = true};
 	/* The sets keep the T that they had. */
 	if (!has_record)
@@ -402,10 +402,10 @@ look(struct lock_engine *engine, struct fsck *fsck)
 		quorum->counted++;
 	quorum->is_meant = is_certain(fsck) || highest_of(quorum) > 0 || quorum->record.epoch > 0;
 	if (!quorum->is_meant) {
-		fsck_examine(engine, fsck);
+		quorum->then(engine, fsck);
 		return;
 	}
-	fsck_work_new(engine, fsck, judge, fsck_examined);
+	fsck_work_new(engine, fsck, judge, quorum->then);
 	fsck->work.wants = wants;
 	fsck->work.saw = saw;
 	work_add(&fsck->work, WORK_LOOK_AT_BEADS, 1)->last = quorum->asked;
@@ -502,10 +502,11 @@ read_record(struct lock_engine *engine, struct fsck *fsck)
 }
 
 void
-fsck_quorum_examine(struct lock_engine *engine, struct fsck *fsck)
+fsck_quorum_examine(struct lock_engine *engine, struct fsck *fsck, fsck_step *then)
 {
 	struct fsck_quorum *quorum = &fsck->quorum;
 
+	quorum->then = then;
 	quorum->gate = fsck->seen.full_scan.gate;
 	quorum->asked = quorum->counted = 0;
 	quorum->epoch = 0;

@@ -18,6 +18,8 @@
 #include "daemon/lock/core/engine.h"
 
 struct fsck;
+/* A step of an fsck. */
+typedef void fsck_step(struct lock_engine *engine, struct fsck *fsck);
 
 /* A slot that was asked for. */
 struct fsck_slot {
@@ -26,7 +28,7 @@ struct fsck_slot {
 	int code;                  /* of REFUSED; 0: it has too many messages */
 	bool classic;              /* its queue is no quorum queue */
 	struct broker_beads_seen beads;
-	/* The repair could not mend it. Then the rest is as before, unless it can be seen again. */
+	/* The repair left it. Then the rest is as before, unless it can be seen again. */
 	bool left;
 };
 
@@ -41,17 +43,18 @@ struct fsck_quorum {
 	uint64_t floor;              /* of all epochs */
 	uint64_t epoch;              /* the largest that was seen */
 	int64_t grace;               /* the same, ns */
+	fsck_step *then;             /* after the looks */
 };
 
 /* Whether a full scan has seen such slots, or nothing that excludes them. */
 bool fsck_quorum_may_be(const struct lock_engine *engine, const struct fsck_seen *seen);
-/* Ends with fsck_examined(), or with fsck_examine() if they are no such slots. */
-void fsck_quorum_examine(struct lock_engine *engine, struct fsck *fsck);
+/* Asks and looks. `then` goes on, and is_meant tells whether they are such slots. */
+void fsck_quorum_examine(struct lock_engine *engine, struct fsck *fsck, fsck_step *then);
 void fsck_quorum_findings(
     struct fsck_findings *findings, const struct fsck_seen *seen, const struct fsck_quorum *quorum);
 bool fsck_quorum_repairable(const struct fsck_findings *findings);
-/* Repairs all that can be repaired, and begins the second scan. */
-void fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck);
+/* Repairs all that can be repaired. `then` goes on. */
+void fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *then);
 /* Slots that were free were in use for a moment: daemons with waiters are told. */
 void fsck_quorum_tell(struct lock_engine *engine, const struct fsck *fsck);
 void fsck_quorum_done(struct fsck_quorum *quorum);

@@ -1,7 +1,7 @@
 /*
  * Work under an administration mutex: a list of requests to the broker, which are performed in order.
- * Each is about one queue, or about the name in the directory or in the records. This is the one interpreter of such
- * lists. admin.c and fsck.c make the lists, and judge the answers.
+ * Each is about one queue, or about the name in the directory or in the records. This is the one
+ * interpreter of such lists. admin.c and fsck.c make the lists, and judge the answers.
  *
  * A request waits until all before it are answered, unless it `flows`. One that was not performed,
  * because its channel died, is sent again. If its channel dies too often, the work fails. The end of

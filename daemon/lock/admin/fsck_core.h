@@ -1,8 +1,9 @@
 /*
- * The parts of fsck.c that fsck_quorum.c uses: the state of one fsck, and its steps.
+ * One fsck: its state, its outcome, and the work that it does under the mutex. It knows no step of an fsck:
+ * these are in fsck.c and fsck_quorum.c.
  */
-#ifndef LOCK_FSCK_INTERNAL_H
-#define LOCK_FSCK_INTERNAL_H
+#ifndef LOCK_FSCK_CORE_H
+#define LOCK_FSCK_CORE_H
 
 #include "daemon/lock/admin/fsck_quorum.h"
 #include "daemon/lock/admin/peer_order.h"
@@ -30,7 +31,7 @@ struct fsck {
 	struct fsck_quorum quorum;
 	struct fsck_findings findings;
 	struct work work;
-	void (*next)(struct lock_engine *engine, struct fsck *fsck);
+	fsck_step *next;
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 
@@ -55,21 +56,22 @@ struct fsck {
 
 /* NULL: it has ended. */
 struct fsck *fsck_find(const struct lock_engine *engine, uint64_t op);
+void fsck_set_state(struct fsck *fsck, enum fsck_state state);
+/* text: copied; NULL: the reason's own. */
+void fsck_set_outcome(struct fsck *fsck, enum reason reason, const char *text);
+void fsck_tell_outcome(struct lock_engine *engine, struct fsck *fsck);
 /* The list of another work begins. `next` goes on when all is done. */
 void fsck_work_new(struct lock_engine *engine, struct fsck *fsck,
     enum work_verdict (*judge)(struct lock_engine *engine, struct work *work,
 	const struct work_request *request, const struct broker_reply *reply),
-    void (*next)(struct lock_engine *engine, struct fsck *fsck));
+    fsck_step *next);
+/* Of struct work. */
+void fsck_work_ended(
+    struct lock_engine *engine, struct work *work, enum reason reason, const char *text);
 /* Ends the work with this outcome, and drops the mutex. */
 void fsck_unlock(
     struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text);
 /* The same: the broker did not say whether... */
 void fsck_unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_what);
-/* A declare of each queue that exists tells how it was declared. Then as the next. */
-void fsck_examine(struct lock_engine *engine, struct fsck *fsck);
-/* All is seen: finds the problems, and repairs them if requested. */
-void fsck_examined(struct lock_engine *engine, struct fsck *fsck);
-/* Begins from the first step: after a repair. */
-void fsck_scan(struct lock_engine *engine, struct fsck *fsck);
 
 #endif
