@@ -16,6 +16,9 @@
 #include "daemon/broker/request.h"
 
 #define TAG 'm'
+/* A queue hears of the end of a channel a moment later, such as that of a look. So a delete asks so often. */
+#define ASKS_MOST 4
+#define ASK_AGAIN (100 * NSEC_PER_MSEC)
 /* Beads that a look or a repair takes, at most. */
 #define SEEN_MOST 1000
 
@@ -30,7 +33,7 @@ enum job_work {
 enum job_state {
 	JOB_WAITING,   /* waits for the link */
 	JOB_DECLARING, /* waits for declare-ok; CLEARS and REMOVES: of a passive declare */
-	JOB_RESTING,   /* the queue is young */
+	JOB_RESTING,   /* the queue is young; CLEARS and REMOVES: it has a consumer */
 	JOB_LOOKING,   /* waits for its mark */
 	JOB_PAUSING,   /* no set is there; earlier holders of the name may believe in their holds */
 	JOB_CLEANING,  /* a set is there, or published: `beads` says what is to be done */
@@ -49,6 +52,7 @@ struct job {
 	struct timer timer;       /* the deadline of the state, or its end */
 	uint64_t mark, publisher; /* random */
 	unsigned major, minor;    /* of the server */
+	unsigned asks;            /* CLEARS and REMOVES: passive declares */
 	bool asks_type;           /* LOOKS: the queue has other arguments; is it a quorum queue? */
 	uint32_t messages;        /* that were ready, as declare-ok said */
 	/* owned; LOOKING: the beads before the mark. A repair keeps them until its set is complete */
@@ -159,6 +163,18 @@ send_delete(struct job *job, uint64_t fence)
 	job->fence = fence;
 	set_deadline(job);
 	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DELETE_METHOD, &delete);
+}
+
+/* Whether the queue is there, and has a consumer. */
+static void
+ask(struct job *job)
+{
+	amqp_queue_declare_t declare = {.queue = amqp_cstring_bytes(job->queue), .passive = 1};
+
+	job->asks++;
+	job->state = JOB_DECLARING;
+	set_deadline(job);
+	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
 /* In dirty order: an accident that returns them in the order of publication reads as dirty. */
@@ -383,6 +399,9 @@ declared(struct job *job, const amqp_queue_declare_ok_t *ok)
 	} else if (job->work == JOB_MAKES) {
 		job->state = JOB_RESTING;
 		set_timer(job, AMQP_QUORUM_QUEUE_REST);
+	} else if (ok->consumer_count > 0 && job->work != JOB_LOOKS && job->asks < ASKS_MOST) {
+		job->state = JOB_RESTING;
+		set_timer(job, ASK_AGAIN);
 	} else if (ok->consumer_count > 0 && (job->work != JOB_LOOKS || job->messages < BEADS)) {
 		job_end(job, BROKER_LOCKED, 0, busy);
 	} else if (job->messages > SEEN_MOST) {
@@ -461,7 +480,10 @@ on_timer(void *ctx, uint64_t id)
 		job_end(job, job->work == JOB_LOOKS ? BROKER_UNREACHABLE : BROKER_UNKNOWN, 0, late);
 		break;
 	case JOB_RESTING:
-		look(job);
+		if (job->work == JOB_MAKES)
+			look(job);
+		else
+			ask(job);
 		break;
 	case JOB_LOOKING:
 		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, decide(job); return;);
@@ -506,13 +528,13 @@ job_go(struct job *job)
 		attach(job);
 		return;
 	}
+	if (job->work == JOB_CLEARS || job->work == JOB_REMOVES) {
+		ask(job);
+		return;
+	}
 	job->state = JOB_DECLARING;
 	set_deadline(job);
-	if (job->work == JOB_CLEARS || job->work == JOB_REMOVES)
-		amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD,
-		    &(amqp_queue_declare_t){.queue = amqp_cstring_bytes(job->queue), .passive = 1});
-	else
-		amqp_quorum_queue_declare(&job->channel, job->queue, true);
+	amqp_quorum_queue_declare(&job->channel, job->queue, true);
 }
 
 /* wanted: of a slot that is made; else NULL. */

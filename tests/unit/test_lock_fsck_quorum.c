@@ -27,6 +27,16 @@ b(int slot)
 	return text;
 }
 
+/* Changes and repairs can wait for the longest T. */
+static const struct said *
+await(int daemon, uint64_t peer, uint64_t request)
+{
+	for (int i = 0; i < 100 && world_answer(world, daemon, peer, request) == NULL; i++)
+		world_pass(world, i < 20 ? SECOND / 2 : 10 * SECOND);
+	ck_assert_ptr_nonnull(world_answer(world, daemon, peer, request));
+	return world_answer(world, daemon, peer, request);
+}
+
 static const struct said *
 change(
     void (*order)(struct lock_engine *, uint64_t, uint64_t, const struct lock_change *), int slots)
@@ -35,7 +45,7 @@ change(
 	    .name = "db", .slots = slots, .claim = LOCK_CLAIM_BY_QUORUM};
 
 	order(engine(2), 9, ++last_request, &wanted);
-	return world_await(world, 2, 9, last_request);
+	return await(2, 9, last_request);
 }
 
 static const struct said *
@@ -83,17 +93,13 @@ teardown(void)
 	world_end();
 }
 
-/* A repair can wait for the longest T. */
 static const struct said *
 run(bool repair)
 {
 	uint64_t request = ++last_request;
 
 	lock_fsck(engine(1), 5, request, &(struct lock_check){.name = "db", .repair = repair});
-	for (int i = 0; i < 20 && world_answer(world, 1, 5, request) == NULL; i++)
-		world_pass(world, 40 * SECOND);
-	ck_assert_ptr_nonnull(world_answer(world, 1, 5, request));
-	return world_answer(world, 1, 5, request);
+	return await(1, 5, request);
 }
 
 static void
@@ -469,6 +475,17 @@ START_TEST(destroy_of_a_gate_leaves_no_record)
 }
 END_TEST
 
+/* Slot 1 was deleted by hand before destroy. */
+START_TEST(a_queue_that_destroy_has_not_seen)
+{
+	ck_assert(memory_world_remove(world->memory, b(1)));
+	ck_assert_int_eq(change(lock_destroy, 0)->reason, REASON_NONE);
+	check_run(false, "gap:1 uncounted:2 uncounted:3");
+	check_run(true, "gap:1! uncounted:2! uncounted:3!");
+	ck_assert_int_eq(run(false)->reason, REASON_NO_SUCH_LOCK);
+}
+END_TEST
+
 START_TEST(an_unused_server_gets_no_records)
 {
 	ck_assert(memory_world_put(world->memory, "db-G", false));
@@ -497,6 +514,45 @@ START_TEST(a_repair_waits_for_earlier_holders)
 	world_acquire(world, 1, 7, 1, "db", DURATION_FOREVER);
 	ck_assert_int_eq(world_await(world, 1, 7, 1)->slot, 1);
 	ck_assert_int_ge(world_answer(world, 1, 7, 1)->at - began, T);
+}
+END_TEST
+
+enum forgetting { BY_DESTROY, BY_DESTROY_OF_ALL, BY_RESIZE, FORGETTINGS };
+
+/*
+ * The queue of a held slot is deleted while its holder is cut off. An administrator removes the rest, and makes
+ * the slot again: the next holder still waits until the first one has stopped.
+ */
+START_TEST(a_missing_slot_is_not_forgotten)
+{
+	int last = _i == BY_DESTROY_OF_ALL ? 1 : SLOTS;
+	const struct said *answer = NULL;
+	int64_t began;
+	uint64_t fence;
+
+	for (int slot = 1; slot <= last; slot++)
+		answer = acquire(0, 1, ++last_request, "db", TRY);
+	ck_assert_int_eq(answer->slot, last);
+	fence = answer->fence;
+	world_kill(world, 0);
+	began = world->now;
+	for (int slot = last; slot <= SLOTS; slot++)
+		ck_assert(memory_world_remove(world->memory, b(slot)));
+	if (_i == BY_RESIZE) {
+		world_pass(world, T + SECOND);
+		ck_assert_int_eq(change(lock_resize, 1)->reason, REASON_NONE);
+		began = world->now;
+		ck_assert_int_eq(change(lock_resize, SLOTS)->reason, REASON_NONE);
+		ck_assert_int_lt(world->now - began, T);
+	} else {
+		ck_assert_int_eq(change(lock_destroy, 0)->reason, REASON_NONE);
+		ck_assert_int_eq(change(lock_create, SLOTS)->reason, REASON_NONE);
+	}
+	do
+		answer = acquire(1, 1, ++last_request, "db", DURATION_FOREVER);
+	while (answer->slot != last);
+	ck_assert_int_ge(answer->at - began, _i == BY_RESIZE ? 0 : T);
+	ck_assert_uint_gt(answer->fence, fence);
 }
 END_TEST
 
@@ -653,7 +709,9 @@ suite_lock_fsck_quorum(void)
 	tcase_add_test(tc, a_record_of_fewer_slots);
 	tcase_add_test(tc, a_stale_record);
 	tcase_add_test(tc, destroy_of_a_gate_leaves_no_record);
+	tcase_add_test(tc, a_queue_that_destroy_has_not_seen);
 	tcase_add_test(tc, a_repair_waits_for_earlier_holders);
+	tcase_add_loop_test(tc, a_missing_slot_is_not_forgotten, 0, FORGETTINGS);
 	tcase_add_test(tc, a_held_slot_is_not_repaired);
 	tcase_add_test(tc, a_sound_slot_gets_no_set);
 	tcase_add_test(tc, a_newer_set_is_not_replaced);

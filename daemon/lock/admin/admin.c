@@ -586,6 +586,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
 		return;
 	}
+	admin->work.counted = full_scan->slots;
 	admin_set_state(admin, ADMIN_WORKING);
 	work_plan(engine, admin);
 }

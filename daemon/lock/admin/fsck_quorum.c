@@ -423,7 +423,7 @@ last_to_ask(const struct lock_engine *engine, const struct fsck *fsck, int highe
 
 	if (record->epoch > 0 && last < (int)record->size)
 		last = (int)record->size;
-	last += last > 0 || record->epoch > 0 || is_certain(fsck) ? FULL_SCAN_ABOVE : 1;
+	last += last > 0 || fsck->quorum.has_records || is_certain(fsck) ? FULL_SCAN_ABOVE : 1;
 	return last < most ? last : most;
 }
 
@@ -483,9 +483,10 @@ static enum work_verdict
 judge_record(struct lock_engine *engine, struct work *work, const struct work_request *request,
     const struct broker_reply *reply)
 {
-	const struct fsck *fsck = fsck_find(engine, work->op);
+	struct fsck *fsck = fsck_find(engine, work->op);
 
 	(void)request;
+	fsck->quorum.has_records = reply->answer == BROKER_OK;
 	if (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT)
 		return WORK_DONE;
 	if (!is_certain(fsck) && (reply->answer == BROKER_REFUSED || reply->text[0] == '\0'))

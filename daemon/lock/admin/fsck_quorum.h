@@ -36,6 +36,7 @@ struct fsck_slot {
 struct fsck_quorum {
 	bool is_meant; /* the slots are held so, or a record says it */
 	bool gate;
+	bool has_records;            /* of any name */
 	struct fsck_slot *slots;     /* owned; by slot - 1 */
 	int asked, room;             /* their number in this scan, and in all */
 	int counted;                 /* slots without a gap, from 1 */

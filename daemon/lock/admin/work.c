@@ -299,6 +299,45 @@ read_record(struct lock_engine *engine, struct work *work)
 	work->records = 0;
 }
 
+static void on_records(void *ctx, uint64_t id, const struct broker_reply *reply);
+
+static void
+open_records(struct lock_engine *engine, struct work *work)
+{
+	work->records =
+	    broker_records_open(engine->broker, (struct broker_done){on_records, engine, work->op});
+}
+
+static void
+on_pause_over(void *ctx, uint64_t id)
+{
+	struct work *work = work_find(ctx, id);
+
+	work->has_paused = true;
+	open_records(ctx, work);
+}
+
+/*
+ * Slots that the record counts, and that are missing, can have holders that believe in them. If the record
+ * forgets these slots, nobody waits before they are made again. So this waits, without the records.
+ */
+static bool
+pauses(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_record *old)
+{
+	int size = request->kind == WORK_FORGET_RECORD || request->slot < 0 ? 0 : request->slot;
+
+	if (old == NULL || size >= (int)old->size || work->counted >= (int)old->size ||
+	    work->has_paused || request->kind == WORK_RESERVE_EPOCH)
+		return false;
+	FAULT(MISSING_SLOT_FORGOTTEN, return false);
+	timer_init(&work->pause, on_pause_over, engine, work->op);
+	timers_set(engine->timers, &work->pause, engine_now(engine) + old->grace);
+	broker_records_close(engine->broker, work->records);
+	work->records = 0;
+	return true;
+}
+
 static void
 on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -307,6 +346,7 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	const struct work_request *request = &work->list[work->at];
 	struct broker_done done = {on_recorded, engine, id};
 	const struct broker_record *old;
+	uint64_t floor;
 	struct broker_record record = {.size = (unsigned)request->slot};
 
 	if (reply->answer != BROKER_OK) {
@@ -319,13 +359,19 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 		answered(engine, work, reply);
 		return;
 	}
+	old = broker_records_find(engine->broker, work->records, work->name);
+	if (pauses(engine, work, request, old))
+		return;
+	/* The fences of missing slots are not known. */
+	floor = broker_records_floor(engine->broker, work->records);
+	if (work->has_paused && work->epoch_below < floor + EPOCH_STRIDE)
+		work->epoch_below = floor + EPOCH_STRIDE;
 	if (request->kind == WORK_FORGET_RECORD || request->slot < 0) {
 		broker_records_remove(
 		    engine->broker, work->records, work->name, work->epoch_below, done);
 		return;
 	}
-	old = broker_records_find(engine->broker, work->records, work->name);
-	decide_beads(work, request, old, broker_records_floor(engine->broker, work->records));
+	decide_beads(work, request, old, floor);
 	if (request->kind == WORK_RESERVE_EPOCH) {
 		broker_records_set(engine->broker, work->records, NULL, work->beads.epoch, done);
 		return;
@@ -349,8 +395,7 @@ on_records_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	if (seen->answers[0] == BROKER_ABSENT || seen->answers[0] == BROKER_UNKNOWN)
 		on_probed(ctx, id, seen);
 	else
-		work->records = broker_records_open(
-		    engine->broker, (struct broker_done){on_records, engine, id});
+		open_records(engine, work);
 }
 
 /* ---- slots by quorum ---- */
@@ -459,8 +504,7 @@ send_quorum(struct lock_engine *engine, struct work *work, const struct work_req
 	struct queue_name queue;
 
 	if (request->kind == WORK_RECORD || request->kind == WORK_RESERVE_EPOCH) {
-		done.fn = on_records;
-		work->records = broker_records_open(engine->broker, done);
+		open_records(engine, work);
 	} else if (request->kind == WORK_READ_RECORD || request->kind == WORK_FORGET_RECORD) {
 		snprintf(queue.text, sizeof(queue.text), "%s", AMQP_RECORDS_QUEUE);
 		probe_one(engine, queue, BROKER_ASK_BEADS, on_records_probed, work->op);
@@ -648,6 +692,9 @@ work_clear(struct lock_engine *engine, struct work *work)
 	if (work->records != 0)
 		broker_records_close(engine->broker, work->records);
 	work->records = 0;
+	if (work->pause.fire != NULL)
+		timers_cancel(engine->timers, &work->pause);
+	work->has_paused = false;
 	free(work->list);
 	sweep_done(&work->sweep);
 	work->list = NULL;

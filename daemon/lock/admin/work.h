@@ -95,13 +95,16 @@ struct work {
 	    const struct broker_reply *reply);
 	int most_slots;            /* of a sweep: it goes on up to this slot */
 	struct broker_beads beads; /* of slots by quorum; grace 0: that of the record, or 20 s */
+	int counted; /* slots without a gap, before the work: a record that shrinks may count missing ones */
 	uint64_t epoch_below; /* the epochs of slots that were deleted, or seen, are below it */
 	int64_t grace_seen;   /* the same of T, ns */
 	struct broker_record record; /* of READ_RECORD; epoch 0: there is none */
 	uint64_t floor;              /* the same: of all epochs */
 
 	/* The rest is of work.c. */
-	uint64_t records; /* the session; 0: none is open */
+	uint64_t records;   /* the session; 0: none is open */
+	struct timer pause; /* of RECORD and FORGET_RECORD: holders of missing slots stop */
+	bool has_paused;
 	struct {
 		int next, open, made;       /* the next slot; slots in work; those that are made */
 		enum broker_answer failure; /* of the first one that failed; OK: none */
