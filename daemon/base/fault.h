@@ -243,6 +243,14 @@
 	X(BEADS_NO_BARRIER, "test_beads", "a rotation without its barrier")                        \
 	X(BEADS_COUNT_NOT_COMPARED, "test_beads",                                                  \
 	    "an answer to a reject believed without its count")                                    \
+	X(REPAIR_WITHOUT_WAIT, "test_lock/fsck_quorum",                                            \
+	    "a set published while an earlier holder believes in its hold")                        \
+	X(MISSING_SLOT_FORGOTTEN, "test_lock/fsck_quorum",                                         \
+	    "a slot made anew while a holder believes in it that no record counts")                \
+	X(REPAIR_EPOCH_KEPT, "test_lock/fsck_quorum",                                              \
+	    "a set published again with the epoch of the lost one")                                \
+	X(REPAIR_BESIDE_SET, "test_lock/fsck_quorum", "a set published beside one that is whole")  \
+	X(REPAIR_OF_HELD, "test_lock/fsck_quorum", "a slot repaired while it is held")             \
 	X(RECORD_ACKED_EARLY, "test_memory/records",                                               \
 	    "an old record removed before the new one is delivered")                               \
 	X(MARK_NOT_AWAITED, "test_memory/records",                                                 \

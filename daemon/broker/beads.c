@@ -449,10 +449,10 @@ beads_end_words(enum beads_end end)
 	    [BEADS_END_ODD] =
 		"the slot's messages came in an order that another holder could have made",
 	    [BEADS_END_LATE] = "the broker confirmed the hold after its lease",
-	    [BEADS_END_TWO_SETS] = "the slot has two sets of messages of one epoch; an "
-				   "administrator must delete its queue (QUORUM.md)",
+	    [BEADS_END_TWO_SETS] = "the slot has two sets of messages of one epoch; see "
+				   "lockbroker fsck",
 	    [BEADS_END_VERSION] = "the slot's messages are of another major version of RabbitMQ; "
-				  "an administrator must delete its queue (QUORUM.md)",
+				  "see lockbroker fsck",
 	    [BEADS_END_FOLLOWED] = "the slot was used since",
 	};
 

@@ -88,6 +88,25 @@ enum broker_answer {
 	BROKER_UNKNOWN
 };
 
+/* The state of the messages of a slot by quorum. */
+enum broker_beads_found {
+	BROKER_BEADS_SOUND,  /* a complete set */
+	BROKER_BEADS_BESIDE, /* the same, and older beads, which the next claim removes */
+	BROKER_BEADS_NONE,   /* none */
+	BROKER_BEADS_PART,   /* no complete set */
+	BROKER_BEADS_ODD, /* a bead twice, or beads beside a complete set that no claim removes */
+	BROKER_BEADS_TWO_SETS, /* two complete sets of one epoch */
+	BROKER_BEADS_VERSION   /* a complete set of another major version of the server */
+};
+
+struct broker_beads_seen {
+	enum broker_beads_found found;
+	unsigned beads, foreign; /* numbers of messages; foreign: of others, without marks */
+	unsigned major;          /* of the newest complete set; 0: there is none */
+	uint64_t epoch;          /* the largest; 0: there are no beads */
+	int64_t grace;           /* the largest T, ns */
+};
+
 struct broker_reply {
 	enum broker_answer answer;
 	bool channel_open; /* false: the channel is gone */
@@ -100,6 +119,8 @@ struct broker_reply {
 	bool proved;    /* of a drop: the next holder need not wait for T */
 	bool removed;   /* of a claim and a delete that are LOCKED: nobody else will get the slot */
 	bool elsewhere; /* it came on another connection than the lock connection */
+	/* Of a look at the beads that is OK; else NULL. Borrowed for the callback */
+	const struct broker_beads_seen *beads;
 };
 
 /* The callback of a request. id: of the caller's object, which may be gone by then. */
@@ -435,6 +456,11 @@ struct broker_beads {
 	int64_t grace; /* T, ns */
 	/* ns for which holders of earlier sets of that name may believe in their holds; 0: there were none */
 	int64_t wait;
+	/*
+	 * The set takes the place of beads that no claim could use. It waits before it is published. If a
+	 * bead has as large an epoch: LOCKED.
+	 */
+	bool repairs;
 };
 /*
  * Makes the B of a slot by quorum: declares the queue, publishes that set if there is none, and makes it
@@ -446,6 +472,14 @@ struct broker_beads {
  */
 void broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
     struct broker_done done);
+
+/*
+ * Looks into the B of a slot by quorum that exists and is free. It is the consumer for a moment, and the
+ * beads stay as they are. Answers: OK with `beads`. LOCKED: the slot is in use, or the queue is another
+ * connection's. UNREACHABLE: no node leads the queue. REFUSED: see code and text; 406: it was declared with
+ * other arguments. UNKNOWN.
+ */
+void broker_look_at_beads(struct broker *broker, const char *queue, struct broker_done done);
 
 /* The record of a name whose slots are held by quorum. */
 #define BROKER_NAME_MAX 200
@@ -496,6 +530,13 @@ void broker_records_close(struct broker *broker, uint64_t id);
 void broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
 /* The same, if the removal is there already. LOCKED without `removed`: it is not. */
 void broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done);
+/*
+ * Deletes a B that has other arguments, or should not exist. If its beads can be claimed, it claims them
+ * first. If they cannot, at most an earlier holder believes in its hold. So the caller waits before it makes
+ * the slot anew. classic: it is no quorum queue, so no consumer holds the slot.
+ */
+void broker_clear_beads(
+    struct broker *broker, const char *queue, bool classic, struct broker_done done);
 
 /*
  * The directory: a durable classic queue with one persistent message for each name, as AMQP cannot

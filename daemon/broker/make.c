@@ -10,16 +10,31 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/auxiliary.h"
 #include "daemon/broker/beads.h"
+#include "daemon/broker/beads_look.h"
 #include "daemon/broker/internal.h"
 #include "daemon/broker/quorum_queue.h"
 #include "daemon/broker/request.h"
 
 #define TAG 'm'
+/* A queue hears of the end of a channel a moment later, such as that of a look. So a delete asks so often. */
+#define ASKS_MOST 4
+#define ASK_AGAIN (100 * NSEC_PER_MSEC)
+/* Beads that a look or a repair takes, at most. */
+#define SEEN_MOST 1000
+
+enum job_work {
+	JOB_MAKES,   /* the slot, as `wanted` */
+	JOB_LOOKS,   /* tells what is there, and changes nothing */
+	JOB_REMOVES, /* publishes a removal, claims the slot, and deletes it */
+	JOB_DELETES, /* the same, if a removal is there already */
+	JOB_CLEARS,  /* the same, but the slot is perhaps no slot, and has no beads to claim */
+	JOB_DROPS    /* deletes a classic queue at the place of a slot */
+};
 
 enum job_state {
 	JOB_WAITING,   /* waits for the link */
-	JOB_DECLARING, /* waits for declare-ok */
-	JOB_RESTING,   /* the queue is young */
+	JOB_DECLARING, /* waits for declare-ok; CLEARS and DROPS: of a passive declare */
+	JOB_RESTING,   /* the queue is young; CLEARS and DROPS: it has a consumer */
 	JOB_LOOKING,   /* waits for its mark */
 	JOB_PAUSING,   /* no set is there; earlier holders of the name may believe in their holds */
 	JOB_CLEANING,  /* a set is there, or published: `beads` says what is to be done */
@@ -31,26 +46,32 @@ struct job {
 	struct amqp_makers *makers; /* borrowed */
 	enum job_state state;
 	char *queue; /* owned */
-	enum {
-		JOB_MAKES,   /* as `wanted` */
-		JOB_REMOVES, /* publishes a removal, claims the slot, and deletes it */
-		JOB_DELETES  /* claims the slot, and deletes it if a removal is there */
-	} task;
-	bool removed; /* a removal is there, as a confirm or its delivery says */
-	struct broker_beads wanted;
+	enum job_work work;
+	bool removed;               /* a removal is there, as a confirm or its delivery says */
+	struct broker_beads wanted; /* MAKES */
 	struct broker_done done;
 	struct amqp_raw_channel channel;
-	struct timer timer;               /* the deadline of the state, or its end */
-	uint64_t mark, publisher;         /* random */
-	unsigned major, minor;            /* of the server */
-	struct bead seen[BEADS_PREFETCH]; /* LOOKING */
-	unsigned seen_count;
-	struct beads beads; /* CLEANING */
-	uint64_t fence;     /* of the claim before a delete */
+	struct timer timer;       /* the deadline of the state, or its end */
+	uint64_t mark, publisher; /* random */
+	unsigned major, minor;    /* of the server */
+	unsigned asks;            /* CLEARS and DROPS: passive declares */
+	bool asks_type;           /* LOOKS: the queue has other arguments; is it a quorum queue? */
+	uint32_t messages;        /* that were ready, as declare-ok said */
+	/* owned; LOOKING: the beads before the mark. A repair keeps them until its set is complete */
+	struct bead *seen;
+	size_t seen_count, seen_room;
+	unsigned foreign;               /* messages that are neither beads nor marks */
+	struct broker_beads_seen found; /* the same in words; after the mark */
+	struct beads beads;             /* CLEANING */
+	bool others;                    /* CLEANING: beads of another publisher came */
+	uint64_t fence;                 /* of the claim before a delete */
 };
 
 static const char late[] = "the broker did not answer in time";
 static const char busy[] = "the slot is held";
+static const char leaderless[] = "no node leads the queue";
+static const char shared[] = "the queue has no single active consumer";
+static const char crowded[] = "the queue has more than 1000 messages";
 
 struct amqp_makers {
 	struct broker *broker; /* borrowed */
@@ -82,17 +103,20 @@ job_end(struct job *job, enum broker_answer answer, int code, const char *text)
 {
 	struct amqp_makers *makers = job->makers;
 	struct broker_done done = job->done;
+	const struct broker_beads_seen found = job->found;
 	/* The channel is its own: none of the caller's has closed. */
 	const struct broker_reply reply = {.answer = answer,
 	    .channel_open = true,
 	    .code = code,
 	    .text = text,
 	    .fence = job->fence,
-	    .removed = job->removed};
+	    .removed = job->removed,
+	    .beads = job->work == JOB_LOOKS && answer == BROKER_OK ? &found : NULL};
 
 	amqp_raw_channel_close(&job->channel);
 	timers_cancel(makers->broker->timers, &job->timer);
 	TAILQ_REMOVE(&makers->all, job, entry);
+	free(job->seen);
 	free(job->queue);
 	free(job);
 	if (!makers->broker->stopped)
@@ -107,6 +131,18 @@ publish(struct job *job, const char *text)
 	amqp_quorum_queue_publish(&job->channel, job->queue, text);
 }
 
+/* More than the usual prefetch, if foreign messages or odd beads could keep the mark away. */
+static void
+attach(struct job *job)
+{
+	uint32_t prefetch = BEADS_PREFETCH;
+
+	if (job->messages > BEADS)
+		prefetch += job->messages < SEEN_MOST ? job->messages : SEEN_MOST;
+	set_deadline(job);
+	amqp_quorum_queue_attach(&job->channel, job->queue, TAG, (uint16_t)prefetch);
+}
+
 /* Before the consume, so that it comes to the holder, or to this job. */
 static void
 publish_removal(struct job *job)
@@ -115,13 +151,6 @@ publish_removal(struct job *job)
 
 	amqp_raw_channel_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
 	publish(job, AMQP_REMOVAL_TEXT);
-}
-
-static void
-attach(struct job *job)
-{
-	set_deadline(job);
-	amqp_quorum_queue_attach(&job->channel, job->queue, TAG, BEADS_PREFETCH);
 }
 
 /* Becomes a consumer, and then publishes the mark. */
@@ -135,16 +164,30 @@ look(struct job *job)
 	publish(job, amqp_mark_print(text, job->mark));
 }
 
-/* Under a fresh proof: nobody else holds the slot. */
+/* Under a fresh proof that nobody else holds the slot; or of a queue that is no slot. */
 static void
-send_delete(struct job *job)
+send_delete(struct job *job, uint64_t fence)
 {
-	amqp_queue_delete_t delete = {.queue = amqp_cstring_bytes(job->queue)};
+	/* Of a quorum queue, if-unused would end the connection. */
+	amqp_queue_delete_t delete = {
+	    .queue = amqp_cstring_bytes(job->queue), .if_unused = job->work == JOB_DROPS};
 
 	job->state = JOB_DELETING;
-	job->fence = beads_fence(&job->beads, 0);
+	job->fence = fence;
 	set_deadline(job);
 	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DELETE_METHOD, &delete);
+}
+
+/* Whether the queue is there, and has a consumer. */
+static void
+ask(struct job *job)
+{
+	amqp_queue_declare_t declare = {.queue = amqp_cstring_bytes(job->queue), .passive = 1};
+
+	job->asks++;
+	job->state = JOB_DECLARING;
+	set_deadline(job);
+	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
 /* In dirty order: an accident that returns them in the order of publication reads as dirty. */
@@ -171,6 +214,22 @@ publish_set(struct job *job)
 
 /* ---- the news of the beads ---- */
 
+static bool
+deletes(const struct job *job)
+{
+	return job->work == JOB_CLEARS ||
+	       ((job->work == JOB_REMOVES || job->work == JOB_DELETES) && job->removed);
+}
+
+/* A newer set is complete: those that it replaces go. */
+static void
+ack_seen(struct job *job)
+{
+	for (size_t i = 0; i < job->seen_count; i++)
+		amqp_raw_channel_ack(&job->channel, job->seen[i].tag);
+	job->seen_count = 0;
+}
+
 /* False: the job has ended. */
 static bool
 act(struct job *job, struct beads_acts acts)
@@ -186,19 +245,20 @@ act(struct job *job, struct beads_acts acts)
 	case BEADS_RENEWED:
 		break;
 	case BEADS_UNCLEAN:
-		if (beads_are_new(&job->beads, job->publisher))
+		ack_seen(job);
+		if (!job->others && beads_are_new(&job->beads, job->publisher))
 			return act(job, beads_release_new(&job->beads, job->publisher, now(job)));
 		set_timer(job, job->beads.until - now(job));
 		break;
 	case BEADS_NOW_HELD:
-		if (job->task != JOB_MAKES && job->removed) {
-			send_delete(job);
+		if (deletes(job)) {
+			send_delete(job, beads_fence(&job->beads, 0));
 			break;
 		}
 		set_deadline(job);
 		return act(job, beads_release(&job->beads, now(job)));
 	case BEADS_NOW_RELEASED:
-		job_end(job, job->task == JOB_MAKES ? BROKER_OK : BROKER_LOCKED, 0, "");
+		job_end(job, job->work == JOB_MAKES ? BROKER_OK : BROKER_LOCKED, 0, "");
 		return false;
 	case BEADS_NOW_OVER:
 		job_end(job,
@@ -210,43 +270,90 @@ act(struct job *job, struct beads_acts acts)
 	return true;
 }
 
-/*
- * The mark came: nobody else is active, and `seen` is all that is there. Single beads stay, and go with the
- * next complete set.
- */
+/* No claim could use these messages. So at most an earlier holder believes in its hold. */
 static void
-decide(struct job *job)
+replace(struct job *job)
 {
-	struct bead seen[BEADS_PREFETCH];
-	unsigned count = FAULT_ELSE(BEADS_BEFORE_MARK_IGNORED, 0, job->seen_count);
+	if (deletes(job)) {
+		send_delete(job, job->found.epoch << 20);
+	} else if (job->found.epoch >= job->wanted.epoch) {
+		job_end(job, BROKER_LOCKED, 0, "newer messages came meanwhile");
+	} else {
+		job->state = JOB_PAUSING;
+		set_timer(job, job->wanted.wait);
+	}
+}
 
-	memcpy(seen, job->seen, sizeof(seen));
+/* The set that is there is claimed. Single beads go with it, or with the next complete set. */
+static void
+claim(struct job *job)
+{
+	struct bead *seen = job->seen;
+	size_t count = job->seen_count;
+	bool goes_on = true;
+
+	job->seen = NULL;
+	job->seen_count = job->seen_room = 0;
+	FAULT(BEADS_BEFORE_MARK_IGNORED, count = 0);
 	beads_init(&job->beads, job->major, job->minor);
 	job->state = JOB_CLEANING;
 	set_deadline(job);
-	for (unsigned i = 0; i < count; i++)
-		if (!act(job, beads_take(&job->beads, &seen[i], now(job))))
-			return;
-	if (job->beads.state != BEADS_GATHERING)
+	for (size_t i = 0; goes_on && i < count; i++)
+		goes_on = act(job, beads_take(&job->beads, &seen[i], now(job)));
+	free(seen);
+	if (!goes_on || job->beads.state != BEADS_GATHERING)
 		return;
 	job->state = JOB_PAUSING;
 	set_timer(job, FAULT_ELSE(BEADS_WITHOUT_PAUSE, 0, job->wanted.wait));
 }
 
+/* The mark came: nobody else is active, and `seen` is all that is there. */
+static void
+decide(struct job *job)
+{
+	bool claimable;
+
+	beads_look(job->seen, job->seen_count, job->major, &job->found);
+	job->found.foreign = job->foreign;
+	claimable = beads_look_claimable(&job->found);
+	FAULT_IF(REPAIR_BESIDE_SET, job->work == JOB_MAKES, claimable = false);
+	beads_init(&job->beads, job->major, job->minor);
+	if (job->work == JOB_LOOKS)
+		job_end(job, BROKER_OK, 0, "");
+	else if (!claimable && (job->wanted.repairs || job->work == JOB_CLEARS))
+		replace(job);
+	else
+		claim(job);
+}
+
 /* ---- deliveries ---- */
+
+static void
+see(struct job *job, const struct bead *bead)
+{
+	if (job->seen_count == SEEN_MOST) {
+		job_end(job, BROKER_REFUSED, 0, crowded);
+		return;
+	}
+	if (job->seen_count == job->seen_room) {
+		job->seen_room = job->seen_room == 0 ? BEADS_PREFETCH : 2 * job->seen_room;
+		job->seen = mem_grow(job->seen, job->seen_room, sizeof(*job->seen));
+	}
+	job->seen[job->seen_count++] = *bead;
+}
 
 static void
 take_bead(struct job *job, const struct bead *bead)
 {
 	switch (job->state) {
 	case JOB_LOOKING:
-		if (job->seen_count < BEADS_PREFETCH)
-			job->seen[job->seen_count++] = *bead;
+		see(job, bead);
 		break;
 	case JOB_PAUSING:
 		job_end(job, BROKER_LOCKED, 0, "somebody else makes this slot");
 		break;
 	case JOB_CLEANING:
+		job->others |= bead->publisher != job->publisher;
 		(void)act(job, beads_take(&job->beads, bead, now(job)));
 		break;
 	case JOB_DELETING:
@@ -258,18 +365,24 @@ take_bead(struct job *job, const struct bead *bead)
 	}
 }
 
-/* A message that is no bead is acknowledged: also a removal, if the slot is made again. */
+/*
+ * A message that is no bead is acknowledged: also a removal, if the slot is made again. A look leaves it.
+ */
 static void
 take_foreign(struct job *job, const char *text, uint64_t returned)
 {
 	char mark[AMQP_MARK_TEXT];
+	bool mine =
+	    job->state == JOB_LOOKING && strcmp(text, amqp_mark_print(mark, job->mark)) == 0;
 
-	if (job->task != JOB_MAKES && strcmp(text, AMQP_REMOVAL_TEXT) == 0) {
+	if (strcmp(text, AMQP_REMOVAL_TEXT) == 0 && job->work != JOB_MAKES) {
 		job->removed = true;
 		return;
 	}
-	amqp_raw_channel_ack(&job->channel, job->channel.delivery);
-	if (job->state != JOB_LOOKING || strcmp(text, amqp_mark_print(mark, job->mark)) != 0)
+	if (mine || job->work != JOB_LOOKS)
+		amqp_raw_channel_ack(&job->channel, job->channel.delivery);
+	job->foreign += !amqp_is_mark(text);
+	if (!mine)
 		return;
 	/* Another consumer had it before. It was active then, and may have had beads, too. */
 	if (returned > 0)
@@ -296,6 +409,30 @@ on_message(void *ctx)
 	return true;
 }
 
+/* While all beads are ready, no consumer holds the slot. It perhaps tries to claim it. */
+static void
+declared(struct job *job, const amqp_queue_declare_ok_t *ok)
+{
+	job->messages = ok->message_count;
+	if (job->asks_type) {
+		job_end(job, BROKER_REFUSED, AMQP_PRECONDITION_FAILED, shared);
+	} else if (job->work == JOB_MAKES) {
+		job->state = JOB_RESTING;
+		set_timer(job, AMQP_QUORUM_QUEUE_REST);
+	} else if (ok->consumer_count > 0 && job->work != JOB_LOOKS && job->asks < ASKS_MOST) {
+		job->state = JOB_RESTING;
+		set_timer(job, ASK_AGAIN);
+	} else if (ok->consumer_count > 0 && (job->work != JOB_LOOKS || job->messages < BEADS)) {
+		job_end(job, BROKER_LOCKED, 0, busy);
+	} else if (job->messages > SEEN_MOST) {
+		job_end(job, BROKER_REFUSED, 0, crowded);
+	} else if (job->work == JOB_DROPS) {
+		send_delete(job, 0);
+	} else {
+		look(job);
+	}
+}
+
 static bool
 on_method(void *ctx, const struct amqp_frame *frame)
 {
@@ -305,8 +442,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_QUEUE_DECLARE_OK_METHOD:
 		if (job->state != JOB_DECLARING)
 			return false;
-		job->state = JOB_RESTING;
-		set_timer(job, AMQP_QUORUM_QUEUE_REST);
+		declared(job, frame->fields);
 		return true;
 	case AMQP_BASIC_QOS_OK_METHOD:
 	case AMQP_BASIC_CONSUME_OK_METHOD:
@@ -344,6 +480,14 @@ on_closed(void *ctx, int code, const char *text)
 	struct job *job = ctx;
 	enum broker_answer answer = BROKER_UNKNOWN;
 
+	/* The first difference hides whether the queue is a quorum queue. A second declare tells. */
+	if (job->work == JOB_LOOKS && code == AMQP_PRECONDITION_FAILED && !job->asks_type &&
+	    strstr(text, "'x-single-active-consumer'") != NULL &&
+	    amqp_raw_channel_open(&job->channel, BEAD_TEXT)) {
+		job->asks_type = true;
+		amqp_quorum_queue_declare(&job->channel, job->queue, false);
+		return;
+	}
 	if (job->channel.blames)
 		answer = amqp_request_refusal(&(struct amqp_request){0}, code, text);
 	job_end(job, answer, code, text);
@@ -353,7 +497,7 @@ on_closed(void *ctx, int code, const char *text)
 static enum broker_answer
 gathering_ends(const struct job *job)
 {
-	return job->task == JOB_REMOVES && !job->removed ? BROKER_UNKNOWN : BROKER_LOCKED;
+	return job->work == JOB_REMOVES && !job->removed ? BROKER_UNKNOWN : BROKER_LOCKED;
 }
 
 static void
@@ -364,14 +508,23 @@ on_timer(void *ctx, uint64_t id)
 	(void)id;
 	switch (job->state) {
 	case JOB_WAITING:
-	case JOB_DECLARING:
 		job_end(job, BROKER_UNKNOWN, 0, late);
 		break;
+	case JOB_DECLARING:
+		job_end(job, job->work == JOB_LOOKS ? BROKER_UNREACHABLE : BROKER_UNKNOWN, 0, late);
+		break;
 	case JOB_RESTING:
-		look(job);
+		if (job->work == JOB_MAKES)
+			look(job);
+		else
+			ask(job);
 		break;
 	case JOB_LOOKING:
-		job_end(job, BROKER_LOCKED, 0, busy);
+		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, decide(job); return;);
+		if (job->work == JOB_LOOKS && job->messages == 0)
+			job_end(job, BROKER_UNREACHABLE, 0, leaderless);
+		else
+			job_end(job, BROKER_LOCKED, 0, busy);
 		break;
 	case JOB_PAUSING:
 		publish_set(job);
@@ -382,7 +535,7 @@ on_timer(void *ctx, uint64_t id)
 			job_end(job, gathering_ends(job), 0, busy);
 		else if (job->beads.state != BEADS_IN_GRACE)
 			job_end(job, BROKER_UNKNOWN, 0, late);
-		else if (job->task != JOB_MAKES)
+		else if (deletes(job))
 			(void)act(job, beads_prove(&job->beads, now(job)));
 		else
 			(void)act(job, beads_release(&job->beads, now(job)));
@@ -403,22 +556,27 @@ job_go(struct job *job)
 	if (link == NULL || !amqp_raw_channel_open(&job->channel, BEAD_TEXT))
 		return;
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
-	if (job->task != JOB_MAKES) {
+	if (job->work == JOB_REMOVES || job->work == JOB_DELETES) {
 		beads_init(&job->beads, job->major, job->minor);
 		job->state = JOB_CLEANING;
-		if (job->task == JOB_REMOVES)
+		if (job->work == JOB_REMOVES)
 			publish_removal(job);
 		attach(job);
 		return;
 	}
+	if (job->work == JOB_CLEARS || job->work == JOB_DROPS) {
+		ask(job);
+		return;
+	}
 	job->state = JOB_DECLARING;
 	set_deadline(job);
-	amqp_quorum_queue_declare(&job->channel, job->queue);
+	amqp_quorum_queue_declare(&job->channel, job->queue, true);
 }
 
-/* The job begins in the next pass of the caller, or when the link is up. */
-static struct job *
-job_new(struct broker *broker, const char *queue, struct broker_done done)
+/* wanted: of a slot that is made; else NULL. */
+static void
+job_start(struct broker *broker, enum job_work work, const char *queue,
+    const struct broker_beads *wanted, struct broker_done done)
 {
 	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
@@ -426,6 +584,9 @@ job_new(struct broker *broker, const char *queue, struct broker_done done)
 
 	job->makers = broker->makers;
 	job->queue = mem_strdup(queue);
+	job->work = work;
+	if (wanted != NULL)
+		job->wanted = *wanted;
 	job->done = done;
 	job->mark = amqp_quorum_queue_random(broker);
 	job->publisher = amqp_quorum_queue_random(broker);
@@ -434,38 +595,40 @@ job_new(struct broker *broker, const char *queue, struct broker_done done)
 	TAILQ_INSERT_TAIL(&broker->makers->all, job, entry);
 	set_timer(job, broker->settings.connect_timeout);
 	amqp_auxiliary_need(broker);
-	return job;
+	job_go(job);
 }
 
 void
 broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
     struct broker_done done)
 {
-	struct job *job;
-
 	assert(wanted->epoch > 0 && wanted->epoch <= BEAD_EPOCH_MOST);
 	assert(wanted->grace >= BEAD_GRACE_LEAST && wanted->grace <= BEAD_GRACE_MOST);
-	job = job_new(broker, queue, done);
-	job->wanted = *wanted;
-	job_go(job);
+	job_start(broker, JOB_MAKES, queue, wanted, done);
+}
+
+void
+broker_look_at_beads(struct broker *broker, const char *queue, struct broker_done done)
+{
+	job_start(broker, JOB_LOOKS, queue, NULL, done);
+}
+
+void
+broker_clear_beads(struct broker *broker, const char *queue, bool classic, struct broker_done done)
+{
+	job_start(broker, classic ? JOB_DROPS : JOB_CLEARS, queue, NULL, done);
 }
 
 void
 broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done)
 {
-	struct job *job = job_new(broker, queue, done);
-
-	job->task = JOB_REMOVES;
-	job_go(job);
+	job_start(broker, JOB_REMOVES, queue, NULL, done);
 }
 
 void
 broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done)
 {
-	struct job *job = job_new(broker, queue, done);
-
-	job->task = JOB_DELETES;
-	job_go(job);
+	job_start(broker, JOB_DELETES, queue, NULL, done);
 }
 
 struct amqp_makers *

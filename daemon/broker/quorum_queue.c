@@ -12,7 +12,7 @@
 #define CONSUMER_TIMEOUT_MS INT64_C(2592000000) /* 30 days */
 
 void
-amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *queue)
+amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *queue, bool single)
 {
 	const struct amqp_link *link = amqp_channels_link(channel->channels);
 	amqp_table_entry_t arguments[5];
@@ -27,10 +27,11 @@ amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *qu
 	if (link != NULL)
 		(void)sscanf(link->server.version, "%u.%u", &major, &minor);
 	arguments[count++] = amqp_entry_text("x-queue-type", "quorum");
-	arguments[count++] = (amqp_table_entry_t){
-	    .key = amqp_cstring_bytes("x-single-active-consumer"),
-	    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
-	};
+	if (single)
+		arguments[count++] = (amqp_table_entry_t){
+		    .key = amqp_cstring_bytes("x-single-active-consumer"),
+		    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
+		};
 	arguments[count++] = (amqp_table_entry_t){
 	    .key = amqp_cstring_bytes("x-consumer-timeout"),
 	    .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = CONSUMER_TIMEOUT_MS},

@@ -20,8 +20,12 @@
 
 struct broker;
 
-/* queue.declare, durable. The channel is open, and the server's version decides the arguments. */
-void amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *queue);
+/*
+ * queue.declare, durable. The channel is open, and the server's version decides the arguments. single: with a
+ * single active consumer, as all are.
+ */
+void amqp_quorum_queue_declare(
+    const struct amqp_raw_channel *channel, const char *queue, bool single);
 /* basic.qos and basic.consume, with acknowledgements. kind: the first character of its tag. */
 void amqp_quorum_queue_attach(
     const struct amqp_raw_channel *channel, const char *queue, char kind, uint16_t prefetch);

@@ -147,13 +147,21 @@ enum lock_problem {
 	LOCK_PROBLEM_NOT_LISTED, /* the semaphore exists, but is not in the directory */
 	LOCK_PROBLEM_LISTED_MISSING, /* the semaphore is in the directory, but does not exist */
 	LOCK_PROBLEM_LEFTOVER,       /* a durable B of a slot that was removed, without a holder */
-	LOCK_PROBLEM_CLAIM,      /* a slot is held otherwise than slot 1, or than was asked for */
-	LOCK_PROBLEM_UNREACHABLE /* the node of a B is down, or does not answer */
+	LOCK_PROBLEM_CLAIM,       /* a slot is held otherwise than slot 1, or than was asked for */
+	LOCK_PROBLEM_UNREACHABLE, /* the node of a B is down, or does not answer */
+	/* of slots by quorum: */
+	LOCK_PROBLEM_NO_BEADS,        /* its beads are gone, or no set is complete */
+	LOCK_PROBLEM_ODD_BEADS,       /* a bead is there twice, or beads of other sets are */
+	LOCK_PROBLEM_TWO_SETS,        /* two complete sets have one epoch */
+	LOCK_PROBLEM_VERSION,         /* its beads are of another major version of the server */
+	LOCK_PROBLEM_FOREIGN,         /* other messages are in its queue */
+	LOCK_PROBLEM_QUEUE_TYPE,      /* its queue is no quorum queue */
+	LOCK_PROBLEM_QUEUE_ARGUMENTS, /* its queue was declared with other arguments */
+	LOCK_PROBLEM_RECORD,          /* the record contradicts the queues */
+	LOCK_PROBLEM_NO_RECORD,       /* the record is missing */
+	LOCK_PROBLEM_STALE_RECORD     /* there is a record, and nothing else */
 };
-/*
- * "gap", "uncounted", "orphan", "arguments", "transient", "markers", "not-listed",
- * "listed-missing", "leftover", "claim", "unreachable". Static.
- */
+/* "gap", "not-listed" and so on. Static. */
 const char *lock_problem_word(enum lock_problem problem);
 
 struct lock_finding {

@@ -102,9 +102,12 @@ class Client:
                 rejected += 1
         return rejected
 
-    def declare(self, queue):
-        """Declares a queue without arguments."""
-        self.channel.queue_declare(queue, durable=True)
+    def declare(self, queue, arguments=None):
+        """Declares a queue, without arguments or with others than a daemon's."""
+        self.channel.queue_declare(queue, durable=True, arguments=arguments)
+
+    def purge(self, queue):
+        self.channel.queue_purge(queue)
 
     def delete(self, queue):
         """By hand, as an administrator might."""

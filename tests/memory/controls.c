@@ -256,6 +256,23 @@ quorum(const struct memory_world *world, const char *name)
 	return queue != NULL && queue->quorum != NULL ? queue : NULL;
 }
 
+bool
+memory_world_put_quorum(struct memory_world *world, const char *name)
+{
+	amqp_table_entry_t single = {
+	    .key = amqp_cstring_bytes("x-single-active-consumer"),
+	    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
+	};
+	const amqp_queue_declare_t declare = {.arguments = {.num_entries = 1, .entries = &single}};
+	struct memory_queue *queue = put(world, name, NULL);
+
+	if (queue == NULL)
+		return false;
+	queue->length_max = -1;
+	memory_quorum_new(queue, &declare);
+	return true;
+}
+
 uint64_t
 memory_world_active(const struct memory_world *world, const char *name, unsigned *ret_messages)
 {

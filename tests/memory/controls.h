@@ -140,6 +140,9 @@ bool memory_world_resend(struct memory_world *world, const char *queue);
 /* The active consumer gets nothing, or is served again. */
 bool memory_world_starve(struct memory_world *world, const char *queue, bool starve);
 
+/* A foreign client makes a quorum queue whose only argument is the single active consumer. */
+bool memory_world_put_quorum(struct memory_world *world, const char *queue);
+
 /* The queue loses all its messages, also the delivered ones. */
 bool memory_world_lose(struct memory_world *world, const char *queue);
 

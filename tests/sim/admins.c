@@ -113,7 +113,7 @@ any_order(struct sim *sim)
 		if (dice_percent(&sim->dice, 35))
 			any_relative(sim, &order);
 		any_manner(sim, &order);
-	} else if (roll < 92 || sim->plan.quorum) {
+	} else if (roll < 92) {
 		order.what = ASK_DESTROY;
 		order.slots = 0;
 		any_manner(sim, &order);
@@ -121,7 +121,7 @@ any_order(struct sim *sim)
 		order.what = ASK_FSCK;
 		order.slots = 0;
 		order.repair = dice_percent(&sim->dice, 60);
-		order.claim = order.repair ? any_claim(sim) : LOCK_CLAIM_UNKNOWN;
+		order.claim = order.repair && !sim->plan.quorum ? any_claim(sim) : LOCK_CLAIM_UNKNOWN;
 	}
 	return order;
 }

@@ -143,6 +143,8 @@ queue_text(struct queue_id id)
 		return queue_directory();
 	case QUEUE_DIRECTORY_MUTEX:
 		return queue_directory_mutex();
+	case QUEUE_RECORDS:
+		return RECORDS;
 	}
 	abort();
 }
@@ -206,6 +208,8 @@ queue_find(const char *queue)
 		assert(id.name >= 0 && id.name < NAMES && id.slot <= SLOTS_KNOWN);
 		return id;
 	}
+	if (strcmp(queue, RECORDS) == 0)
+		return (struct queue_id){QUEUE_RECORDS, 0, 0};
 	if (strncmp(queue, DIRECTORY, strlen(DIRECTORY)) == 0) {
 		bool mutex = strcmp(queue, used->directory_mutex) == 0;
 

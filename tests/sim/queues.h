@@ -21,12 +21,13 @@ enum queue_part {
 	QUEUE_UNLIMITED,
 	QUEUE_WAIT, /* slot 1: the wait queue of the true mutex */
 	QUEUE_DIRECTORY,
-	QUEUE_DIRECTORY_MUTEX
+	QUEUE_DIRECTORY_MUTEX,
+	QUEUE_RECORDS /* of the way quorum */
 };
 
 struct queue_id {
 	enum queue_part part;
-	int name; /* 0 for those of the directory */
+	int name; /* 0 for those of the directory and the records */
 	int slot; /* of A, B and BEADS; 0: the true mutex (a B) */
 };
 

@@ -140,30 +140,12 @@ quorum_pass_time(struct sim *sim)
 
 /* ---- repairs ---- */
 
+/* A slot without beads, or one that was made in part. */
 static void
-on_repaired(void *ctx, uint64_t id, const struct broker_reply *reply)
+repair(struct sim *sim, int name)
 {
-	struct sim *sim = ctx;
-
-	NOTE(sim, .text = "{q} is repaired: {w}",
-	    .queue = queue_beads((int)(id / 100), (int)(id % 100)),
-	    .word = reply->answer == BROKER_OK ? "yes" : "no");
-}
-
-/* As fsck will: a set is published if there is none, and is made clean. */
-static void
-repair(struct sim *sim, int name, int slot)
-{
-	const struct sim_daemon *daemon = any_daemon(sim);
-	const struct broker_beads wanted = {
-	    .epoch = ++sim->quorum.epoch, .grace = QUORUM_GRACE, .wait = QUORUM_GRACE};
-
-	if (sim_is_deaf(daemon))
-		return;
-	NOTE(sim, .text = "{d} repairs {q}", .daemon = daemon->number,
-	    .queue = queue_beads(name, slot));
-	broker_make_beads(daemon->broker, queue_beads(name, slot), &wanted,
-	    (struct broker_done){on_repaired, sim, (uint64_t)(name * 100 + slot)});
+	admins_ask(
+	    sim, any_daemon(sim), &(struct order){.what = ASK_FSCK, .name = name, .repair = true});
 }
 
 /* ---- troubles ---- */
@@ -181,6 +163,7 @@ trouble_word(enum beads_trouble trouble)
 	    [BEADS_TIMED_OUT] = "times its consumer out",
 	    [BEADS_FLAPS] = "loses its active consumer for a moment",
 	    [BEADS_PURGED] = "loses its messages",
+	    [BEADS_DELETED] = "is deleted by hand",
 	};
 
 	return words[trouble];
@@ -227,6 +210,12 @@ set(struct sim *sim, const char *queue, enum beads_trouble trouble, bool on)
 		if (on)
 			memory_world_lose(sim->world, queue);
 		break;
+	case BEADS_DELETED:
+		if (on)
+			memory_world_remove(sim->world, queue);
+		if (on)
+			quorum_slot(&sim->quorum, queue_find(queue))->clean = false;
+		break;
 	case BEADS_TROUBLES:
 		break;
 	}
@@ -257,10 +246,10 @@ change(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 	set(sim, queue, trouble, on);
 	if (trouble != BEADS_TIMED_OUT && trouble != BEADS_FLAPS)
 		of->troubles ^= 1U << trouble;
-	if (trouble == BEADS_PURGED && on)
+	if (trouble >= BEADS_PURGED && on)
 		of->made = false;
-	else if (trouble == BEADS_PURGED)
-		repair(sim, name, slot);
+	else if (trouble >= BEADS_PURGED)
+		repair(sim, name);
 }
 
 /* The daemon that holds the slot, if any. */
@@ -289,10 +278,10 @@ aggravate(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 		sim_pass(sim, (int64_t)dice_below(&sim->dice, NSEC_PER_SEC / 2));
 		change(sim, name, slot, BEADS_SUSPENDED);
 	}
-	if (trouble == BEADS_PURGED && daemon != NULL && (of->troubles & 1U << trouble) != 0) {
+	if (trouble >= BEADS_PURGED && daemon != NULL && (of->troubles & 1U << trouble) != 0) {
 		for (int link = BROKER_QUORUM; link < LINKS; link++)
 			ways_cut(daemon, link, 0, 0);
-		change(sim, name, slot, BEADS_PURGED);
+		change(sim, name, slot, trouble);
 	}
 }
 
@@ -349,10 +338,28 @@ void
 quorum_init(struct sim *sim)
 {
 	timer_init(&sim->quorum.fuse, on_fuse, sim, 0);
-	sim->quorum.epoch = UINT64_C(1) << 32;
 }
 
 /* ---- the end ---- */
+
+static void
+count_message(void *ctx, const char *body)
+{
+	(void)body;
+	++*(int *)ctx;
+}
+
+/* Or no queue. Nobody holds the slot. */
+static bool
+has_beads(const struct sim *sim, const char *queue)
+{
+	int ready = 0;
+
+	if (!memory_world_has(sim->world, queue, NULL))
+		return true;
+	memory_world_each_message(sim->world, queue, count_message, &ready);
+	return ready >= BEADS;
+}
 
 /* Orders that failed are given again. Slots that were made in part, or purged, are repaired. */
 static void
@@ -372,17 +379,21 @@ repair_all(struct sim *sim)
 		bool made = true;
 
 		for (int name = 0; name < sim->plan.names; name++) {
-			for (int slot = quorum_size(sim, name); slot > 0; slot--) {
-				if (sim->quorum.slots[name][slot].made)
-					continue;
-				repair(sim, name, slot);
-				made = false;
-			}
+			bool sound = true;
+
+			for (int slot = 1; slot <= SLOTS_KNOWN; slot++)
+				sound &= has_beads(sim, queue_beads(name, slot));
+			if (!sound)
+				repair(sim, name);
+			made = made && sound;
 		}
+		calm_until_answered(sim);
 		if (made)
 			return;
 		sim_pass(sim, 4 * QUORUM_GRACE);
 	}
+	if (!is_over(sim))
+		check_fail(sim, 25, "fsck does not repair all slots");
 }
 
 static void

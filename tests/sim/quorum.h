@@ -33,6 +33,7 @@ enum beads_trouble {
 	BEADS_TIMED_OUT, /* the consumer timeout of 4.3, which has no end */
 	BEADS_FLAPS,     /* a node goes down and up: deliveries to its consumer are late. No end */
 	BEADS_PURGED,    /* the beads are lost. Its end is a repair */
+	BEADS_DELETED,   /* the same of the queue */
 	BEADS_TROUBLES
 };
 
@@ -69,8 +70,7 @@ struct quorum {
 	struct quorum_slot slots[NAMES][SLOTS_KNOWN + 1];
 	struct quorum_ghost ghosts[GHOSTS_MAX];
 	size_t ghost_count;
-	uint64_t epoch; /* of the last repair */
-	int64_t slow;   /* how late a delivery is that is sent now; 0: as usual */
+	int64_t slow; /* how late a delivery is that is sent now; 0: as usual */
 	/* A daemon that has just published a set is killed now and then. */
 	struct timer fuse;
 	int fuse_daemon;

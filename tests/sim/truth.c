@@ -406,6 +406,7 @@ admin_deed(struct sim *sim, const struct done *done)
 	case QUEUE_WAIT:
 	case QUEUE_DIRECTORY:
 	case QUEUE_DIRECTORY_MUTEX:
+	case QUEUE_RECORDS:
 		break;
 	}
 }

@@ -25,6 +25,7 @@ Suite *suite_lock_quorum_ends(void);
 Suite *suite_lock_mutex(void);
 Suite *suite_lock_holder_wait(void);
 Suite *suite_lock_fsck(void);
+Suite *suite_lock_fsck_quorum(void);
 Suite *suite_lock_list(void);
 Suite *suite_lock_admin(void);
 Suite *suite_lock_plan(void);

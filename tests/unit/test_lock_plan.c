@@ -57,7 +57,7 @@ static void
 expect(const struct plan_order *order, bool unlimited, bool gate, int slots, int target,
     const char *steps)
 {
-	struct plan_found found = {unlimited, gate, slots, LOCK_CLAIM_UNKNOWN};
+	struct plan_found found = {.unlimited = unlimited, .gate = gate, .slots = slots};
 	struct plan plan = plan_make(order, &found);
 	char words[64];
 

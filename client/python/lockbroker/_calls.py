@@ -237,7 +237,8 @@ def fsck(name: str, *, repair: bool = False, convert: Claim | None = None, wait:
     params = _params(name=name, repair=repair, convert=convert)
     if wait != 0:
         params["wait"] = wait
-    return Call("fsck", params, _result, None if wait is None else wait + PATIENCE)
+    # By quorum, a repair waits until earlier holders have stopped: 5 minutes at most.
+    return Call("fsck", params, _result, None if wait is None else wait + (600 if repair else PATIENCE))
 
 
 def grant(waiter: str) -> Call[Granted]:

@@ -385,15 +385,18 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 
 	assert(admin->state == ADMIN_WORKING);
 	if (request->kind == WORK_MAKE_BEADS)
-		admin->declared = work->many.done;
+		admin->declared = work->making.done;
 	if (request->kind == WORK_DELETE_BEADS) {
-		admin->deleted = work->many.done;
+		admin->deleted = work->making.done;
 		if (admin->deleted > 0)
 			count_removed(admin, request->slot);
 	}
-	if (request->kind == WORK_RECORD && reply->answer == BROKER_UNKNOWN &&
-	    strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
+	if ((request->kind == WORK_RECORD || request->kind == WORK_FORGET_RECORD) &&
+	    reply->answer == BROKER_UNKNOWN && strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
 		return work_fail(work, REASON_BROKER_BLOCKED, reply->text);
+	/* A daemon that may not read the records has made none. */
+	if (request->kind == WORK_FORGET_RECORD && reply->answer != BROKER_LOCKED)
+		return WORK_DONE;
 	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
 		return work_again(engine, work);
 	if (request->kind == WORK_LEAVE) {
@@ -410,7 +413,7 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 		return WORK_DONE;
 	case BROKER_LOCKED:
 		if (request->kind == WORK_MAKE_BEADS || request->kind == WORK_DELETE_BEADS ||
-		    request->kind == WORK_RECORD)
+		    request->kind == WORK_RECORD || request->kind == WORK_FORGET_RECORD)
 			return refuse(admin, REASON_WOULD_BLOCK, request, reply);
 		/* Perhaps by a claim unseen, for a moment. */
 		return work->again < LOCKED_TRIES
@@ -459,6 +462,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 	    [STEP_ENTER] = WORK_ENTER,
 	    [STEP_LEAVE] = WORK_LEAVE,
 	    [STEP_RECORD] = WORK_RECORD,
+	    [STEP_FORGET_RECORD] = WORK_FORGET_RECORD,
 	    [STEP_MAKE_SLOTS] = WORK_MAKE_BEADS,
 	    [STEP_REMOVE_SLOTS] = WORK_DELETE_BEADS,
 	    [STEP_DECLARE_GATE] = WORK_DECLARE_GATE,
@@ -556,8 +560,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 {
 	struct admin *admin = admin_find(engine, id);
 	struct broker_info info;
-	struct plan_found found = {
-	    full_scan->unlimited, full_scan->gate, full_scan->slots, LOCK_CLAIM_UNKNOWN};
+	struct plan_found found = {full_scan->unlimited, full_scan->gate, full_scan->slots,
+	    LOCK_CLAIM_UNKNOWN, queue_naming_has_quorum(engine->settings.naming)};
 
 	/* The scan may have all that it needs although the mutex is gone with the connection. */
 	if (admin == NULL || (!admin->size_only && !mutex_is_held(engine, id)))
@@ -596,6 +600,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
 		return;
 	}
+	admin->work.counted = full_scan->slots;
 	admin_set_state(admin, ADMIN_WORKING);
 	work_plan(engine, admin);
 }

@@ -389,6 +389,9 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 	} else {
 		add_change(plan, &its, found->slots, 0);
 	}
+	/* A gate does not remember how its slots were held. */
+	if (found->gate && found->slots == 0 && found->has_records)
+		add(plan, STEP_FORGET_RECORD);
 	if (found->gate)
 		add(plan, STEP_DELETE_GATE);
 	if (found->unlimited)

@@ -40,6 +40,7 @@ struct plan_found {
 	bool unlimited, gate;
 	int slots;
 	enum lock_claim claim; /* of the slots; UNKNOWN: there are none */
+	bool has_records;      /* slots can be held by quorum */
 };
 
 enum step_kind {
@@ -47,6 +48,7 @@ enum step_kind {
 	STEP_ENTER,  /* enters the name into the directory */
 	STEP_LEAVE,  /* removes it from the directory */
 	STEP_RECORD, /* by quorum: the size becomes first (-1: no record); last: see WORK_RECORD */
+	STEP_FORGET_RECORD, /* of a gate, whose slots were perhaps held by quorum */
 	STEP_DECLARE_GATE,
 	STEP_DELETE_GATE,
 	STEP_DECLARE_UNLIMITED,

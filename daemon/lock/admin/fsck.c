@@ -8,10 +8,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/fsck_findings.h"
-#include "daemon/lock/admin/peer_order.h"
-#include "daemon/lock/admin/work.h"
-#include "daemon/lock/core/awaited.h"
+#include "daemon/lock/admin/fsck_core.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/registry.h"
 #include "protocol/duration.h"
@@ -26,69 +23,6 @@
 /* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
 #define TRIES_MOST 64
 
-enum fsck_state {
-	FSCK_QUEUED,    /* behind an older request of its peer on the name (peer_order.h) */
-	FSCK_LOCKING,   /* waits for the mutex */
-	FSCK_SCANNING,  /* owns the mutex; all slots are being probed */
-	FSCK_READING,   /* the directory is being read */
-	FSCK_WORKING,   /* `work` is performed: it examines, repairs or converts; then `next` */
-	FSCK_UNLOCKING, /* the mutex is being dropped, then the outcome is answered */
-	FSCK_RESTING    /* without the mutex, until busy slots are tried again */
-};
-
-struct fsck {
-	uint64_t op; /* the request; the key. The fsck goes when its deadline answers it */
-	struct peer_order peer_order;
-	enum fsck_state state;
-	char *name; /* owned */
-	bool repair;
-	unsigned scans; /* scans begun: 2 = the one after the repair */
-	struct fsck_seen seen;
-	struct fsck_findings findings;
-	struct work work;
-	void (*next)(struct lock_engine *engine, struct fsck *fsck);
-	enum reason outcome;
-	char text[256]; /* of the outcome; "" = the reason's own */
-
-	enum lock_claim convert; /* as requested; UNKNOWN: the slots stay as they are */
-	int *left;               /* owned; the slots that are held otherwise, ascending */
-	size_t left_count;
-	size_t left_told; /* `left_count` in the last notice */
-	int converted;
-	int tries;      /* of a conversion: how many busy slots may still be tried */
-	int tries_most; /* `tries` at the beginning of a pass */
-	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */
-
-	int64_t wait;  /* as requested; 0: it ends with this pass */
-	int64_t until; /* clock time of the end of that wait; INT64_MAX: none */
-	int64_t rest;
-	bool progress;
-	bool waiting; /* the first pass is over; `awaited` is in use, and `peer_order` is not */
-	bool is_cancelled;
-	struct awaited awaited;
-	UT_hash_handle by_op;
-};
-
-ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
-
-/* From each state, those that may be next. */
-static const unsigned changes[] = {
-    [FSCK_QUEUED] = 1U << FSCK_LOCKING,
-    [FSCK_LOCKING] = 1U << FSCK_SCANNING,
-    [FSCK_SCANNING] = 1U << FSCK_READING | 1U << FSCK_WORKING | 1U << FSCK_UNLOCKING,
-    [FSCK_READING] = 1U << FSCK_WORKING | 1U << FSCK_UNLOCKING,
-    [FSCK_WORKING] = 1U << FSCK_WORKING | 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
-    [FSCK_UNLOCKING] = 1U << FSCK_RESTING,
-    [FSCK_RESTING] = 1U << FSCK_LOCKING,
-};
-
-static void
-fsck_set_state(struct fsck *fsck, enum fsck_state state)
-{
-	assert((changes[fsck->state] & 1U << state) != 0);
-	fsck->state = state;
-}
-
 static void
 fsck_free(struct lock_engine *engine, struct fsck *fsck)
 {
@@ -98,82 +32,10 @@ fsck_free(struct lock_engine *engine, struct fsck *fsck)
 	work_clear(engine, &fsck->work);
 	free(fsck->left);
 	fsck_seen_done(&fsck->seen);
+	fsck_quorum_done(&fsck->quorum);
 	fsck_findings_done(&fsck->findings);
 	free(fsck->name);
 	free(fsck);
-}
-
-/* ---- the outcome ---- */
-
-static void
-fsck_set_outcome(struct fsck *fsck, enum reason reason, const char *text)
-{
-	fsck->outcome = reason;
-	snprintf(fsck->text, sizeof(fsck->text), "%s", text != NULL ? text : "");
-}
-
-static void
-fsck_tell_outcome(struct lock_engine *engine, struct fsck *fsck)
-{
-	struct lock_answer answer = engine_refusal(fsck->outcome, NULL);
-	struct fsck_findings *findings = &fsck->findings;
-
-	if (fsck->text[0] != '\0')
-		answer.text = fsck->text;
-	answer.name = fsck->name;
-	if (fsck->outcome == REASON_NONE) {
-		if (fsck->left != NULL)
-			fsck_findings_converted(
-			    findings, &fsck->seen, fsck->convert, fsck->left, fsck->left_count);
-		answer.slots = full_scan_size(&fsck->seen.full_scan);
-		answer.claim = full_scan_claim(&fsck->seen.full_scan);
-		answer.converted = fsck->converted;
-		answer.findings = findings->list;
-		answer.finding_count = findings->count;
-	}
-	engine_op_end(engine, fsck->op, &answer);
-}
-
-/* Ends the work with this outcome, and drops the mutex. */
-static void
-fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
-{
-	if (!fsck->is_cancelled)
-		fsck_set_outcome(fsck, reason, text);
-	fsck_set_state(fsck, FSCK_UNLOCKING);
-	/*
-	 * RabbitMQ does not read the delete before the alarm is over. The client need not wait for
-	 * that.
-	 */
-	if (reason == REASON_BROKER_BLOCKED)
-		fsck_tell_outcome(engine, fsck);
-	mutex_drop(engine, fsck->op);
-}
-
-/* ---- the work ---- */
-
-/* The list of another work begins. `next` goes on when all is done. */
-static void
-fsck_work_new(struct lock_engine *engine, struct fsck *fsck,
-    enum work_verdict (*judge)(struct lock_engine *engine, struct work *work,
-	const struct work_request *request, const struct broker_reply *reply),
-    void (*next)(struct lock_engine *engine, struct fsck *fsck))
-{
-	work_clear(engine, &fsck->work);
-	fsck->work.judge = judge;
-	fsck->next = next;
-	fsck_set_state(fsck, FSCK_WORKING);
-}
-
-static void
-work_ended(struct lock_engine *engine, struct work *work, enum reason reason, const char *text)
-{
-	struct fsck *fsck = fsck_find(engine, work->op);
-
-	if (reason != REASON_NONE)
-		fsck_unlock(engine, fsck, reason, text);
-	else
-		fsck->next(engine, fsck);
 }
 
 static bool
@@ -188,6 +50,7 @@ report(struct lock_engine *engine, struct fsck *fsck)
 {
 	bool exists = full_scan_exists(&fsck->seen.full_scan);
 
+	fsck_quorum_tell(engine, fsck);
 	fsck_unlock(engine, fsck,
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
@@ -390,23 +253,6 @@ convert(struct lock_engine *engine, struct fsck *fsck)
 
 /* ---- a scan ---- */
 
-/* Before the repair nothing was changed, after it all was. */
-static void
-unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_what)
-{
-	char text[sizeof(fsck->text)];
-	struct lock_answer unknown;
-
-	if (fsck->scans == 1)
-		snprintf(text, sizeof(text),
-		    "the broker did not say whether %s; nothing was changed", of_what);
-	else
-		snprintf(text, sizeof(text),
-		    "it was repaired; after that the broker did not say whether %s", of_what);
-	unknown = engine_refusal_unknown(engine, text);
-	fsck_unlock(engine, fsck, unknown.reason, unknown.text);
-}
-
 /*
  * The last step before the answer. A conversion is on request only: B[1] may be gone, or look so, and
  * exclusive queues are less safe.
@@ -477,7 +323,10 @@ examined(struct lock_engine *engine, struct fsck *fsck)
 	/* That slots are not converted yet is no problem of the semaphore. */
 	if (fsck->convert == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
 		wanted = fsck_seen_claim(&fsck->seen, 1);
-	fsck_findings_make(&now, &fsck->seen, wanted);
+	if (fsck->quorum.is_meant)
+		fsck_quorum_findings(&now, &fsck->seen, &fsck->quorum);
+	else
+		fsck_findings_make(&now, &fsck->seen, wanted);
 	if (fsck->scans == 2) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
@@ -485,7 +334,10 @@ examined(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->findings = now;
-	if (fsck->repair && fsck_findings_repairable(&fsck->findings, &fsck->seen))
+	if (fsck->repair && fsck->quorum.is_meant && fsck_quorum_repairable(&fsck->findings))
+		fsck_quorum_repair(engine, fsck, scan);
+	else if (fsck->repair && !fsck->quorum.is_meant &&
+		 fsck_findings_repairable(&fsck->findings, &fsck->seen))
 		repair(engine, fsck);
 	else
 		convert_if_asked(engine, fsck);
@@ -516,6 +368,16 @@ examine(struct lock_engine *engine, struct fsck *fsck)
 	work_start(engine, &fsck->work);
 }
 
+/* The queues behind a gate, or of a name that is gone, were asked for. */
+static void
+looked(struct lock_engine *engine, struct fsck *fsck)
+{
+	if (fsck->quorum.is_meant)
+		examined(engine, fsck);
+	else
+		examine(engine, fsck);
+}
+
 /* ---- a scan, from the beginning ---- */
 
 static void
@@ -533,7 +395,10 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 	for (size_t i = 0; i < count && !fsck->seen.listed; i++)
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
-	examine(engine, fsck);
+	if (fsck_quorum_may_be(engine, &fsck->seen))
+		fsck_quorum_examine(engine, fsck, looked);
+	else
+		examine(engine, fsck);
 }
 
 static void
@@ -552,16 +417,16 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	}
 	if (unknown > 0) {
 		snprintf(what, sizeof(what), "slot %d exists, or is held", unknown);
-		unlock_unknown(engine, fsck, what);
+		fsck_unlock_unknown(engine, fsck, what);
 		return;
 	}
 	if (unknown == 0) {
-		unlock_unknown(engine, fsck, "its markers exist");
+		fsck_unlock_unknown(engine, fsck, "its markers exist");
 		return;
 	}
-	if (full_scan_is_by_beads(full_scan_claim(found))) {
+	if (fsck->convert != LOCK_CLAIM_UNKNOWN && full_scan_is_by_beads(full_scan_claim(found))) {
 		fsck_unlock(engine, fsck, REASON_INVALID_PARAMS,
-		    "its slots are held by quorum, which fsck does not check or convert");
+		    "its slots are held by quorum, which fsck does not convert");
 		return;
 	}
 	fsck_seen_take(&fsck->seen, found, fsck->waiting);
@@ -806,7 +671,7 @@ lock_fsck(
 	fsck->convert = check->repair ? check->convert : LOCK_CLAIM_UNKNOWN;
 	fsck->wait = check->repair ? check->wait : 0;
 	fsck->progress = check->progress;
-	fsck->work = (struct work){.op = op->id, .name = fsck->name, .ended = work_ended};
+	fsck->work = (struct work){.op = op->id, .name = fsck->name, .ended = fsck_work_ended};
 	fsck->peer_order =
 	    (struct peer_order){.op = op->id, .work = PEER_ORDER_CHANGES, .begin = begin};
 	HASH_ADD(by_op, engine->fscks, op, sizeof(fsck->op), fsck);

@@ -17,7 +17,8 @@
  *				scan, convert
  *	answer
  *
- * If a repair is interrupted, the next fsck completes it: each step leaves fewer findings.
+ * If a repair is interrupted, the next fsck completes it: each step leaves fewer findings. Slots that are held
+ * by quorum are looked into and repaired otherwise (fsck_quorum.h).
  */
 #ifndef LOCK_FSCK_H
 #define LOCK_FSCK_H

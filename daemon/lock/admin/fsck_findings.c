@@ -73,36 +73,35 @@ fsck_seen_highest(const struct fsck_seen *seen)
 const char *
 lock_problem_word(enum lock_problem problem)
 {
-	switch (problem) {
-	case LOCK_PROBLEM_GAP:
-		return "gap";
-	case LOCK_PROBLEM_UNCOUNTED:
-		return "uncounted";
-	case LOCK_PROBLEM_ORPHAN:
-		return "orphan";
-	case LOCK_PROBLEM_ARGUMENTS:
-		return "arguments";
-	case LOCK_PROBLEM_TRANSIENT:
-		return "transient";
-	case LOCK_PROBLEM_MARKERS:
-		return "markers";
-	case LOCK_PROBLEM_NOT_LISTED:
-		return "not-listed";
-	case LOCK_PROBLEM_LISTED_MISSING:
-		return "listed-missing";
-	case LOCK_PROBLEM_LEFTOVER:
-		return "leftover";
-	case LOCK_PROBLEM_CLAIM:
-		return "claim";
-	case LOCK_PROBLEM_UNREACHABLE:
-		return "unreachable";
-	}
-	return "unknown";
+	static const char *const words[] = {
+	    [LOCK_PROBLEM_GAP] = "gap",
+	    [LOCK_PROBLEM_UNCOUNTED] = "uncounted",
+	    [LOCK_PROBLEM_ORPHAN] = "orphan",
+	    [LOCK_PROBLEM_ARGUMENTS] = "arguments",
+	    [LOCK_PROBLEM_TRANSIENT] = "transient",
+	    [LOCK_PROBLEM_MARKERS] = "markers",
+	    [LOCK_PROBLEM_NOT_LISTED] = "not-listed",
+	    [LOCK_PROBLEM_LISTED_MISSING] = "listed-missing",
+	    [LOCK_PROBLEM_LEFTOVER] = "leftover",
+	    [LOCK_PROBLEM_CLAIM] = "claim",
+	    [LOCK_PROBLEM_UNREACHABLE] = "unreachable",
+	    [LOCK_PROBLEM_NO_BEADS] = "no-beads",
+	    [LOCK_PROBLEM_ODD_BEADS] = "odd-beads",
+	    [LOCK_PROBLEM_TWO_SETS] = "two-sets",
+	    [LOCK_PROBLEM_VERSION] = "version",
+	    [LOCK_PROBLEM_FOREIGN] = "foreign",
+	    [LOCK_PROBLEM_QUEUE_TYPE] = "queue-type",
+	    [LOCK_PROBLEM_QUEUE_ARGUMENTS] = "queue-arguments",
+	    [LOCK_PROBLEM_RECORD] = "record",
+	    [LOCK_PROBLEM_NO_RECORD] = "no-record",
+	    [LOCK_PROBLEM_STALE_RECORD] = "stale-record",
+	};
+
+	return words[problem];
 }
 
-/* Takes the text. */
-static void
-add(struct fsck_findings *findings, enum lock_problem problem, int slot, char *text)
+void
+fsck_findings_add(struct fsck_findings *findings, enum lock_problem problem, int slot, char *text)
 {
 	if (findings->count == findings->room) {
 		findings->room = findings->room == 0 ? 8 : 2 * findings->room;
@@ -119,16 +118,16 @@ add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 	bool exists = full_scan_exists(full_scan);
 
 	if (full_scan->gate && full_scan->unlimited)
-		add(findings, LOCK_PROBLEM_MARKERS, 0,
+		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
 		    mem_strdup("marked as unlimited and as a gate; it counts as unlimited"));
 	else if (full_scan->gate && full_scan->slots > 0)
-		add(findings, LOCK_PROBLEM_MARKERS, 0,
+		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
 		    mem_strdup("marked as a gate, but it has slots, which count"));
 	if (exists && !seen->listed)
-		add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
+		fsck_findings_add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
 		    mem_strdup("it exists, but is not in the directory"));
 	else if (!exists && seen->listed)
-		add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
+		fsck_findings_add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
 		    mem_strdup("it is in the directory, but does not exist"));
 }
 
@@ -142,7 +141,7 @@ add_gap(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 		return; /* reported with the first of them */
 	while (!fsck_seen_slot(seen, last + 1))
 		last++;
-	add(findings, LOCK_PROBLEM_GAP, slot,
+	fsck_findings_add(findings, LOCK_PROBLEM_GAP, slot,
 	    last == slot ? mem_printf("slot %d is missing", slot)
 			 : mem_printf("slots %d to %d are missing", slot, last));
 }
@@ -154,15 +153,15 @@ add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 	case FSCK_MAKE_OURS:
 		break;
 	case FSCK_MAKE_OTHERWISE:
-		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
+		fsck_findings_add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
 		    mem_strdup("declared with other arguments; it works"));
 		break;
 	case FSCK_MAKE_EXCLUSIVE:
-		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
+		fsck_findings_add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
 		    mem_strdup("an exclusive queue, which ends with its connection"));
 		break;
 	case FSCK_MAKE_TRANSIENT:
-		add(findings, LOCK_PROBLEM_TRANSIENT, slot,
+		fsck_findings_add(findings, LOCK_PROBLEM_TRANSIENT, slot,
 		    mem_strdup(seen->full_scan.b[slot - 1] == BROKER_OK
 				   ? "not durable, so it is gone when the broker restarts; it is "
 				     "busy, so it is not repaired now"
@@ -177,7 +176,7 @@ add_claim(
 {
 	enum broker_answer b = seen->b[slot - 1];
 
-	add(findings, LOCK_PROBLEM_CLAIM, slot,
+	fsck_findings_add(findings, LOCK_PROBLEM_CLAIM, slot,
 	    mem_printf("held by %s, and not by %s%s", way_row(seen->ways[slot - 1])->by_what,
 		full_scan_way(wanted)->by_what,
 		b == BROKER_OK            ? "; it is busy"
@@ -194,16 +193,16 @@ add_holder(
 	enum broker_answer b = seen->b[slot - 1];
 
 	if (seen->odd[slot - 1])
-		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
+		fsck_findings_add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
 		    mem_strdup("its holder queue was declared with other arguments"));
 	if (!there && fsck_seen_leftover(seen, slot))
-		add(findings, LOCK_PROBLEM_LEFTOVER, slot,
+		fsck_findings_add(findings, LOCK_PROBLEM_LEFTOVER, slot,
 		    mem_strdup("the slot does not exist, but its holder queue is left"));
 	if (there && slot <= seen->full_scan.slots && wanted != LOCK_CLAIM_UNKNOWN &&
 	    fsck_seen_claim(seen, slot) != wanted)
 		add_claim(findings, seen, slot, wanted);
 	if (b == BROKER_UNREACHABLE)
-		add(findings, LOCK_PROBLEM_UNREACHABLE, slot,
+		fsck_findings_add(findings, LOCK_PROBLEM_UNREACHABLE, slot,
 		    mem_strdup("the node of its holder queue cannot be reached, so it is not known "
 			       "whether it is busy"));
 }
@@ -222,10 +221,10 @@ fsck_findings_make(
 		if (!there && slot < highest)
 			add_gap(findings, seen, slot);
 		if (there && slot > full_scan->slots)
-			add(findings, LOCK_PROBLEM_UNCOUNTED, slot,
+			fsck_findings_add(findings, LOCK_PROBLEM_UNCOUNTED, slot,
 			    mem_strdup("above a missing slot, so it does not count"));
 		if (!there && full_scan->b[slot - 1] == BROKER_OK)
-			add(findings, LOCK_PROBLEM_ORPHAN, slot,
+			fsck_findings_add(findings, LOCK_PROBLEM_ORPHAN, slot,
 			    mem_strdup(
 				"busy, but the slot does not exist; its holder must release it"));
 		if (there)
@@ -264,6 +263,8 @@ fsck_findings_repairable(const struct fsck_findings *findings, const struct fsck
 		case LOCK_PROBLEM_NOT_LISTED:
 		case LOCK_PROBLEM_LISTED_MISSING:
 			return true;
+		default: /* of slots by quorum (fsck_quorum.h) */
+			break;
 		}
 	}
 	return false;
@@ -290,7 +291,7 @@ fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after)
 		struct lock_finding *from = order < 0 ? &before->list[i] : &after->list[j];
 
 		/* A problem that is still there gets the newer words. */
-		add(&all, from->problem, from->slot, (char *)from->text);
+		fsck_findings_add(&all, from->problem, from->slot, (char *)from->text);
 		all.list[all.count - 1].repaired = order < 0;
 		from->text = NULL;
 		i += order <= 0;
@@ -313,15 +314,17 @@ fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *
 		struct lock_finding *from = &findings->list[i];
 
 		while (j < now.count && compare(&now.list[j], from) < 0) {
-			add(&all, LOCK_PROBLEM_CLAIM, now.list[j].slot, (char *)now.list[j].text);
+			fsck_findings_add(
+			    &all, LOCK_PROBLEM_CLAIM, now.list[j].slot, (char *)now.list[j].text);
 			now.list[j++].text = NULL;
 		}
-		add(&all, from->problem, from->slot, (char *)from->text);
+		fsck_findings_add(&all, from->problem, from->slot, (char *)from->text);
 		all.list[all.count - 1].repaired = from->repaired;
 		from->text = NULL;
 	}
 	for (; j < now.count; j++) {
-		add(&all, LOCK_PROBLEM_CLAIM, now.list[j].slot, (char *)now.list[j].text);
+		fsck_findings_add(
+		    &all, LOCK_PROBLEM_CLAIM, now.list[j].slot, (char *)now.list[j].text);
 		now.list[j].text = NULL;
 	}
 	fsck_findings_done(&now);

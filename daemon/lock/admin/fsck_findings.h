@@ -63,6 +63,9 @@ struct fsck_findings {
 /* wanted: how the slots are to be held; UNKNOWN: that is no matter. */
 void fsck_findings_make(
     struct fsck_findings *findings, const struct fsck_seen *seen, enum lock_claim wanted);
+/* Takes the text. */
+void fsck_findings_add(
+    struct fsck_findings *findings, enum lock_problem problem, int slot, char *text);
 void fsck_findings_done(struct fsck_findings *findings);
 /* Whether a finding can be repaired. */
 bool fsck_findings_repairable(const struct fsck_findings *findings, const struct fsck_seen *seen);

@@ -9,6 +9,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/beads.h"
+#include "daemon/broker/records.h"
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
@@ -46,6 +47,39 @@ const struct work_request *
 work_awaited(const struct work *work)
 {
 	return work->unanswered > 0 && work->at < work->count ? &work->list[work->at] : NULL;
+}
+
+/* How much longer than others the awaited request may take, ns. */
+static int64_t
+patience(const struct work *work)
+{
+	const struct work_request *awaited = work_awaited(work);
+
+	if (awaited == NULL)
+		return 0;
+	switch (awaited->kind) {
+	case WORK_RECORD: /* behind another administrator */
+	case WORK_RESERVE_EPOCH:
+	case WORK_READ_RECORD:
+	case WORK_FORGET_RECORD:
+	case WORK_MAKE_BEADS:
+	case WORK_LOOK_AT_BEADS:
+	case WORK_CLEAR_BEADS:
+	case WORK_DELETE_BEADS:
+		return work->beads.wait + BEAD_GRACE_MOST;
+	default:
+		return 0;
+	}
+}
+
+/* The deadline begins anew. */
+static void
+be_patient(struct lock_engine *engine, const struct work *work)
+{
+	struct op *op = engine_op_find(engine, work->op);
+
+	if (op != NULL)
+		engine_op_progress_in(engine, op, patience(work));
 }
 
 /* ---- a sweep ---- */
@@ -225,23 +259,97 @@ fail_for_clock(struct work *work, uint64_t ahead)
 	return work_fail(work, REASON_INVALID_PARAMS, text);
 }
 
+/*
+ * The slots are there, or should be, and nobody has claimed them. A holder may believe in one, with a number
+ * that nobody knows. Without a record its T is not known.
+ */
+static void
+decide_repair(
+    struct broker_beads *beads, const struct broker_record *old, uint64_t floor, int64_t grace_seen)
+{
+	int64_t wait = old == NULL ? BEAD_GRACE_MOST : old->grace;
+
+	if (old == NULL && beads->epoch > floor)
+		floor = beads->epoch;
+	if (beads->epoch < floor + EPOCH_STRIDE)
+		beads->epoch = floor + EPOCH_STRIDE;
+	if (wait < beads->grace)
+		wait = beads->grace;
+	beads->wait = wait > grace_seen ? wait : grace_seen;
+	FAULT(REPAIR_WITHOUT_WAIT, beads->wait = 0);
+	FAULT_IF(REPAIR_EPOCH_KEPT, old != NULL, beads->epoch = old->epoch);
+}
+
 /* The set that will be published at that time. old: the record so far; NULL: there is none. */
 static void
 decide_beads(struct work *work, const struct work_request *request, uint64_t seconds,
     const struct broker_record *old, uint64_t floor)
 {
 	struct broker_beads *beads = &work->beads;
-	bool lost = old != NULL && request->last > 0 && request->last <= (int)old->size;
+	bool lost = request->last > 0 &&
+		    (beads->repairs || (old != NULL && request->last <= (int)old->size));
 
 	if (beads->grace == 0)
 		beads->grace = old != NULL ? old->grace : GRACE_DEFAULT;
+	if (work->epoch_below > floor)
+		floor = work->epoch_below - 1;
 	beads->epoch = seconds;
 	if (beads->epoch <= floor)
 		beads->epoch = FAULT_ELSE(FLOOR_IGNORED, seconds, floor + 1);
-	/* A slot that should be there has perhaps a holder, with a number that nobody knows. */
-	if (lost && beads->epoch < floor + EPOCH_STRIDE)
-		beads->epoch = floor + EPOCH_STRIDE;
-	beads->wait = !lost ? 0 : old->grace > beads->grace ? old->grace : beads->grace;
+	beads->wait = 0;
+	if (lost)
+		decide_repair(beads, old, floor, work->grace_seen);
+}
+
+static void
+read_record(struct lock_engine *engine, struct work *work)
+{
+	const struct broker_record *record =
+	    broker_records_find(engine->broker, work->records, work->name);
+
+	work->record = record != NULL ? *record : (struct broker_record){.epoch = 0};
+	work->floor = broker_records_floor(engine->broker, work->records);
+	broker_records_close(engine->broker, work->records);
+	work->records = 0;
+}
+
+static void on_records(void *ctx, uint64_t id, const struct broker_reply *reply);
+
+static void
+open_records(struct lock_engine *engine, struct work *work)
+{
+	work->records =
+	    broker_records_open(engine->broker, (struct broker_done){on_records, engine, work->op});
+}
+
+static void
+on_pause_over(void *ctx, uint64_t id)
+{
+	struct work *work = work_find(ctx, id);
+
+	work->has_paused = true;
+	open_records(ctx, work);
+}
+
+/*
+ * Slots that the record counts, and that are missing, can have holders that believe in them. If the record
+ * forgets these slots, nobody waits before they are made again. So this waits, without the records.
+ */
+static bool
+pauses(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_record *old)
+{
+	int size = request->kind == WORK_FORGET_RECORD || request->slot < 0 ? 0 : request->slot;
+
+	if (old == NULL || size >= (int)old->size || work->counted >= (int)old->size ||
+	    work->has_paused || request->kind == WORK_RESERVE_EPOCH)
+		return false;
+	FAULT(MISSING_SLOT_FORGOTTEN, return false);
+	timer_init(&work->pause, on_pause_over, engine, work->op);
+	timers_set(engine->timers, &work->pause, engine_now(engine) + old->grace);
+	broker_records_close(engine->broker, work->records);
+	work->records = 0;
+	return true;
 }
 
 /*
@@ -254,7 +362,8 @@ make_removed(struct work *work, const struct broker_record *old)
 	struct work_request *request = &work->list[work->at];
 	int size = request->slot;
 
-	if (old == NULL || (int)old->size >= size)
+	if (request->kind != WORK_RECORD || work->beads.repairs || old == NULL ||
+	    (int)old->size >= size)
 		return;
 	request->last = (int)old->size + 1;
 	if (work->at + 1 == work->count || request[1].kind != WORK_MAKE_BEADS)
@@ -267,33 +376,50 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct work *work = work_find(engine, id);
-	const struct work_request *request;
+	const struct work_request *request = &work->list[work->at];
 	struct broker_done done = {on_recorded, engine, id};
 	const struct broker_record *old;
-	struct broker_record record = {0};
 	uint64_t seconds, floor;
+	struct broker_record record = {0};
 
 	if (reply->answer != BROKER_OK) {
 		work->records = 0;
 		answered(engine, work, reply);
 		return;
 	}
-	if (work->list[work->at].slot < 0) {
+	if (request->kind == WORK_READ_RECORD) {
+		read_record(engine, work);
+		answered(engine, work, reply);
+		return;
+	}
+	old = broker_records_find(engine->broker, work->records, work->name);
+	if (pauses(engine, work, request, old))
+		return;
+	/* The fences of missing slots are not known. */
+	floor = broker_records_floor(engine->broker, work->records);
+	if (work->has_paused && work->epoch_below < floor + EPOCH_STRIDE)
+		work->epoch_below = floor + EPOCH_STRIDE;
+	if (request->kind == WORK_FORGET_RECORD || request->slot < 0) {
 		broker_records_remove(
 		    engine->broker, work->records, work->name, work->epoch_below, done);
 		return;
 	}
-	old = broker_records_find(engine->broker, work->records, work->name);
 	make_removed(work, old);
 	request = &work->list[work->at];
-	floor = broker_records_floor(engine->broker, work->records);
 	seconds = (uint64_t)(clock_now(engine->settings.wall_clock) / NSEC_PER_SEC);
 	if (floor > 0 && seconds > floor + CLOCK_AHEAD_MOST && !work->force) {
-		work->verdict = fail_for_clock(work, seconds - floor);
-		on_recorded(engine, id, reply);
-		return;
+		if (!work->beads.repairs) {
+			work->verdict = fail_for_clock(work, seconds - floor);
+			on_recorded(engine, id, reply);
+			return;
+		}
+		seconds = floor;
 	}
 	decide_beads(work, request, seconds, old, floor);
+	if (request->kind == WORK_RESERVE_EPOCH) {
+		broker_records_set(engine->broker, work->records, NULL, work->beads.epoch, done);
+		return;
+	}
 	record.size = (unsigned)request->slot;
 	snprintf(record.name, sizeof(record.name), "%s", work->name);
 	record.epoch = request->last > 0 || old == NULL ? work->beads.epoch : old->epoch;
@@ -302,82 +428,160 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	broker_records_set(engine->broker, work->records, &record, work->epoch_below, done);
 }
 
-/* ---- slots by quorum ---- */
-
-/* Slots that are made or removed at once. Each has a channel. */
-#define MANY_MOST 16
-
-/* The number of such a slot: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
-#define MANY_SLOTS 16384
-
-static void many_on(struct lock_engine *engine, struct work *work);
-
+/* Opens the records, unless there are none: an open would make their queue. */
 static void
-on_one_of_many(void *ctx, uint64_t id, const struct broker_reply *reply)
+on_records_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
-	struct work *work = work_find(engine, id / MANY_SLOTS);
-	struct broker_reply outcome = *reply;
-	bool removes;
+	struct work *work = work_find(engine, id);
 
 	if (work == NULL)
 		return;
-	removes = work->list[work->at].kind == WORK_DELETE_BEADS;
-	work->many.open--;
-	if (removes && work->epoch_below <= reply->fence >> 20)
+	if (seen->answers[0] == BROKER_ABSENT || seen->answers[0] == BROKER_UNKNOWN)
+		on_probed(ctx, id, seen);
+	else
+		open_records(engine, work);
+}
+
+/* ---- slots by quorum ---- */
+
+/* Slots that are made at once, and those of them that mostly wait. Each has a channel. */
+#define MAKING_MOST 16
+#define WAITING_MOST 128
+
+/* The number of a slot in the making: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
+#define MAKING_SLOTS 16384
+
+static void make_more(struct lock_engine *engine, struct work *work);
+
+/* It is gone, or nobody else will get it. */
+static bool
+is_removed(struct work *work, const struct broker_reply *reply)
+{
+	if (work->epoch_below <= reply->fence >> 20)
 		work->epoch_below = (reply->fence >> 20) + 1;
-	if (reply->answer == BROKER_OK ||
-	    (removes && (reply->answer == BROKER_ABSENT || reply->removed))) {
-		work->many.done++;
-	} else if (work->many.failure == BROKER_OK) {
-		work->many.failure = reply->answer;
-		snprintf(work->many.text, sizeof(work->many.text), "slot %d: %s",
-		    (int)(id % MANY_SLOTS), reply->text);
-	}
-	many_on(engine, work);
-	if (work->many.open > 0)
+	return reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT || reply->removed;
+}
+
+static void
+on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct work *work = work_find(engine, id / MAKING_SLOTS);
+	struct broker_reply outcome = *reply;
+	const struct work_request *request;
+	int slot = (int)(id % MAKING_SLOTS);
+	bool taken;
+
+	if (work == NULL)
 		return;
-	outcome.answer = work->many.failure;
-	outcome.text = work->many.text;
+	request = &work->list[work->at];
+	work->making.open--;
+	be_patient(engine, work);
+	/* Without the connection there is no mutex, and the owner ends. */
+	if (request->kind == WORK_DELETE_BEADS)
+		taken = is_removed(work, reply);
+	else if (work->saw != NULL && broker_auxiliary_is_up(engine->broker))
+		taken = work->saw(engine, work, request->kind, slot, reply);
+	else
+		taken = reply->answer == BROKER_OK;
+	if (request->kind == WORK_DELETE_BEADS ? taken : reply->answer == BROKER_OK)
+		work->making.done++;
+	if (!taken && work->making.failure == BROKER_OK) {
+		work->making.failure = reply->answer;
+		snprintf(
+		    work->making.text, sizeof(work->making.text), "slot %d: %s", slot, reply->text);
+	}
+	make_more(engine, work);
+	if (work->making.open > 0)
+		return;
+	outcome.answer = work->making.failure;
+	outcome.text = work->making.text;
 	answered(engine, work, &outcome);
 }
 
-/* Begins more of the slots. */
+static enum work_want
+want(const struct lock_engine *engine, const struct work *work, const struct work_request *request,
+    int slot)
+{
+	return work->wants != NULL ? work->wants(engine, work, request->kind, slot) : WORK_WANTED;
+}
+
+/* Slots are made upwards, and removed downwards. */
+static int
+direction(const struct work_request *request)
+{
+	return request->slot <= request->last ? 1 : -1;
+}
+
+/* The first wanted slot, from `slot` on; 0: there is none. */
+static int
+next_wanted(const struct lock_engine *engine, const struct work *work,
+    const struct work_request *request, int slot)
+{
+	int end = request->last + direction(request);
+
+	while (slot != end && want(engine, work, request, slot) == WORK_UNWANTED)
+		slot += direction(request);
+	return slot != end ? slot : 0;
+}
+
 static void
-many_on(struct lock_engine *engine, struct work *work)
+make_one(
+    struct lock_engine *engine, struct work *work, const struct work_request *request, int slot)
+{
+	struct queue_name queue = queue_name_quorum(work->name, slot);
+	struct broker_done done = {on_made, engine, work->op * MAKING_SLOTS + (uint64_t)slot};
+
+	if (request->kind == WORK_LOOK_AT_BEADS)
+		broker_look_at_beads(engine->broker, queue.text, done);
+	else if (request->kind == WORK_CLEAR_BEADS)
+		broker_clear_beads(engine->broker, queue.text,
+		    want(engine, work, request, slot) == WORK_WANTED_CLASSIC, done);
+	else if (request->kind == WORK_DELETE_BEADS)
+		broker_remove_beads(engine->broker, queue.text, done);
+	else
+		broker_make_beads(engine->broker, queue.text, &work->beads, done);
+}
+
+static void
+make_more(struct lock_engine *engine, struct work *work)
 {
 	const struct work_request *request = &work->list[work->at];
-	int count = abs(request->last - request->slot) + 1;
+	int slot, most = work->beads.wait > 0 ? WAITING_MOST : MAKING_MOST;
 
-	while (work->many.failure == BROKER_OK && work->many.open < MANY_MOST &&
-	       work->many.begun < count) {
-		int slot = request->slot < request->last ? request->slot + work->many.begun
-							 : request->slot - work->many.begun;
-		struct queue_name queue = queue_name_quorum(work->name, slot);
-		struct broker_done done = {
-		    on_one_of_many, engine, work->op * MANY_SLOTS + (uint64_t)slot};
-
-		work->many.begun++;
-		work->many.open++;
-		if (request->kind == WORK_DELETE_BEADS)
-			broker_remove_beads(engine->broker, queue.text, done);
-		else
-			broker_make_beads(engine->broker, queue.text, &work->beads, done);
+	while (work->making.failure == BROKER_OK && work->making.open < most &&
+	       (slot = next_wanted(engine, work, request, work->making.next)) > 0) {
+		work->making.next = slot + direction(request);
+		work->making.open++;
+		make_one(engine, work, request, slot);
 	}
+}
+
+static bool
+is_of_many(const struct work_request *request)
+{
+	return request->kind == WORK_MAKE_BEADS || request->kind == WORK_LOOK_AT_BEADS ||
+	       request->kind == WORK_CLEAR_BEADS || request->kind == WORK_DELETE_BEADS;
 }
 
 static void
 send_quorum(struct lock_engine *engine, struct work *work, const struct work_request *request)
 {
-	if (request->kind == WORK_RECORD) {
-		work->records = broker_records_open(
-		    engine->broker, (struct broker_done){on_records, engine, work->op});
-		return;
+	struct queue_name queue;
+
+	if (request->kind == WORK_RECORD || request->kind == WORK_RESERVE_EPOCH) {
+		open_records(engine, work);
+	} else if (request->kind == WORK_READ_RECORD || request->kind == WORK_FORGET_RECORD) {
+		snprintf(queue.text, sizeof(queue.text), "%s", AMQP_RECORDS_QUEUE);
+		probe_one(engine, queue, BROKER_ASK_BEADS, on_records_probed, work->op);
+	} else {
+		work->making.next = request->slot;
+		work->making.done = 0;
+		work->making.failure = BROKER_OK;
+		work->making.text[0] = '\0';
+		make_more(engine, work);
 	}
-	work->many.begun = work->many.done = 0;
-	work->many.failure = BROKER_OK;
-	work->many.text[0] = '\0';
-	many_on(engine, work);
 }
 
 static void
@@ -420,7 +624,12 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 		ask = request->kind == WORK_DECLARE_SLOT ? broker_declare_slot : broker_delete_slot;
 		break;
 	case WORK_RECORD:
+	case WORK_RESERVE_EPOCH:
+	case WORK_READ_RECORD:
+	case WORK_FORGET_RECORD:
 	case WORK_MAKE_BEADS:
+	case WORK_LOOK_AT_BEADS:
+	case WORK_CLEAR_BEADS:
 	case WORK_DELETE_BEADS:
 		send_quorum(engine, work, request);
 		return;
@@ -450,7 +659,9 @@ send_more(struct lock_engine *engine, struct work *work)
 		if (work->unanswered > 0 &&
 		    (!request->flows || (work->unanswered >= work->window && !request->depends)))
 			return;
-		if (request->kind != WORK_SWEEP) {
+		if (is_of_many(request) && next_wanted(engine, work, request, request->slot) == 0) {
+			work->sent = ++work->at;
+		} else if (request->kind != WORK_SWEEP) {
 			work->sent++;
 			send(engine, work, request);
 		} else if (sweep_on(engine, work)) {
@@ -513,24 +724,6 @@ settle(struct lock_engine *engine, struct work *work)
 	return true;
 }
 
-/* How much longer than others the awaited request may take, ns. */
-static int64_t
-patience(const struct work *work)
-{
-	const struct work_request *awaited = work_awaited(work);
-
-	if (awaited == NULL)
-		return 0;
-	switch (awaited->kind) {
-	case WORK_RECORD: /* behind another administrator */
-	case WORK_MAKE_BEADS:
-	case WORK_DELETE_BEADS:
-		return work->beads.wait + BEAD_GRACE_MOST;
-	default:
-		return 0;
-	}
-}
-
 static void
 work_on(struct lock_engine *engine, struct work *work)
 {
@@ -548,7 +741,7 @@ work_on(struct lock_engine *engine, struct work *work)
 		return;
 	send_more(engine, work);
 	/* Later than its own requests: the directory's deadline comes first, and says more. */
-	engine_op_progress_in(engine, op, patience(work));
+	be_patient(engine, work);
 	if (work->unanswered == 0)
 		work->ended(engine, work, REASON_NONE, NULL);
 }
@@ -563,6 +756,9 @@ work_clear(struct lock_engine *engine, struct work *work)
 	if (work->records != 0)
 		broker_records_close(engine->broker, work->records);
 	work->records = 0;
+	if (work->pause.fire != NULL)
+		timers_cancel(engine->timers, &work->pause);
+	work->has_paused = false;
 	free(work->list);
 	sweep_done(&work->sweep);
 	work->list = NULL;

@@ -1,7 +1,7 @@
 /*
  * Work under an administration mutex: a list of requests to the broker, which are performed in order.
- * Each is about one queue, or about the name in the directory. This is the one interpreter of such
- * lists. admin.c and fsck.c make the lists, and judge the answers.
+ * Each is about one queue, or about the name in the directory or in the records. This is the one
+ * interpreter of such lists. admin.c and fsck.c make the lists, and judge the answers.
  *
  * A request waits until all before it are answered, unless it `flows`. One that was not performed,
  * because its channel died, is sent again. If its channel dies too often, the work fails. The end of
@@ -20,6 +20,10 @@ enum work_kind {
 	 * -1: the record is removed. last: the first slot that will be made, 0: none. Decides about work.beads.
 	 */
 	WORK_RECORD,
+	/* The same about work.beads, and the floor alone rises: for a repair. The record stays. */
+	WORK_RESERVE_EPOCH,
+	WORK_READ_RECORD, /* OK: work.record has it, if there is one; ABSENT: nothing was ever recorded */
+	WORK_FORGET_RECORD, /* removes the record, if there are records. OK or ABSENT */
 	WORK_DECLARE_GATE,
 	WORK_DELETE_GATE,
 	WORK_DECLARE_UNLIMITED,
@@ -34,7 +38,9 @@ enum work_kind {
 	WORK_DELETE_UNCOUNTED, /* A of a slot above the size */
 	/* The Bs of the slots by quorum slot..last, in any order: see work.beads. It can take seconds. */
 	WORK_MAKE_BEADS,
-	/* The same, downwards. One that is held stays, as a removed slot. It can take the rest of a grace */
+	WORK_LOOK_AT_BEADS, /* the same slots, and all free ones stay as they are: see work.saw */
+	WORK_CLEAR_BEADS, /* the same slots: those that are not as this way makes them are deleted */
+	/* Downwards from slot to last. One that is held stays, as a removed slot. It can take the rest of a grace */
 	WORK_DELETE_BEADS,
 	WORK_MAKE_HOLDER,   /* a durable B */
 	WORK_DELETE_HOLDER, /* a durable B, unless it is held */
@@ -58,6 +64,9 @@ struct sweep {
 	size_t count;
 };
 
+/* Of a slot. CLASSIC: it is wanted, and its B is no quorum queue. */
+enum work_want { WORK_UNWANTED, WORK_WANTED, WORK_WANTED_CLASSIC };
+
 enum work_verdict {
 	WORK_DONE,  /* go on with the next request */
 	WORK_LEFT,  /* go on, but without those that depend on this one */
@@ -77,18 +86,32 @@ struct work {
 	 */
 	void (*ended)(
 	    struct lock_engine *engine, struct work *work, enum reason reason, const char *text);
+	/*
+	 * Of MAKE_BEADS, LOOK_AT_BEADS and CLEAR_BEADS: whether a slot is wanted, and its answer. False: that is
+	 * a failure; `judge` hears of the first one. NULL: all are wanted, and all answers but OK are failures.
+	 */
+	enum work_want (*wants)(const struct lock_engine *engine, const struct work *work,
+	    enum work_kind kind, int slot);
+	bool (*saw)(struct lock_engine *engine, struct work *work, enum work_kind kind, int slot,
+	    const struct broker_reply *reply);
 	int most_slots;            /* of a sweep: it goes on up to this slot */
 	struct broker_beads beads; /* of slots by quorum; grace 0: that of the record, or 20 s */
-	bool force;           /* of slots by quorum: the clock may be far ahead of the records */
-	uint64_t epoch_below; /* the epochs of slots that were deleted are below it */
+	bool force;  /* of slots by quorum: the clock may be far ahead of the records */
+	int counted; /* slots without a gap, before the work: a record that shrinks may count missing ones */
+	uint64_t epoch_below; /* the epochs of slots that were deleted, or seen, are below it */
+	int64_t grace_seen;   /* the same of T, ns */
+	struct broker_record record; /* of READ_RECORD; epoch 0: there is none */
+	uint64_t floor;              /* the same: of all epochs */
 
 	/* The rest is of work.c. */
-	uint64_t records; /* the session; 0: none is open */
+	uint64_t records;   /* the session; 0: none is open */
+	struct timer pause; /* of RECORD and FORGET_RECORD: holders of missing slots stop */
+	bool has_paused;
 	struct {
-		int begun, open, done;      /* slots that were begun, are in work, and succeeded */
+		int next, open, done;       /* the next slot; slots in work; those that succeeded */
 		enum broker_answer failure; /* of the first one that failed; OK: none */
 		char text[300];
-	} many;                    /* of WORK_MAKE_BEADS and WORK_DELETE_BEADS */
+	} making;                  /* of WORK_MAKE_BEADS and its likes */
 	struct work_request *list; /* owned */
 	size_t count, room;
 	size_t at;           /* those before it are done or left */

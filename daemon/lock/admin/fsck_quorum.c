@@ -1,0 +1,520 @@
+#include "daemon/lock/admin/fsck_quorum.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/broker/beads.h"
+#include "daemon/lock/admin/fsck_core.h"
+#include "daemon/lock/core/mutex.h"
+#include "daemon/lock/core/probe.h"
+#include "daemon/lock/hold/hint_send.h"
+
+#define OTHER_ARGUMENTS 406
+
+/* ---- the slots that were seen ---- */
+
+void
+fsck_quorum_done(struct fsck_quorum *quorum)
+{
+	free(quorum->slots);
+	*quorum = (struct fsck_quorum){.gate = false};
+}
+
+/* The number of slots that should be there. */
+static int
+size_of(const struct fsck_quorum *quorum)
+{
+	int size = quorum->record.epoch > 0 ? (int)quorum->record.size : 0;
+
+	return size > quorum->counted ? size : quorum->counted;
+}
+
+static int
+highest_of(const struct fsck_quorum *quorum)
+{
+	int slot = quorum->asked;
+
+	while (slot > 0 && !quorum->slots[slot - 1].exists)
+		slot--;
+	return slot;
+}
+
+/* NULL: it was not asked for, so it does not exist. */
+static const struct fsck_slot *
+slot_of(const struct fsck_quorum *quorum, int slot)
+{
+	return slot <= quorum->asked ? &quorum->slots[slot - 1] : NULL;
+}
+
+/* It is deleted first: its queue is none that this way makes, or the slot should not be there. */
+static bool
+is_cleared(const struct fsck_quorum *quorum, int number)
+{
+	const struct fsck_slot *slot = slot_of(quorum, number);
+
+	return slot != NULL && slot->exists &&
+	       (number > size_of(quorum) ||
+		   (slot->answer == BROKER_REFUSED && slot->code == OTHER_ARGUMENTS));
+}
+
+static bool
+is_made(const struct fsck_quorum *quorum, int number)
+{
+	const struct fsck_slot *slot = slot_of(quorum, number);
+
+	if (number > size_of(quorum))
+		return false;
+	if (slot == NULL || !slot->exists)
+		return true;
+	if (slot->answer == BROKER_REFUSED)
+		return slot->code != OTHER_ARGUMENTS;
+	return slot->answer == BROKER_OK &&
+	       (slot->beads.found != BROKER_BEADS_SOUND || slot->beads.foreign > 0);
+}
+
+/* ---- the findings ---- */
+
+static void
+add_whole(
+    struct fsck_findings *findings, const struct fsck_seen *seen, const struct fsck_quorum *quorum)
+{
+	const struct broker_record *record = &quorum->record;
+	int size = size_of(quorum);
+	bool exists = quorum->gate || size > 0;
+
+	if (!quorum->gate && size > 0)
+		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
+		    mem_strdup("its post is gone, so no program finds its slots"));
+	if (exists && !seen->listed)
+		fsck_findings_add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
+		    mem_strdup("it exists, but is not in the directory"));
+	else if (!exists && seen->listed)
+		fsck_findings_add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
+		    mem_strdup("it is in the directory, but does not exist"));
+	if (record->epoch > 0 && quorum->counted > (int)record->size)
+		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
+		    mem_printf(
+			"its record says %u slots, but %d exist", record->size, quorum->counted));
+	else if (record->epoch > 0 && quorum->epoch > quorum->floor)
+		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
+		    mem_strdup("the records are older than the messages of its slots"));
+	if (record->epoch == 0 && size > 0)
+		fsck_findings_add(findings, LOCK_PROBLEM_NO_RECORD, 0,
+		    mem_strdup("the record of its slots is missing"));
+	if (record->epoch > 0 && !exists)
+		fsck_findings_add(findings, LOCK_PROBLEM_STALE_RECORD, 0,
+		    mem_strdup("there is a record of it, but it does not exist"));
+}
+
+/* The messages of a slot. NULL: they are as they should be. The caller frees the text. */
+static char *
+beads_words(const struct broker_beads_seen *beads, enum lock_problem *ret_problem)
+{
+	*ret_problem = LOCK_PROBLEM_ODD_BEADS;
+	switch (beads->found) {
+	case BROKER_BEADS_SOUND:
+		break;
+	case BROKER_BEADS_BESIDE:
+		return mem_strdup(
+		    "it has older messages beside its own; the next claim removes them");
+	case BROKER_BEADS_NONE:
+		*ret_problem = LOCK_PROBLEM_NO_BEADS;
+		return mem_strdup("its messages are gone, so nobody can hold it");
+	case BROKER_BEADS_PART:
+		*ret_problem = LOCK_PROBLEM_NO_BEADS;
+		return mem_strdup("a part of its messages is gone, so nobody can hold it");
+	case BROKER_BEADS_ODD:
+		return mem_strdup("it has messages twice, or of other sets, so nobody can hold it");
+	case BROKER_BEADS_TWO_SETS:
+		*ret_problem = LOCK_PROBLEM_TWO_SETS;
+		return mem_strdup(
+		    "it has two sets of messages of one epoch, so nobody can hold it");
+	case BROKER_BEADS_VERSION:
+		*ret_problem = LOCK_PROBLEM_VERSION;
+		return mem_printf(
+		    "its messages are of RabbitMQ %u, so nobody can hold it", beads->major);
+	}
+	return NULL;
+}
+
+static char *
+slot_words(const struct fsck_slot *slot, enum lock_problem *ret_problem)
+{
+	switch (slot->answer) {
+	case BROKER_OK:
+		return beads_words(&slot->beads, ret_problem);
+	case BROKER_UNREACHABLE:
+		*ret_problem = LOCK_PROBLEM_UNREACHABLE;
+		return mem_strdup("no node leads its queue, so it is not known whether it is busy");
+	case BROKER_REFUSED:
+		if (slot->code != OTHER_ARGUMENTS) {
+			*ret_problem = LOCK_PROBLEM_FOREIGN;
+			return mem_strdup("its queue has more than 1000 messages");
+		}
+		*ret_problem =
+		    slot->classic ? LOCK_PROBLEM_QUEUE_TYPE : LOCK_PROBLEM_QUEUE_ARGUMENTS;
+		return mem_strdup(slot->classic
+				      ? "its queue is no quorum queue, so nobody can hold it"
+				      : "its queue was declared with other arguments");
+	default: /* it is in use */
+		return NULL;
+	}
+}
+
+static void
+add_slot(struct fsck_findings *findings, const struct fsck_slot *slot, int number)
+{
+	enum lock_problem problem;
+	char *text = slot_words(slot, &problem);
+
+	if (text != NULL && slot->left) {
+		char *whole = mem_printf("%s; it is in use now, so try again", text);
+
+		free(text);
+		text = whole;
+	}
+	if (text != NULL)
+		fsck_findings_add(findings, problem, number, text);
+	if (slot->answer == BROKER_OK && slot->beads.foreign > 0)
+		fsck_findings_add(findings, LOCK_PROBLEM_FOREIGN, number,
+		    mem_printf(
+			"%u message%s of other programs in its queue; the next claim removes "
+			"%s",
+			slot->beads.foreign, slot->beads.foreign == 1 ? " is" : "s are",
+			slot->beads.foreign == 1 ? "it" : "them"));
+}
+
+void
+fsck_quorum_findings(
+    struct fsck_findings *findings, const struct fsck_seen *seen, const struct fsck_quorum *quorum)
+{
+	int size = size_of(quorum), highest = highest_of(quorum);
+
+	add_whole(findings, seen, quorum);
+	for (int number = 1; number <= (size > highest ? size : highest); number++) {
+		const struct fsck_slot *slot = slot_of(quorum, number);
+
+		if (slot == NULL || !slot->exists) {
+			fsck_findings_add(findings, LOCK_PROBLEM_GAP, number,
+			    mem_printf("slot %d is missing", number));
+			continue;
+		}
+		if (number > size)
+			fsck_findings_add(findings, LOCK_PROBLEM_UNCOUNTED, number,
+			    mem_strdup("above a missing slot, so it does not count"));
+		add_slot(findings, slot, number);
+	}
+}
+
+bool
+fsck_quorum_repairable(const struct fsck_findings *findings)
+{
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->list[i].problem != LOCK_PROBLEM_UNREACHABLE)
+			return true;
+	return false;
+}
+
+/* ---- the repair ---- */
+
+static enum work_want
+wants(const struct lock_engine *engine, const struct work *work, enum work_kind kind, int number)
+{
+	const struct fsck_quorum *quorum = &fsck_find(engine, work->op)->quorum;
+	const struct fsck_slot *slot = slot_of(quorum, number);
+
+	switch (kind) {
+	case WORK_LOOK_AT_BEADS:
+		return slot->exists ? WORK_WANTED : WORK_UNWANTED;
+	case WORK_CLEAR_BEADS:
+		return !is_cleared(quorum, number) ? WORK_UNWANTED
+		       : slot->classic             ? WORK_WANTED_CLASSIC
+						   : WORK_WANTED;
+	default:
+		return is_made(quorum, number) ? WORK_WANTED : WORK_UNWANTED;
+	}
+}
+
+static bool
+saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *reply)
+{
+	if (reply->answer == BROKER_UNKNOWN ||
+	    (reply->answer == BROKER_REFUSED && reply->code != 0 && reply->code != OTHER_ARGUMENTS))
+		return false;
+	/* A slot that the repair left is in use since then. */
+	if (slot->left && reply->answer == BROKER_LOCKED)
+		return true;
+	slot->left = false;
+	slot->answer = reply->answer;
+	slot->code = reply->code;
+	/* RabbitMQ compares these before the arguments that only quorum queues have. */
+	slot->classic = strstr(reply->text, "'x-queue-type'") != NULL ||
+			strstr(reply->text, "'durable'") != NULL ||
+			strstr(reply->text, "'auto_delete'") != NULL;
+	slot->beads = reply->beads != NULL ? *reply->beads : (struct broker_beads_seen){0};
+	if (slot->beads.epoch > fsck->quorum.epoch)
+		fsck->quorum.epoch = slot->beads.epoch;
+	if (slot->beads.grace > fsck->quorum.grace)
+		fsck->quorum.grace = slot->beads.grace;
+	return true;
+}
+
+static bool
+saw(struct lock_engine *engine, struct work *work, enum work_kind kind, int number,
+    const struct broker_reply *reply)
+{
+	struct fsck *fsck = fsck_find(engine, work->op);
+	struct fsck_slot *slot =
+	    number <= fsck->quorum.asked ? &fsck->quorum.slots[number - 1] : NULL;
+	bool done = reply->answer == BROKER_OK ||
+		    (kind == WORK_CLEAR_BEADS && reply->answer == BROKER_ABSENT);
+
+	if (kind == WORK_LOOK_AT_BEADS)
+		return saw_look(fsck, slot, reply);
+	if (slot != NULL)
+		slot->left = !done;
+	if (!done)
+		return reply->answer != BROKER_REFUSED || reply->code == 0;
+	if (kind == WORK_CLEAR_BEADS) {
+		if (work->epoch_below <= reply->fence >> 20)
+			work->epoch_below = (reply->fence >> 20) + 1;
+		slot->exists = false;
+	}
+	return true;
+}
+
+/* The words of a failure that ends the fsck. AGAIN: the request was not performed. */
+static enum work_verdict
+fail(const struct lock_engine *engine, struct work *work, const struct broker_reply *reply)
+{
+	switch (reply->answer) {
+	case BROKER_LOCKED:
+		return work_fail(work, REASON_WOULD_BLOCK, reply->text);
+	case BROKER_REFUSED:
+	case BROKER_UNREACHABLE:
+		return work_fail(work, REASON_BROKER_REFUSED, reply->text);
+	default:
+		if (strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
+			return work_fail(work, REASON_BROKER_BLOCKED, reply->text);
+		return work_again(engine, work);
+	}
+}
+
+static enum work_verdict
+judge(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_reply *reply)
+{
+	(void)request;
+	if (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT)
+		return WORK_DONE;
+	return fail(engine, work, reply);
+}
+
+/* The first slot that is made, or deleted and made; 0: none is. */
+static int
+first_made(const struct fsck_quorum *quorum)
+{
+	for (int number = 1; number <= size_of(quorum); number++)
+		if (is_made(quorum, number) || is_cleared(quorum, number))
+			return number;
+	return 0;
+}
+
+static bool
+has_cleared(const struct fsck_quorum *quorum)
+{
+	for (int number = 1; number <= quorum->asked; number++)
+		if (is_cleared(quorum, number))
+			return true;
+	return false;
+}
+
+void
+fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *then)
+{
+	const struct fsck_quorum *quorum = &fsck->quorum;
+	struct work *work = &fsck->work;
+	int size = size_of(quorum), first = first_made(quorum);
+	bool exists = quorum->gate || size > 0, has_record = quorum->record.epoch > 0;
+
+	fsck_work_new(engine, fsck, judge, then);
+	work->beads = (struct broker_beads){.repairs = true};
+	/* The sets keep the T that they had. */
+	if (!has_record)
+		work->beads.grace = quorum->grace;
+	work->grace_seen = quorum->grace;
+	work->epoch_below = quorum->epoch + 1;
+	/* Slots that are deleted, and not made again, are missing then. */
+	if (exists && has_record)
+		work_add(work, WORK_RECORD, size);
+	if (has_cleared(quorum))
+		work_add(work, WORK_CLEAR_BEADS, 1)->last = quorum->asked;
+	if (first > 0) {
+		work_add(work, WORK_RESERVE_EPOCH, 0)->last = first;
+		work_add(work, WORK_MAKE_BEADS, 1)->last = size;
+	}
+	/* At last, as without a record the next fsck waits for the longest T. */
+	if (exists && !has_record && size > 0)
+		work_add(work, WORK_RECORD, size);
+	else if (!exists)
+		work_add(work, WORK_RECORD, -1);
+	if (exists && !quorum->gate)
+		work_add(work, WORK_DECLARE_GATE, 0);
+	if (exists != fsck->seen.listed)
+		work_add(work, exists ? WORK_ENTER : WORK_LEAVE, 0);
+	work_start(engine, work);
+}
+
+void
+fsck_quorum_tell(struct lock_engine *engine, const struct fsck *fsck)
+{
+	if (fsck->quorum.is_meant)
+		hint_changed(engine, fsck->name, 0, size_of(&fsck->quorum));
+}
+
+/* ---- the scan ---- */
+
+bool
+fsck_quorum_may_be(const struct lock_engine *engine, const struct fsck_seen *seen)
+{
+	const struct full_scan *full_scan = &seen->full_scan;
+
+	if (!queue_naming_has_quorum(engine->settings.naming) || full_scan->unlimited)
+		return false;
+	return full_scan_is_by_beads(full_scan_claim(full_scan)) || fsck_seen_highest(seen) == 0;
+}
+
+/* The slots of the scan are held so. Else it has seen a gate, or nothing. */
+static bool
+is_certain(const struct fsck *fsck)
+{
+	return fsck->seen.full_scan.slots > 0;
+}
+
+static void
+look(struct lock_engine *engine, struct fsck *fsck)
+{
+	struct fsck_quorum *quorum = &fsck->quorum;
+
+	while (quorum->counted < quorum->asked && quorum->slots[quorum->counted].exists)
+		quorum->counted++;
+	quorum->is_meant = is_certain(fsck) || highest_of(quorum) > 0 || quorum->record.epoch > 0;
+	if (!quorum->is_meant) {
+		quorum->then(engine, fsck);
+		return;
+	}
+	fsck_work_new(engine, fsck, judge, quorum->then);
+	fsck->work.wants = wants;
+	fsck->work.saw = saw;
+	work_add(&fsck->work, WORK_LOOK_AT_BEADS, 1)->last = quorum->asked;
+	work_start(engine, &fsck->work);
+}
+
+/*
+ * The last slot to ask for: some above all that are, or should be. Each that is missing costs a channel.
+ */
+static int
+last_to_ask(const struct lock_engine *engine, const struct fsck *fsck, int highest)
+{
+	const struct broker_record *record = &fsck->quorum.record;
+	int last = highest, most = engine->settings.slots_most;
+
+	if (record->epoch > 0 && last < (int)record->size)
+		last = (int)record->size;
+	last += last > 0 || fsck->quorum.has_records || is_certain(fsck) ? FULL_SCAN_ABOVE : 1;
+	return last < most ? last : most;
+}
+
+static void ask(struct lock_engine *engine, struct fsck *fsck);
+
+static void
+on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
+{
+	struct lock_engine *engine = ctx;
+	struct fsck *fsck = fsck_find(engine, id);
+	struct fsck_quorum *quorum;
+	char what[32];
+
+	if (fsck == NULL || fsck->state != FSCK_WORKING || !mutex_is_held(engine, id))
+		return;
+	quorum = &fsck->quorum;
+	engine_op_progress(engine, engine_op_find(engine, id));
+	for (size_t i = 0; i < seen->count; i++) {
+		if (seen->answers[i] == BROKER_UNKNOWN) {
+			snprintf(what, sizeof(what), "slot %d exists", quorum->asked + 1);
+			fsck_unlock_unknown(engine, fsck, what);
+			return;
+		}
+		quorum->slots[quorum->asked++].exists = seen->answers[i] != BROKER_ABSENT;
+	}
+	ask(engine, fsck);
+}
+
+/* Asks which slots exist, window by window. */
+static void
+ask(struct lock_engine *engine, struct fsck *fsck)
+{
+	struct fsck_quorum *quorum = &fsck->quorum;
+	int last = last_to_ask(engine, fsck, highest_of(quorum));
+	struct probe probe = {.count = 0};
+
+	if (last <= quorum->asked) {
+		look(engine, fsck);
+		return;
+	}
+	if (last > quorum->asked + BROKER_PROBE_MAX)
+		last = quorum->asked + BROKER_PROBE_MAX;
+	if (last > quorum->room)
+		quorum->slots = mem_grow(quorum->slots, (size_t)last, sizeof(*quorum->slots));
+	for (int number = quorum->asked + 1; number <= last; number++) {
+		if (number > quorum->room || !quorum->slots[number - 1].left)
+			quorum->slots[number - 1] = (struct fsck_slot){.exists = false};
+		probe_add(&probe, queue_name_quorum(fsck->name, number), BROKER_ASK_BEADS);
+	}
+	if (last > quorum->room)
+		quorum->room = last;
+	probe_send(engine, &probe, on_asked, fsck->op);
+}
+
+/* A daemon that may not read the records has made no such slots, so that it may still check others. */
+static enum work_verdict
+judge_record(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_reply *reply)
+{
+	struct fsck *fsck = fsck_find(engine, work->op);
+
+	(void)request;
+	fsck->quorum.has_records = reply->answer == BROKER_OK;
+	if (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT)
+		return WORK_DONE;
+	if (!is_certain(fsck) && (reply->answer == BROKER_REFUSED || reply->text[0] == '\0'))
+		return WORK_DONE;
+	return fail(engine, work, reply);
+}
+
+static void
+read_record(struct lock_engine *engine, struct fsck *fsck)
+{
+	fsck->quorum.record = fsck->work.record;
+	fsck->quorum.floor = fsck->work.floor;
+	ask(engine, fsck);
+}
+
+void
+fsck_quorum_examine(struct lock_engine *engine, struct fsck *fsck, fsck_step *then)
+{
+	struct fsck_quorum *quorum = &fsck->quorum;
+
+	quorum->then = then;
+	quorum->gate = fsck->seen.full_scan.gate;
+	quorum->asked = quorum->counted = 0;
+	quorum->epoch = 0;
+	quorum->grace = 0;
+	fsck_work_new(engine, fsck, judge_record, read_record);
+	fsck->work.record = (struct broker_record){.epoch = 0};
+	fsck->work.floor = 0;
+	work_add(&fsck->work, WORK_READ_RECORD, 0);
+	work_start(engine, &fsck->work);
+}

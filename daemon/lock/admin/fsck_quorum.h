@@ -1,0 +1,63 @@
+/*
+ * fsck of slots that are held by quorum: looks into their queues, finds the problems, and repairs them
+ * (docs/QUORUM.md, "Repairs"). A part of fsck.c, which owns the request and the mutex.
+ *
+ *	read the record		(if there are records)
+ *	find the queues		(passive declares, also above the record's size)
+ *	look into each		(broker_look_at_beads(): only into those that are free)
+ *	repair			write the record; delete queues with other arguments; make slots that
+ *				are missing or damaged (broker_make_beads()); declare the post
+ *
+ * The record says how many slots there should be. If more are there without a gap, these count, too.
+ * A slot that is in use is not looked into, and not repaired.
+ */
+#ifndef LOCK_FSCK_QUORUM_H
+#define LOCK_FSCK_QUORUM_H
+
+#include "daemon/lock/admin/fsck_findings.h"
+#include "daemon/lock/core/engine.h"
+
+struct fsck;
+/* A step of an fsck. */
+typedef void fsck_step(struct lock_engine *engine, struct fsck *fsck);
+
+/* A slot that was asked for. */
+struct fsck_slot {
+	bool exists;
+	enum broker_answer answer; /* of the look, if it exists; LOCKED: it is in use */
+	int code;                  /* of REFUSED; 0: it has too many messages */
+	bool classic;              /* its queue is no quorum queue */
+	struct broker_beads_seen beads;
+	/* The repair left it. Then the rest is as before, unless it can be seen again. */
+	bool left;
+};
+
+/* All that one scan has seen. */
+struct fsck_quorum {
+	bool is_meant; /* the slots are held so, or a record says it */
+	bool gate;
+	bool has_records;            /* of any name */
+	struct fsck_slot *slots;     /* owned; by slot - 1 */
+	int asked, room;             /* their number in this scan, and in all */
+	int counted;                 /* slots without a gap, from 1 */
+	struct broker_record record; /* epoch 0: there is none */
+	uint64_t floor;              /* of all epochs */
+	uint64_t epoch;              /* the largest that was seen */
+	int64_t grace;               /* the same, ns */
+	fsck_step *then;             /* after the looks */
+};
+
+/* Whether a full scan has seen such slots, or nothing that excludes them. */
+bool fsck_quorum_may_be(const struct lock_engine *engine, const struct fsck_seen *seen);
+/* Asks and looks. `then` goes on, and is_meant tells whether they are such slots. */
+void fsck_quorum_examine(struct lock_engine *engine, struct fsck *fsck, fsck_step *then);
+void fsck_quorum_findings(
+    struct fsck_findings *findings, const struct fsck_seen *seen, const struct fsck_quorum *quorum);
+bool fsck_quorum_repairable(const struct fsck_findings *findings);
+/* Repairs all that can be repaired. `then` goes on. */
+void fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *then);
+/* Slots that were free were in use for a moment: daemons with waiters are told. */
+void fsck_quorum_tell(struct lock_engine *engine, const struct fsck *fsck);
+void fsck_quorum_done(struct fsck_quorum *quorum);
+
+#endif
