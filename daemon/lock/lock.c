@@ -336,7 +336,7 @@ lock_quiet(const struct lock_engine *engine)
 {
 	FAULT_IF(QUIET_EARLY, engine->holds.count[HOLD_HELD] == 0, return true);
 	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL &&
-	       engine->mutexes == NULL && engine->removed_slots == NULL &&
+	       engine->mutexes == NULL && removed_is_quiet(engine) &&
 	       !hint_asks_about_removed(engine) &&
 	       /* It takes a moment, if the broker answers. */
 	       (engine->link != BROKER_UP || broker_reclaims(engine->broker) == 0);

@@ -17,6 +17,7 @@
 #include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/lifecycle.h"
+#include "daemon/lock/hold/removed.h"
 #include "daemon/lock/hold/watch.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/wait/acquire.h"
@@ -176,7 +177,7 @@ lock_is_still(const struct lock_engine *engine)
 bool
 lock_is_idle(const struct lock_engine *engine)
 {
-	return engine->ops == NULL && engine->mutexes == NULL && engine->removed_slots == NULL &&
+	return engine->ops == NULL && engine->mutexes == NULL && removed_is_quiet(engine) &&
 	       engine->hint_questions == NULL && !broker_owes_hints(engine->broker);
 }
 

@@ -22,13 +22,39 @@ fsck_quorum_done(struct fsck_quorum *quorum)
 	*quorum = (struct fsck_quorum){.gate = false};
 }
 
+/*
+ * Whether the last slot was removed: its queue stays until its holder has left. Of a slot that is held only
+ * the record tells.
+ */
+static bool
+is_removed(const struct fsck_quorum *quorum, int number)
+{
+	const struct fsck_slot *slot = &quorum->slots[number - 1];
+
+	if (quorum->record.epoch > 0 && number <= (int)quorum->record.size)
+		return false;
+	return slot->removed || (quorum->record.epoch > 0 && slot->answer == BROKER_LOCKED);
+}
+
+/* The slots without a gap, without removed ones at the end. */
+static int
+counted_of(const struct fsck_quorum *quorum)
+{
+	int counted = quorum->counted;
+
+	while (counted > 0 && is_removed(quorum, counted))
+		counted--;
+	return counted;
+}
+
 /* The number of slots that should be there. */
 static int
 size_of(const struct fsck_quorum *quorum)
 {
 	int size = quorum->record.epoch > 0 ? (int)quorum->record.size : 0;
+	int counted = counted_of(quorum);
 
-	return size > quorum->counted ? size : quorum->counted;
+	return size > counted ? size : counted;
 }
 
 static int
@@ -70,8 +96,8 @@ is_made(const struct fsck_quorum *quorum, int number)
 		return true;
 	if (slot->answer == BROKER_REFUSED)
 		return slot->code != OTHER_ARGUMENTS;
-	return slot->answer == BROKER_OK &&
-	       (slot->beads.found != BROKER_BEADS_SOUND || slot->beads.foreign > 0);
+	return slot->answer == BROKER_OK && (slot->beads.found != BROKER_BEADS_SOUND ||
+						slot->beads.foreign > 0 || slot->removed);
 }
 
 /* ---- the findings ---- */
@@ -93,10 +119,10 @@ add_whole(
 	else if (!exists && seen->listed)
 		fsck_findings_add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
 		    mem_strdup("it is in the directory, but does not exist"));
-	if (record->epoch > 0 && quorum->counted > (int)record->size)
+	if (record->epoch > 0 && counted_of(quorum) > (int)record->size)
 		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
-		    mem_printf(
-			"its record says %u slots, but %d exist", record->size, quorum->counted));
+		    mem_printf("its record says %u slots, but %d exist", record->size,
+			counted_of(quorum)));
 	else if (record->epoch > 0 && quorum->epoch > quorum->floor)
 		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
 		    mem_strdup("the records are older than the messages of its slots"));
@@ -164,7 +190,7 @@ slot_words(const struct fsck_slot *slot, enum lock_problem *ret_problem)
 }
 
 static void
-add_slot(struct fsck_findings *findings, const struct fsck_slot *slot, int number)
+add_slot(struct fsck_findings *findings, const struct fsck_slot *slot, int number, int size)
 {
 	enum lock_problem problem;
 	char *text = slot_words(slot, &problem);
@@ -177,6 +203,9 @@ add_slot(struct fsck_findings *findings, const struct fsck_slot *slot, int numbe
 	}
 	if (text != NULL)
 		fsck_findings_add(findings, problem, number, text);
+	if (slot->answer == BROKER_OK && slot->removed && number <= size)
+		fsck_findings_add(findings, LOCK_PROBLEM_ODD_BEADS, number,
+		    mem_strdup("its removal was interrupted, so nobody can hold it"));
 	if (slot->answer == BROKER_OK && slot->beads.foreign > 0)
 		fsck_findings_add(findings, LOCK_PROBLEM_FOREIGN, number,
 		    mem_printf(
@@ -203,8 +232,10 @@ fsck_quorum_findings(
 		}
 		if (number > size)
 			fsck_findings_add(findings, LOCK_PROBLEM_UNCOUNTED, number,
-			    mem_strdup("above a missing slot, so it does not count"));
-		add_slot(findings, slot, number);
+			    mem_strdup(number <= quorum->counted
+					   ? "it was removed, and its queue is left"
+					   : "above a missing slot, so it does not count"));
+		add_slot(findings, slot, number, size);
 	}
 }
 
@@ -249,6 +280,7 @@ saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *r
 	slot->left = false;
 	slot->answer = reply->answer;
 	slot->code = reply->code;
+	slot->removed = reply->removed;
 	/* RabbitMQ compares these before the arguments that only quorum queues have. */
 	slot->classic = strstr(reply->text, "'x-queue-type'") != NULL ||
 			strstr(reply->text, "'durable'") != NULL ||

@@ -27,6 +27,7 @@ struct fsck_slot {
 	enum broker_answer answer; /* of the look, if it exists; LOCKED: it is in use */
 	int code;                  /* of REFUSED; 0: it has too many messages */
 	bool classic;              /* its queue is no quorum queue */
+	bool removed;              /* a removal is there */
 	struct broker_beads_seen beads;
 	/* The repair left it. Then the rest is as before, unless it can be seen again. */
 	bool left;

@@ -183,7 +183,9 @@ on_time(void *ctx, uint64_t id)
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
 
-	if (removed->state == REMOVED_CLAIMS) {
+	if (removed->state == REMOVED_BEADS) {
+		removed_free(engine, removed);
+	} else if (removed->state == REMOVED_CLAIMS) {
 		mutex_leave(engine, id);
 		removed_free(engine, removed);
 	} else {
@@ -193,6 +195,9 @@ on_time(void *ctx, uint64_t id)
 }
 
 /* ---- slots by quorum ---- */
+
+/* A slot that could not be deleted, as its messages are gone, is left alone for so long. */
+#define BEADS_REST (30 * NSEC_PER_SEC)
 
 static void
 on_floor(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -228,8 +233,13 @@ on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
 
-	if (reply->answer != BROKER_OK) {
+	/* The next claims would find the same for a while. Nobody else could look into the slot then. */
+	if (reply->answer == BROKER_ABSENT) {
 		removed_free(engine, removed);
+		return;
+	}
+	if (reply->answer != BROKER_OK) {
+		timers_set(engine->timers, &removed->timer, engine_now(engine) + BEADS_REST);
 		return;
 	}
 	removed->lowest = (reply->fence >> 20) + 1;
@@ -290,6 +300,18 @@ removed_delete_beads(struct lock_engine *engine, const char *name, int slot)
 	removed->state = REMOVED_BEADS;
 	broker_delete_removed(engine->broker, queue.text,
 	    (struct broker_done){on_beads_deleted, engine, removed->id});
+}
+
+bool
+removed_is_quiet(const struct lock_engine *engine)
+{
+	const struct removed_slot *removed;
+
+	for (removed = engine->removed_slots; removed != NULL; removed = removed->by_id.next) {
+		if (removed->state != REMOVED_BEADS || !timer_is_set(&removed->timer))
+			return false;
+	}
+	return true;
 }
 
 void

@@ -21,6 +21,8 @@ void removed_holder_in_use(struct lock_engine *engine, const char *name, int slo
  * administrator that makes the slot again takes the removal out, as its only active consumer.
  */
 void removed_delete_beads(struct lock_engine *engine, const char *name, int slot);
+/* Nothing is in work. */
+bool removed_is_quiet(const struct lock_engine *engine);
 /* Frees all at the engine's end. */
 void removed_free_all(struct lock_engine *engine);
 
