@@ -107,6 +107,7 @@ struct work {
 	bool has_paused;
 	struct {
 		int next, open, made;       /* the next slot; slots in work; those that are made */
+		int again;                  /* how often all were made again */
 		enum broker_answer failure; /* of the first one that failed; OK: none */
 		char text[300];
 	} making;                  /* of WORK_MAKE_BEADS and its likes */
