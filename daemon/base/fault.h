@@ -245,6 +245,8 @@
 	    "an answer to a reject believed without its count")                                    \
 	X(REPAIR_WITHOUT_WAIT, "test_lock/fsck_quorum",                                            \
 	    "a set published while an earlier holder believes in its hold")                        \
+	X(MADE_AGAIN_AT_ONCE, "test_lock/fsck_quorum",                                             \
+	    "a set published again at once after an answer that did not come")                     \
 	X(MISSING_SLOT_FORGOTTEN, "test_lock/fsck_quorum",                                         \
 	    "a slot made anew while a holder believes in it that no record counts")                \
 	X(REPAIR_EPOCH_KEPT, "test_lock/fsck_quorum",                                              \

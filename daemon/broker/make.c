@@ -270,6 +270,14 @@ act(struct job *job, struct beads_acts acts)
 	return true;
 }
 
+/* Earlier holders of the name stop meanwhile. */
+static void
+pause_before_set(struct job *job)
+{
+	job->state = JOB_PAUSING;
+	set_timer(job, FAULT_ELSE(BEADS_WITHOUT_PAUSE, 0, job->wanted.wait));
+}
+
 /* No claim could use these messages. So at most an earlier holder believes in its hold. */
 static void
 replace(struct job *job)
@@ -279,8 +287,7 @@ replace(struct job *job)
 	} else if (job->found.epoch >= job->wanted.epoch) {
 		job_end(job, BROKER_LOCKED, 0, "newer messages came meanwhile");
 	} else {
-		job->state = JOB_PAUSING;
-		set_timer(job, job->wanted.wait);
+		pause_before_set(job);
 	}
 }
 
@@ -303,8 +310,7 @@ claim(struct job *job)
 	free(seen);
 	if (!goes_on || job->beads.state != BEADS_GATHERING)
 		return;
-	job->state = JOB_PAUSING;
-	set_timer(job, FAULT_ELSE(BEADS_WITHOUT_PAUSE, 0, job->wanted.wait));
+	pause_before_set(job);
 }
 
 /* The mark came: nobody else is active, and `seen` is all that is there. */

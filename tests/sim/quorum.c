@@ -361,6 +361,13 @@ has_beads(const struct sim *sim, const char *queue)
 	return ready >= BEADS;
 }
 
+static bool
+is_made(const struct sim *sim, int name, int slot)
+{
+	return sim->quorum.slots[name][slot].made ||
+	       !memory_world_has(sim->world, queue_beads(name, slot), NULL);
+}
+
 /* Orders that failed are given again. Slots that were made in part, or purged, are repaired. */
 static void
 repair_all(struct sim *sim)
@@ -382,7 +389,8 @@ repair_all(struct sim *sim)
 			bool sound = true;
 
 			for (int slot = 1; slot <= SLOTS_KNOWN; slot++)
-				sound &= has_beads(sim, queue_beads(name, slot));
+				sound &= round < 2 ? is_made(sim, name, slot)
+						   : has_beads(sim, queue_beads(name, slot));
 			if (!sound)
 				repair(sim, name);
 			made = made && sound;

@@ -556,6 +556,38 @@ START_TEST(a_missing_slot_is_not_forgotten)
 }
 END_TEST
 
+/*
+ * The make of slot 2 gets no answer, so that both are made again. Meanwhile slot 1 has had a holder, and lost its
+ * beads.
+ */
+START_TEST(slots_that_are_made_again_have_perhaps_holders)
+{
+	const struct lock_change wanted = {.name = "db", .slots = 2, .claim = LOCK_CLAIM_BY_QUORUM};
+	const struct said *answer;
+	int64_t began;
+	uint64_t fence;
+
+	ck_assert_int_eq(change(lock_destroy, 0)->reason, REASON_NONE);
+	lock_create(engine(2), 9, ++last_request, &wanted);
+	world_pass(world, SECOND);
+	memory_world_set_rejects(world->memory, b(2), MEMORY_REJECTS_LOST);
+	world_pass(world, 2 * SECOND);
+	answer = acquire(0, 1, 1, "db", TRY);
+	ck_assert_int_eq(answer->slot, 1);
+	fence = answer->fence;
+	world_kill(world, 0);
+	began = world->now;
+	lose(1);
+	memory_world_set_rejects(world->memory, b(2), MEMORY_REJECTS_TAKEN);
+	ck_assert_int_eq(await(2, 9, last_request)->reason, REASON_NONE);
+	do
+		answer = acquire(1, 1, ++last_request, "db", DURATION_FOREVER);
+	while (answer->slot != 1);
+	ck_assert_int_ge(answer->at - began, T);
+	ck_assert_uint_gt(answer->fence, fence);
+}
+END_TEST
+
 /* The holder of a slot beside damaged ones goes on. */
 START_TEST(a_held_slot_is_not_repaired)
 {
@@ -712,6 +744,7 @@ suite_lock_fsck_quorum(void)
 	tcase_add_test(tc, a_queue_that_destroy_has_not_seen);
 	tcase_add_test(tc, a_repair_waits_for_earlier_holders);
 	tcase_add_loop_test(tc, a_missing_slot_is_not_forgotten, 0, FORGETTINGS);
+	tcase_add_test(tc, slots_that_are_made_again_have_perhaps_holders);
 	tcase_add_test(tc, a_held_slot_is_not_repaired);
 	tcase_add_test(tc, a_sound_slot_gets_no_set);
 	tcase_add_test(tc, a_newer_set_is_not_replaced);

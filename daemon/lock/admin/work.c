@@ -449,6 +449,9 @@ on_records_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 #define MAKING_MOST 16
 #define WAITING_MOST 128
 
+/* How often slots are made again of which no answer came. */
+#define DECIDES_MOST 3
+
 /* The number of a slot in the making: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
 #define MAKING_SLOTS 16384
 
@@ -695,6 +698,21 @@ answered(struct lock_engine *engine, struct work *work, const struct broker_repl
 		work_on(engine, work);
 }
 
+/* The request before it decides about the epoch and the wait. False: that was done too often. */
+static bool
+decide_again(struct work *work)
+{
+	FAULT(MADE_AGAIN_AT_ONCE, return true);
+	if (++work->making.again > DECIDES_MOST) {
+		(void)work_fail(work, REASON_BROKER_UNAVAILABLE,
+		    "the broker did not say whether all slots are made");
+		return false;
+	}
+	assert(work->at > 0);
+	work->at--;
+	return true;
+}
+
 /* All that was sent is answered. False: the work failed. */
 static bool
 settle(struct lock_engine *engine, struct work *work)
@@ -716,6 +734,9 @@ settle(struct lock_engine *engine, struct work *work)
 		break;
 	case WORK_AGAIN:
 		work->again++;
+		/* Slots that were made have perhaps had holders, and lost their beads since. */
+		if (work->list[work->at].kind == WORK_MAKE_BEADS && !decide_again(work))
+			return false;
 		break;
 	case WORK_FAILED:
 		return false;
@@ -759,6 +780,7 @@ work_clear(struct lock_engine *engine, struct work *work)
 	if (work->pause.fire != NULL)
 		timers_cancel(engine->timers, &work->pause);
 	work->has_paused = false;
+	work->making.again = 0;
 	free(work->list);
 	sweep_done(&work->sweep);
 	work->list = NULL;

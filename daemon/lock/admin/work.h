@@ -96,7 +96,7 @@ struct work {
 	    const struct broker_reply *reply);
 	int most_slots;            /* of a sweep: it goes on up to this slot */
 	struct broker_beads beads; /* of slots by quorum; grace 0: that of the record, or 20 s */
-	bool force;  /* of slots by quorum: the clock may be far ahead of the records */
+	bool force; /* of slots by quorum: the clock may be far ahead of the records */
 	int counted; /* slots without a gap, before the work: a record that shrinks may count missing ones */
 	uint64_t epoch_below; /* the epochs of slots that were deleted, or seen, are below it */
 	int64_t grace_seen;   /* the same of T, ns */
@@ -109,6 +109,7 @@ struct work {
 	bool has_paused;
 	struct {
 		int next, open, done;       /* the next slot; slots in work; those that succeeded */
+		int again;                  /* how often all were made again */
 		enum broker_answer failure; /* of the first one that failed; OK: none */
 		char text[300];
 	} making;                  /* of WORK_MAKE_BEADS and its likes */
