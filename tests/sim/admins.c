@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "daemon/broker/beads.h"
 #include "protocol/duration.h"
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
@@ -143,9 +144,12 @@ any_peer(struct sim *sim, const struct sim_daemon *daemon)
 static int64_t
 due_of(const struct sim *sim, const struct order *order)
 {
+	/* Without a record, the T of the last holders is not known. */
+	int64_t grace = sim->plan.quorum && order->what == ASK_FSCK ? BEAD_GRACE_MOST : 0;
+
 	if (order->wait == DURATION_FOREVER)
 		return INT64_MAX;
-	return sim->now + STEPS_MOST * sim->plan.settings.request_timeout + order->wait;
+	return sim->now + STEPS_MOST * sim->plan.settings.request_timeout + order->wait + grace;
 }
 
 static void

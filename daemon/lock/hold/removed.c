@@ -234,12 +234,12 @@ on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct removed_slot *removed = removed_find(engine, id);
 
 	/* The next claims would find the same for a while. Nobody else could look into the slot then. */
-	if (reply->answer == BROKER_ABSENT) {
-		removed_free(engine, removed);
+	if (reply->answer == BROKER_LOCKED && reply->removed) {
+		timers_set(engine->timers, &removed->timer, engine_now(engine) + BEADS_REST);
 		return;
 	}
 	if (reply->answer != BROKER_OK) {
-		timers_set(engine->timers, &removed->timer, engine_now(engine) + BEADS_REST);
+		removed_free(engine, removed);
 		return;
 	}
 	removed->lowest = (reply->fence >> 20) + 1;
