@@ -8,19 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-struct cycle {
-	double began;
-	bool held;
-};
-
-struct cycles {
-	struct side *side;
-	struct cycle *cycles;
-	double began, until;
-	size_t running;
-};
-
-static struct cycles
+struct cycles
 cycles_begin(struct service *service)
 {
 	double began = now();
@@ -34,8 +22,7 @@ cycles_begin(struct service *service)
 	};
 }
 
-/* After an answer. True: the client's next request is due, a lock or an unlock. */
-static bool
+bool
 cycle_goes_on(struct cycles *cycles, size_t client)
 {
 	struct cycle *cycle = &cycles->cycles[client];
@@ -52,7 +39,7 @@ cycle_goes_on(struct cycles *cycles, size_t client)
 	return false;
 }
 
-static void
+void
 cycles_end(struct cycles *cycles)
 {
 	side_span(cycles->side, now() - cycles->began);
@@ -76,8 +63,10 @@ daemon_clients_open(struct service *service)
 	for (size_t i = 0; i < service->size; i++) {
 		peer_open(&service->peers[i], service->where);
 		watch_fd(service->fd, service->peers[i].fd, i);
-		peer_create(&service->peers[i], nth_name(service, i), 1, service->way);
+		peer_create_ask(&service->peers[i], nth_name(service, i), 1, service->way);
 	}
+	for (size_t i = 0; i < service->size; i++)
+		peer_created(&service->peers[i]);
 }
 
 static void

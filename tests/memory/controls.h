@@ -140,6 +140,9 @@ bool memory_world_resend(struct memory_world *world, const char *queue);
 /* The active consumer gets nothing, or is served again. */
 bool memory_world_starve(struct memory_world *world, const char *queue, bool starve);
 
+/* A purge: the messages that are not delivered are gone. Returns their number. */
+size_t memory_world_purge(struct memory_world *world, const char *queue);
+
 /* The queue loses all its messages, also the delivered ones. */
 bool memory_world_lose(struct memory_world *world, const char *queue);
 
