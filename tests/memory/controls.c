@@ -329,6 +329,16 @@ memory_world_starve(struct memory_world *world, const char *name, bool starve)
 	return true;
 }
 
+bool
+memory_world_set_lingers(struct memory_world *world, const char *name, bool lingers)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue != NULL)
+		queue->quorum->lingers = lingers;
+	return queue != NULL;
+}
+
 size_t
 memory_world_purge(struct memory_world *world, const char *name)
 {

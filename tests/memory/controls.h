@@ -134,6 +134,9 @@ enum memory_rejects {
 bool memory_world_set_rejects(
     struct memory_world *world, const char *queue, enum memory_rejects what);
 
+/* Channels that end keep their messages until memory_world_resend(), or no more. */
+bool memory_world_set_lingers(struct memory_world *world, const char *queue, bool lingers);
+
 /* The server's client sends the delayed rejects again, the last one first. */
 bool memory_world_resend(struct memory_world *world, const char *queue);
 

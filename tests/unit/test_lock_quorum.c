@@ -159,6 +159,36 @@ START_TEST(a_waiter_is_granted_after_the_grace)
 }
 END_TEST
 
+/*
+ * RabbitMQ returns the beads of a released slot some time after the daemon has closed the channel. A
+ * waiter that looks meanwhile sees a busy slot. It does not wait for the next rescan.
+ */
+START_TEST(a_slot_that_looks_busy_after_its_release_is_told_of_again)
+{
+	const struct said *answer;
+	int waiting = _i == 0 ? 0 : 1;
+	int64_t began;
+
+	make_slots(1);
+	for (uint64_t i = 0; i < 2; i++) {
+		answer = acquire(0, 1, 2 * i + 1, "db", TRY);
+		/* Long enough for the knowledge of a scan to be outdated. Or a hint has just come back. */
+		if (_i < 2)
+			world_pass(world, 6 * SECOND);
+		memory_world_set_lingers(world->memory, "lockbroker=q=db=1", i == 1);
+		release(0, 1, 2 * i + 2, answer->lock);
+		world_pass(world, 5 * MS);
+	}
+	world_acquire(world, waiting, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, 50 * MS);
+	memory_world_resend(world->memory, "lockbroker=q=db=1");
+	began = world->now;
+	answer = world_await(world, waiting, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_lt(waited(answer, began), SECOND / 2);
+}
+END_TEST
+
 START_TEST(a_waiter_takes_another_slot_that_is_clean)
 {
 	const struct said *answer;
@@ -678,6 +708,7 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_slot_is_claimed_and_released);
 	tcase_add_loop_test(tc, after_an_unclean_end_the_next_one_waits, 0, ENDS);
 	tcase_add_test(tc, a_waiter_is_granted_after_the_grace);
+	tcase_add_loop_test(tc, a_slot_that_looks_busy_after_its_release_is_told_of_again, 0, 3);
 	tcase_add_test(tc, a_waiter_takes_another_slot_that_is_clean);
 	tcase_add_test(tc, the_lock_connection_costs_no_hold);
 	tcase_add_test(tc, the_end_of_one_connection_costs_its_holds_alone);
