@@ -177,6 +177,8 @@ struct cycles cycles_begin(struct service *service);
 bool cycle_goes_on(struct cycles *cycles, size_t client);
 void cycles_end(struct cycles *cycles);
 
+/* Makes the semaphore of each client. */
+void names_make(struct peer *peer, const struct service *service);
 void daemon_clients_open(struct service *service);
 void daemon_clients_round(struct service *service);
 void raw_clients_open(struct service *service);

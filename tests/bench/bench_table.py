@@ -409,7 +409,7 @@ def main():
                 bench.measure(rows)
         bench.write("setting", f"load average {os.getloadavg()[0]:.1f} at the end, after "
                                f"{(time.monotonic() - began) / 60:.0f} minutes")
-    print(f"\n{tables.markdown(TSV)}")
+    print(f"\n{tables.markdown([TSV])}")
     if bench.failed > 0:
         sys.exit(f"{bench.failed} groups of rows failed")
 

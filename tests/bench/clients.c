@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#define CREATES 8
+
 struct cycles
 cycles_begin(struct service *service)
 {
@@ -55,6 +57,17 @@ watch_fd(int epoll, int fd, size_t client)
 		err(1, "epoll_ctl");
 }
 
+/* Some at a time, as one of many at once is refused. */
+void
+names_make(struct peer *peer, const struct service *service)
+{
+	for (size_t asked = 0, made = 0; made < service->size; made++) {
+		for (; asked < service->size && asked < made + CREATES; asked++)
+			peer_create_ask(peer, nth_name(service, asked), 1, service->way);
+		peer_created(peer);
+	}
+}
+
 void
 daemon_clients_open(struct service *service)
 {
@@ -63,10 +76,8 @@ daemon_clients_open(struct service *service)
 	for (size_t i = 0; i < service->size; i++) {
 		peer_open(&service->peers[i], service->where);
 		watch_fd(service->fd, service->peers[i].fd, i);
-		peer_create_ask(&service->peers[i], nth_name(service, i), 1, service->way);
 	}
-	for (size_t i = 0; i < service->size; i++)
-		peer_created(&service->peers[i]);
+	names_make(service->peers, service);
 }
 
 static void

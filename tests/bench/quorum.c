@@ -202,18 +202,15 @@ void
 beads_clients_open(struct service *service)
 {
 	struct slot *slots = checked_alloc(service->size, sizeof(*slots));
-	struct peer *maker = open_maker(service);
 
+	service->way = BY_QUORUM;
+	names_make(open_maker(service), service);
 	service->links[0] = link_open(service->where, 0);
 	service->other = slots;
 	for (size_t i = 0; i < service->size; i++) {
-		const char *name = nth_name(service, i);
-
-		peer_create_ask(maker, name, 1, BY_QUORUM);
-		slot_init(&slots[i], service->links[0], 1 + (unsigned)i * CHANNELS_EACH, name, 1);
+		slot_init(&slots[i], service->links[0], 1 + (unsigned)i * CHANNELS_EACH,
+		    nth_name(service, i), 1);
 	}
-	for (size_t i = 0; i < service->size; i++)
-		peer_created(maker);
 }
 
 /* All beads of a client are here: it claims, has claimed, or has released. */

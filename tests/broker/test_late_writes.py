@@ -154,7 +154,8 @@ class LateWrites(unittest.TestCase):
             self.assertEqual(self.store.write(grant, self.store.read(grant)), list(self.store.COUNTERS))
         for wire, grant in zip([wire for wire, _ in asked], grants):
             wire.call("release", lock=grant["lock"])
-        here.kill()
+        if suspended:
+            here.kill()
         wait_until(lambda: not RABBIT.slots_held(), what="all slots are free")
         return taken
 
