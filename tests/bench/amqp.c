@@ -453,6 +453,9 @@ link_deliver(struct link *link)
 	amqp_frame_t frame;
 
 	do {
+		/* What is there may be no delivery. */
+		if (link_is_dry(link))
+			link_send(link);
 		read_frame(link, &frame);
 		if (frame.frame_type == AMQP_FRAME_HEADER)
 			delivery.count = count_of(frame.payload.properties.decoded);

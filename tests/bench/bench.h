@@ -103,7 +103,7 @@ unsigned link_answers(struct link *link, size_t count);
 size_t link_confirmed(struct link *link, size_t count);
 /* Reads a message, and returns its delivery tag. */
 uint64_t link_delivery(struct link *link);
-/* The same. Also its channel, and how often the message was rejected or returned. */
+/* The same. Also its channel, and how often the message was rejected or returned. Sends the flight first. */
 struct delivery {
 	unsigned channel;
 	uint64_t tag, count;

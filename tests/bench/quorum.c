@@ -93,7 +93,6 @@ await_beads(struct slot *slot)
 {
 	struct delivery delivery;
 
-	link_send(slot->link);
 	do
 		delivery = link_deliver(slot->link);
 	while (!take(slot, &delivery));
@@ -249,8 +248,6 @@ beads_clients_round(struct service *service)
 		struct delivery delivery;
 		size_t client;
 
-		if (link_is_dry(link))
-			link_send(link);
 		delivery = link_deliver(link);
 		client = (delivery.channel - 1) / CHANNELS_EACH;
 		if (take(&slots[client], &delivery))

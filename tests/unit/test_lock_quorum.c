@@ -313,6 +313,26 @@ START_TEST(an_abandoned_hold_does_not_end_cleanly)
 }
 END_TEST
 
+/* A daemon that knows nothing of the name finds the free slot by claims alone. */
+START_TEST(without_probes_slots_are_claimed_unseen)
+{
+	uint64_t lock;
+
+	make_slots(2);
+	world_alarm(world);
+	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	lock = take(1, 2, TRY)->lock;
+	ck_assert_int_eq(world_answer(world, 1, 2, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(world_answer(world, 1, 2, 1)->slot, 2);
+	ck_assert_int_ne(take(2, 3, TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(acquire(1, 2, 5, "none", TRY)->reason, REASON_BROKER_BLOCKED);
+	world_acquire(world, 2, 4, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	release(1, 2, 2, lock);
+	ck_assert_int_eq(world_await(world, 2, 4, 1)->slot, 2);
+}
+END_TEST
+
 static unsigned answered;
 
 static void
@@ -716,6 +736,7 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_hand_off_has_a_larger_fence);
 	tcase_add_test(tc, a_gate_gets_slots);
 	tcase_add_test(tc, an_abandoned_hold_does_not_end_cleanly);
+	tcase_add_test(tc, without_probes_slots_are_claimed_unseen);
 	tcase_add_test(tc, questions_at_once_are_asked_one_after_another);
 	tcase_add_test(tc, a_hold_ends_before_the_consumer_timeout);
 	tcase_add_loop_test(tc, in_each_state_a_death_leaves_one_holder, 0, ROWS * DEATHS);

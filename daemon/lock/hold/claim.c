@@ -80,6 +80,15 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 {
 	struct scan *scan = &waiter->semaphore->scan;
 
+	if (no_slot && slot == 1 && queue_naming_has_quorum(engine->settings.naming)) {
+		/* Behind a gate can be slots by quorum. They are tried, too, from the first on. */
+		waiter->semaphore->by_quorum = !waiter->semaphore->by_quorum;
+		if (waiter->semaphore->by_quorum) {
+			scan->direct = 1;
+			registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
+			return;
+		}
+	}
 	if (no_slot && slot == 1) {
 		waiter->semaphore->mode = SEMAPHORE_UNKNOWN;
 		semaphore_saw_size(waiter->semaphore, 0, false);

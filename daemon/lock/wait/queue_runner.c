@@ -63,7 +63,11 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 		       : 1;
 
 	for (int slot = semaphore->scan.direct; slot <= last; slot++) {
-		if (!is_withheld(engine, waiter, slot))
+		struct queue_name b = registry_slot_queue(semaphore, slot);
+
+		/* The claim that has found no A can still be in its drop. */
+		if (semaphore->by_quorum ? hold_find_queue(&engine->holds, b.text) == NULL
+					 : !is_withheld(engine, waiter, slot))
 			return slot;
 	}
 	return 0;
