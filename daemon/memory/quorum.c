@@ -260,7 +260,9 @@ memory_quorum_channel_ended(struct memory_channel *channel)
 	channel->consumes_quorum = false;
 	HASH_ITER (hh, channel->connection->world->queues, queue, next) {
 		if (queue->quorum != NULL && concerns(queue, channel->opening))
-			submit(queue, channel, false, (struct memory_command){.kind = COMMAND_END});
+			submit(queue, channel, false,
+			    (struct memory_command){
+				.kind = COMMAND_END, .lost = queue->quorum->lingers});
 	}
 }
 

@@ -54,6 +54,7 @@ struct memory_quorum {
 	bool starved; /* the active consumer gets nothing */
 	bool loses;   /* rejects are lost */
 	bool delays;  /* rejects are lost, and the server will send them again */
+	bool lingers; /* the ends of channels are lost, too, until then */
 	bool refuses; /* a consume ends the connection */
 };
 

@@ -23,13 +23,17 @@
 /* More than the probes of one flight. */
 #define TAGS 4096
 #define TAG "c"
+#define CHANNELS 2048
+/* As that of the daemon (beads.h). */
+#define BEADS_PREFETCH 10
 
 struct link {
 	amqp_connection_state_t state;
 	unsigned char flight[FLIGHT_SIZE];
 	size_t len;
-	amqp_channel_t read; /* from last */
-	uint64_t next_tag;   /* of a probe */
+	amqp_channel_t read;    /* from last */
+	uint64_t next_tag;      /* of a probe */
+	bool closing[CHANNELS]; /* channels whose close is not answered */
 	bool unconfirmed[TAGS];
 };
 
@@ -288,6 +292,32 @@ put_reject(struct link *link, unsigned channel, uint64_t tag)
 }
 
 void
+put_attach(struct link *link, unsigned channel, const char *queue)
+{
+	amqp_channel_open_t open = {0};
+	amqp_basic_qos_t qos = {.prefetch_count = BEADS_PREFETCH};
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .consumer_tag = amqp_cstring_bytes(TAG),
+	};
+
+	if (link->closing[channel])
+		errx(1, "channel %u is not closed yet", channel);
+	put_method(link, channel, AMQP_CHANNEL_OPEN_METHOD, &open);
+	put_method(link, channel, AMQP_BASIC_QOS_METHOD, &qos);
+	put_method(link, channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+void
+put_close(struct link *link, unsigned channel)
+{
+	amqp_channel_close_t close = {.reply_code = AMQP_REPLY_SUCCESS};
+
+	link->closing[channel] = true;
+	put_method(link, channel, AMQP_CHANNEL_CLOSE_METHOD, &close);
+}
+
+void
 link_confirms(struct link *link, unsigned channel)
 {
 	amqp_confirm_select(link->state, (amqp_channel_t)channel);
@@ -389,6 +419,62 @@ link_delivery(struct link *link)
 			tag = ((amqp_basic_deliver_t *)frame.payload.method.decoded)->delivery_tag;
 	} while (tag == 0 || frame.frame_type != AMQP_FRAME_BODY);
 	return tag;
+}
+
+static bool
+has_key(const amqp_table_entry_t *entry, const char *key)
+{
+	return entry->key.len == strlen(key) && memcmp(entry->key.bytes, key, entry->key.len) == 0;
+}
+
+/* RabbitMQ sends integers as longs. 4.3 has a header of its own for it. The first delivery has none. */
+static uint64_t
+count_of(const amqp_basic_properties_t *properties)
+{
+	uint64_t count = 0;
+
+	for (int i = 0; i < properties->headers.num_entries; i++) {
+		const amqp_table_entry_t *entry = &properties->headers.entries[i];
+
+		if (entry->value.kind != AMQP_FIELD_KIND_I64)
+			continue;
+		if (has_key(entry, "x-acquired-count"))
+			return (uint64_t)entry->value.value.i64;
+		if (has_key(entry, "x-delivery-count"))
+			count = (uint64_t)entry->value.value.i64;
+	}
+	return count;
+}
+
+struct delivery
+link_deliver(struct link *link)
+{
+	struct delivery delivery = {0};
+	amqp_frame_t frame;
+
+	do {
+		/* What is there may be no delivery. */
+		if (link_is_dry(link))
+			link_send(link);
+		read_frame(link, &frame);
+		if (frame.frame_type == AMQP_FRAME_HEADER)
+			delivery.count = count_of(frame.payload.properties.decoded);
+		if (frame.frame_type != AMQP_FRAME_METHOD)
+			continue;
+		if (frame.payload.method.id == AMQP_CHANNEL_CLOSE_OK_METHOD)
+			link->closing[frame.channel] = false;
+		if (frame.payload.method.id != AMQP_BASIC_DELIVER_METHOD)
+			continue;
+		delivery.channel = frame.channel;
+		delivery.tag = ((amqp_basic_deliver_t *)frame.payload.method.decoded)->delivery_tag;
+	} while (delivery.tag == 0 || frame.frame_type != AMQP_FRAME_BODY);
+	return delivery;
+}
+
+int
+link_fd(const struct link *link)
+{
+	return amqp_get_sockfd(link->state);
 }
 
 bool

@@ -30,7 +30,7 @@ void print_round(size_t round);
 void print_all(void);
 
 /* How slots are held. BY_DEFAULT: as the daemon's setting says. */
-enum way { BY_DEFAULT, BY_QUEUE, BY_CONSUMER };
+enum way { BY_DEFAULT, BY_QUEUE, BY_CONSUMER, BY_QUORUM };
 
 /* ---- peer.c: clients of a daemon, and echoes ---- */
 
@@ -58,6 +58,9 @@ void peer_until(struct peer *peer, const char *text, char ret_line[LINE_SIZE]);
 void lock_of(const char *line, char ret_lock[64]);
 /* Fails if the semaphore exists and is held in another way. */
 void peer_create(struct peer *peer, const char *name, size_t slots, enum way way);
+/* The same in two steps, for many at once. */
+void peer_create_ask(struct peer *peer, const char *name, size_t slots, enum way way);
+void peer_created(struct peer *peer);
 void peer_acquire(struct peer *peer, const char *name);
 void peer_granted(struct peer *peer);
 void peer_release(struct peer *peer, const char *lock);
@@ -86,6 +89,10 @@ void put_probe(struct link *link, unsigned channel, const char *queue);
 void put_text(struct link *link, unsigned channel, const char *queue, const char *expiration,
     const char *text);
 void put_reject(struct link *link, unsigned channel, uint64_t tag);
+/* Opens the channel, which is not open, and consumes from a slot by quorum. */
+void put_attach(struct link *link, unsigned channel, const char *queue);
+/* Closes it. The answer is skipped when it comes. */
+void put_close(struct link *link, unsigned channel);
 void link_send(struct link *link);
 void link_confirms(struct link *link, unsigned channel);
 /* Consumes with acknowledgements and prefetch 1, or without. The queue is made if it is missing. */
@@ -96,6 +103,13 @@ unsigned link_answers(struct link *link, size_t count);
 size_t link_confirmed(struct link *link, size_t count);
 /* Reads a message, and returns its delivery tag. */
 uint64_t link_delivery(struct link *link);
+/* The same. Also its channel, and how often the message was rejected or returned. Sends the flight first. */
+struct delivery {
+	unsigned channel;
+	uint64_t tag, count;
+};
+struct delivery link_deliver(struct link *link);
+int link_fd(const struct link *link);
 /* No answer is there that link_answers() could read without waiting for the network. */
 bool link_is_dry(struct link *link);
 
@@ -146,6 +160,25 @@ void ask_drop(struct service *service, size_t slot, unsigned channel);
 
 /* ---- clients.c: so many clients at once, each with a lock of its own ---- */
 
+struct cycle {
+	double began;
+	bool held;
+};
+
+struct cycles {
+	struct side *side;
+	struct cycle *cycles;
+	double began, until;
+	size_t running;
+};
+
+struct cycles cycles_begin(struct service *service);
+/* After an answer. True: the client's next request is due, a lock or an unlock. */
+bool cycle_goes_on(struct cycles *cycles, size_t client);
+void cycles_end(struct cycles *cycles);
+
+/* Makes the semaphore of each client. */
+void names_make(struct peer *peer, const struct service *service);
 void daemon_clients_open(struct service *service);
 void daemon_clients_round(struct service *service);
 void raw_clients_open(struct service *service);
@@ -154,6 +187,16 @@ void redis_clients_open(struct service *service);
 void redis_clients_round(struct service *service);
 void etcd_clients_open(struct service *service);
 void etcd_clients_round(struct service *service);
+
+/* ---- quorum.c: slots that are held by quorum, without a daemon. A daemon has made them ---- */
+
+void beads_locks_open(struct service *service);
+void beads_handoff_open(struct service *service);
+void beads_handoff_round(struct service *service);
+void beads_clients_open(struct service *service);
+void beads_clients_round(struct service *service);
+/* Holds the slots of a semaphore until its input ends, and renews each every `ms`. Prints "ready". */
+void beads_renew(const char *url, const char *semaphore, size_t holds, unsigned ms);
 
 /* ---- proxy.c ---- */
 

@@ -1,6 +1,7 @@
 """Measures lockbroker, RabbitMQ without it, Redis and etcd in one run, and prints a table of ratios.
 
     make bench-table ROUNDS=10		all rows; the figures of all rounds go to bench-table.tsv
+    make bench-table ROWS=quorum	some groups of rows
     make bench-plots			puts its tables and plots into docs/PERFORMANCE.md
 
 In a round, all services of a row do the same work one after the other. A ratio is the median of the ratios of the
@@ -23,14 +24,16 @@ import tempfile
 import time
 import traceback
 
+import quorum_rows
 import tables
-from daemon import Daemon, clean_environment, program
-from measure import load
+from daemon import UNTESTED, Daemon, clean_environment, program
+from measure import cpu_of, load, p50, p99, per_second, plus
 from rabbit import Rabbit, free_ports, version
 from wait import wait_until
 from wire import Wire
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
+GROUPS = os.environ.get("ROWS", "").split()
 # Of one client each, for the memory of a daemon.
 PAIRS = int(os.environ.get("PAIRS", "200000"))
 PAIRS_BEFORE = 20000
@@ -62,7 +65,7 @@ def listens(port):
 class Bench(contextlib.ExitStack):
     def __init__(self):
         super().__init__()
-        self.failed = 0
+        self.failed, self.rounds = 0, ROUNDS
         self.tsv = self.enter_context(open(TSV, "w", encoding="utf-8"))
         self.known = program_services()
         self.ways = [way for way in WAYS if way == "queue" or "--claim" in output(program("lockbrokerd"), "--help")]
@@ -90,7 +93,7 @@ class Bench(contextlib.ExitStack):
 
     def daemon(self, way, broker=None):
         options = ["--claim", {"queue": "exclusive-queue"}.get(way, way)] if "consumer" in self.ways else []
-        daemon = Daemon(self, "--channels-reserve", "0", *options, broker=broker or self.rabbit.url)
+        daemon = Daemon(self, "--channels-reserve", "0", *UNTESTED, *options, broker=broker or self.rabbit.url)
         daemon.wait_broker()
         return daemon
 
@@ -196,22 +199,6 @@ def is_within(limit, ratio):
 
 def verdict(limit, within):
     return "" if limit == "" else "met" if within else "missed"
-
-
-def p50(figures):
-    return [figure.p50 for figure in figures[:-1]]
-
-
-def p99(figures):
-    return [figure.p99 for figure in figures[:-1]]
-
-
-def per_second(figures):
-    return [figure.count / figure.seconds for figure in figures[:-1]]
-
-
-def plus(*series):
-    return [sum(values) for values in zip(*series, strict=True)]
 
 
 def over(first, second):
@@ -361,12 +348,6 @@ def crowded(bench):
         loaded.kill()
 
 
-def cpu_of(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def memory(bench):
     for way in bench.ways:
         sizes = []
@@ -423,11 +404,12 @@ def main():
         bench.start()
         for line in settings(bench):
             bench.write("setting", line)
-        for rows in (locks, clients, handoffs, slots, many_holds, delayed, crowded, memory):
-            bench.measure(rows)
+        for rows in (locks, clients, handoffs, slots, many_holds, delayed, crowded, memory, quorum_rows.quorum):
+            if rows.__name__ in GROUPS or not GROUPS:
+                bench.measure(rows)
         bench.write("setting", f"load average {os.getloadavg()[0]:.1f} at the end, after "
                                f"{(time.monotonic() - began) / 60:.0f} minutes")
-    print(f"\n{tables.markdown(TSV)}")
+    print(f"\n{tables.markdown([TSV])}")
     if bench.failed > 0:
         sys.exit(f"{bench.failed} groups of rows failed")
 

@@ -8,19 +8,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-struct cycle {
-	double began;
-	bool held;
-};
+#define CREATES 8
 
-struct cycles {
-	struct side *side;
-	struct cycle *cycles;
-	double began, until;
-	size_t running;
-};
-
-static struct cycles
+struct cycles
 cycles_begin(struct service *service)
 {
 	double began = now();
@@ -34,8 +24,7 @@ cycles_begin(struct service *service)
 	};
 }
 
-/* After an answer. True: the client's next request is due, a lock or an unlock. */
-static bool
+bool
 cycle_goes_on(struct cycles *cycles, size_t client)
 {
 	struct cycle *cycle = &cycles->cycles[client];
@@ -52,7 +41,7 @@ cycle_goes_on(struct cycles *cycles, size_t client)
 	return false;
 }
 
-static void
+void
 cycles_end(struct cycles *cycles)
 {
 	side_span(cycles->side, now() - cycles->began);
@@ -68,6 +57,17 @@ watch_fd(int epoll, int fd, size_t client)
 		err(1, "epoll_ctl");
 }
 
+/* Some at a time, as one of many at once is refused. */
+void
+names_make(struct peer *peer, const struct service *service)
+{
+	for (size_t asked = 0, made = 0; made < service->size; made++) {
+		for (; asked < service->size && asked < made + CREATES; asked++)
+			peer_create_ask(peer, nth_name(service, asked), 1, service->way);
+		peer_created(peer);
+	}
+}
+
 void
 daemon_clients_open(struct service *service)
 {
@@ -76,8 +76,8 @@ daemon_clients_open(struct service *service)
 	for (size_t i = 0; i < service->size; i++) {
 		peer_open(&service->peers[i], service->where);
 		watch_fd(service->fd, service->peers[i].fd, i);
-		peer_create(&service->peers[i], nth_name(service, i), 1, service->way);
 	}
+	names_make(service->peers, service);
 }
 
 static void

@@ -6,10 +6,12 @@
  *	load services			prints the groups and the kinds of services that were built in
  *	load crowd SOCKET HOLDS IDLE WAITERS
  *					keeps these until its input ends; prints "ready"
+ *	load beads URL NAME HOLDS MS	renews slots by quorum until its input ends; prints "ready"
  *	load proxy PORT MS		see proxy.c
  *
  * A service is KIND[:NAME][=WHERE[,WHERE]]: a daemon's socket, or two; RabbitMQ's URL; a port. A name
- * that ends in queue or consumer tells how a slot is held; kind raw has such a name. For each side of
+ * that ends in queue, consumer or quorum tells how a slot is held; kind raw has such a name. Kind beads
+ * is that of quorum: its second place is the socket of the daemon that makes its slots. For each side of
  * a service a round prints a line of side, round, samples, p50 and p99 in microseconds, and seconds in
  * all. The lines of round "all" come at the end. A hand-off or an echo comes after a rest of MS.
  */
@@ -693,6 +695,9 @@ static const struct method {
     {"verify", "raw", raw_verify_open, raw_verify_round},
     {"clients", "daemon", daemon_clients_open, daemon_clients_round},
     {"clients", "raw", raw_clients_open, raw_clients_round},
+    {"locks", "beads", beads_locks_open, locks_round},
+    {"handoff", "beads", beads_handoff_open, beads_handoff_round},
+    {"clients", "beads", beads_clients_open, beads_clients_round},
     {"declares", "raw", raw_declares_open, raw_declares_round},
 #ifdef HAVE_HIREDIS
     {"locks", "redis", redis_locks_open, locks_round},
@@ -724,6 +729,7 @@ way_of(const char *name)
 	end = end == NULL ? name : end + 1;
 	return strcmp(end, "consumer") == 0 ? BY_CONSUMER
 	       : strcmp(end, "queue") == 0  ? BY_QUEUE
+	       : strcmp(end, "quorum") == 0 ? BY_QUORUM
 					    : BY_DEFAULT;
 }
 
@@ -841,6 +847,10 @@ main(int argc, char *argv[])
 		proxy_run(argv[2], (unsigned)atoi(argv[3]));
 	if (argc == 6 && strcmp(argv[1], "crowd") == 0) {
 		crowd(argv[2], (size_t)atoi(argv[3]), (size_t)atoi(argv[4]), (size_t)atoi(argv[5]));
+		return 0;
+	}
+	if (argc == 6 && strcmp(argv[1], "beads") == 0) {
+		beads_renew(argv[2], argv[3], (size_t)atoi(argv[4]), (unsigned)atoi(argv[5]));
 		return 0;
 	}
 	if (argc == 2 && strcmp(argv[1], "services") == 0) {

@@ -1,6 +1,7 @@
 """Runs tests/bench/load, and reads what it prints."""
 
 import collections
+import os
 import subprocess
 
 from daemon import clean_environment, program
@@ -25,3 +26,28 @@ def load(group, rounds, count, size, *services):
 def medians(group, rounds, count, size, *services):
     """The median of each service, in seconds."""
     return [figures[-1].p50 / 1e6 for figures in load(group, rounds, count, size, *services).values()]
+
+
+def cpu_of(pid):
+    """Seconds of processor time that a process has used."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# ---- of the rounds of a side ----
+
+def p50(figures):
+    return [figure.p50 for figure in figures[:-1]]
+
+
+def p99(figures):
+    return [figure.p99 for figure in figures[:-1]]
+
+
+def per_second(figures):
+    return [figure.count / figure.seconds for figure in figures[:-1]]
+
+
+def plus(*series):
+    return [sum(values) for values in zip(*series, strict=True)]

@@ -109,18 +109,32 @@ lock_of(const char *line, char ret_lock[64])
 }
 
 void
-peer_create(struct peer *peer, const char *name, size_t slots, enum way way)
+peer_create_ask(struct peer *peer, const char *name, size_t slots, enum way way)
 {
 	static const char *const claims[] = {
 	    [BY_DEFAULT] = "",
 	    [BY_QUEUE] = ",\"claim\":\"exclusive-queue\"",
 	    [BY_CONSUMER] = ",\"claim\":\"consumer\"",
+	    [BY_QUORUM] = ",\"claim\":\"quorum\"",
 	};
-	char line[LINE_SIZE];
 
 	peer_ask(peer, "create", "\"name\":\"%s\",\"slots\":%zu,\"exist_ok\":true%s", name, slots,
 	    claims[way]);
+}
+
+void
+peer_created(struct peer *peer)
+{
+	char line[LINE_SIZE];
+
 	peer_until(peer, "\"result\"", line);
+}
+
+void
+peer_create(struct peer *peer, const char *name, size_t slots, enum way way)
+{
+	peer_create_ask(peer, name, slots, way);
+	peer_created(peer);
 }
 
 void

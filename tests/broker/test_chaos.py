@@ -3,10 +3,11 @@
 import unittest
 
 import tap
-from chaos import SEED, chaos
-from daemon import WAYS, Daemon
+from chaos import SEED, STEPS, chaos
+from daemon import BY_QUORUM, UNTESTED, WAYS, Daemon
 from rabbit import Rabbit
-from wire import wait_until
+from wait import wait_until
+from wire import Wire
 
 RABBIT = Rabbit.lease()
 
@@ -14,16 +15,25 @@ setUpModule = RABBIT.serve_module
 
 
 class Chaos(unittest.TestCase):
-    deadline = 180
+    deadline = 180 + STEPS / 20
 
-    def test_anything_in_any_order(self):
+    def chaos(self, steps, **made):
         """Both daemons make and destroy semaphores. If their settings differ, mutexes change their way."""
-        daemons = [Daemon(self, "--rescan-interval", "0.2", "--claim", way, broker=RABBIT.url)
+        daemons = [Daemon(self, *UNTESTED, "--rescan-interval", "0.2", "--claim", way, broker=RABBIT.url)
                    for way in (WAYS[0], WAYS[-1])]
         for daemon in daemons:
             daemon.wait_broker()
-        chaos(self, daemons, SEED, 2500)
-        wait_until(lambda: not [queue for queue in RABBIT.holders() if queue.endswith(("-B", "-M"))], what="no slot is held")
+        chaos(self, daemons, SEED, steps, **made)
+        wait_until(lambda: not RABBIT.slots_held(), what="no slot is held")
+        for semaphore in Wire(daemons[0]).call("list")["semaphores"]:
+            Wire(daemons[1]).call("destroy", name=semaphore["name"])
+
+    def test_anything_in_any_order(self):
+        self.chaos(STEPS)
+
+    def test_by_quorum(self):
+        """To make a slot takes 2 s, and a client that leaves waits for it."""
+        self.chaos(STEPS // 4, **BY_QUORUM)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from wait import wait_until
 from wire import Closed, Wire
 
 SEED = int(os.environ.get("LOCKBROKER_TEST_SEED", "1120"))
+STEPS = int(os.environ.get("CHAOS_STEPS", "2500"))
 NAMES = ("db", "big", "gone")
 MUTEXES = ("m", "n")
 
@@ -18,7 +19,9 @@ MUTEXES = ("m", "n")
 class Peer:
     """One connection; remembers what it asked and what it holds."""
 
-    def __init__(self, daemon, dice):
+    def __init__(self, daemon, dice, made):
+        """made: members of each create."""
+        self.made = made
         self.wire = Wire(daemon)
         self.dice = dice
         self.asked = {}
@@ -63,7 +66,7 @@ class Peer:
             self.ask("size", name=self.dice.choice(NAMES))
         elif roll < 0.90:
             self.ask("create", name=self.dice.choice(NAMES), slots=self.dice.randrange(1, 5),
-                     exist_ok=True)
+                     exist_ok=True, **self.made)
         elif roll < 0.92:
             self.ask("destroy", name="gone")
         elif roll < 0.96:
@@ -100,17 +103,17 @@ class Peer:
         self.wire.hang_up()
 
 
-def chaos(test, daemons, seed, steps):
-    """Lets clients loose on daemons of one broker, which is empty."""
+def chaos(test, daemons, seed, steps, **made):
+    """Lets clients loose on daemons of one broker, which is empty. made: members of each create."""
     print(f"LOCKBROKER_TEST_SEED={seed}")
     dice = random.Random(seed)
     watchers = [Wire(daemon) for daemon in daemons]
     for number, name in enumerate(NAMES):
-        watchers[number % len(watchers)].call("create", name=name, slots=2)
+        watchers[number % len(watchers)].call("create", name=name, slots=2, **made)
     peers = []
     for step in range(steps):
         if not peers or len(peers) < 25 and dice.random() < 0.1:
-            peers.append(Peer(dice.choice(daemons), dice))
+            peers.append(Peer(dice.choice(daemons), dice, made))
         peer = dice.choice(peers)
         peer.read()
         peer.act()

@@ -30,6 +30,11 @@ BUILD = os.environ.get("top_builddir", "build")
 CLAIM = os.environ.get("CLAIM") or "exclusive-queue"
 # The ways of a test of both.
 WAYS = (CLAIM,) if os.environ.get("CLAIM") else ("exclusive-queue", "consumer")
+# By quorum, which is no setting. An option of the daemon, as RabbitMQ before 4.0 is refused otherwise. Members of a create;
+# the grace is the least one.
+UNTESTED = ("--quorum-servers", "untested")
+GRACE = 5
+BY_QUORUM = {"claim": "quorum", "takeover_grace": GRACE}
 
 # Lines that no log may have, even if a test expects them.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")

@@ -1,7 +1,7 @@
 """Many clients acquire the slots of one semaphore, and their reports are checked.
 
 Each client reads CLOCK_MONOTONIC after its grant and before it releases or hangs up. Each reported span therefore lies
-within the hold. Two spans of one slot that overlap are two holders of one lock. So are more spans at once than slots.
+within the hold. Two spans of one slot that overlap are two holders of one lock. So are more spans at once than slots. By quorum, each span of a slot has a larger fence than the one before.
 Some clients hang up during their acquire. A slot that such an acquire got must become free again.
 """
 
@@ -28,7 +28,7 @@ class Hammerer(threading.Thread):
         self.wanted = {"name": name, "kind": kind}
         self.random = random.Random(seed)
         self.until = until
-        self.spans = []  # (from, to, slot); a mutex is slot 1
+        self.spans = []  # (from, to, slot, fence); a mutex is slot 1
         self.refused = {}
         self.hung_up_holding = self.hung_up_asking = self.lost = 0
         self.failure = None
@@ -73,7 +73,7 @@ class Hammerer(threading.Thread):
                for note in peer.notifications):
             self.lost += 1
             return True
-        self.spans.append((began, time.monotonic(), grant["slot"] or 1))
+        self.spans.append((began, time.monotonic(), grant["slot"] or 1, grant["fence"]))
         if self.random.random() < 0.2:
             self.hung_up_holding += 1
             return False
@@ -83,7 +83,7 @@ class Hammerer(threading.Thread):
 
 def most_at_once(spans):
     """How many spans overlap at the worst moment."""
-    events = sorted([(began, 1) for began, _, _ in spans] + [(ended, -1) for _, ended, _ in spans])
+    events = sorted([(began, 1) for began, *_ in spans] + [(ended, -1) for _, ended, *_ in spans])
     now = most = 0
     for _, step in events:
         now += step
@@ -97,7 +97,13 @@ def overlaps(spans):
     return [(a, b) for a, b in zip(ordered, ordered[1:]) if b[0] < a[1]]
 
 
-def hammer(test, daemons, name, slots, peers_each, seconds, kind="semaphore"):
+def fences_that_fall(spans):
+    """Neighbours in time, in one slot. The second one has no larger fence."""
+    ordered = sorted(spans)
+    return [(a, b) for a, b in zip(ordered, ordered[1:]) if not b[3] > a[3]]
+
+
+def hammer(test, daemons, name, slots, peers_each, seconds, kind="semaphore", fenced=False):
     """Runs the clients, and fails the test if their observations are impossible."""
     print(f"HAMMER_SEED={SEED}")
     until = time.monotonic() + seconds
@@ -113,13 +119,17 @@ def hammer(test, daemons, name, slots, peers_each, seconds, kind="semaphore"):
     vanished = sum(Wire(daemon).call("info")["counts"]["holder_queues_lost"] for daemon in daemons)
     spans = [span for peer in peers for span in peer.spans]
     report(peers, spans, vanished, seconds)
-    wrong = [pair for slot in range(1, slots + 1)
-             for pair in overlaps([span for span in spans if span[2] == slot])]
+    by_slot = [[span for span in spans if span[2] == slot] for slot in range(1, slots + 1)]
+    wrong = [pair for its in by_slot for pair in overlaps(its)]
     # An old server deletes by name (daemon/broker/broker.h). Violations by that are counted apart.
     test.assertLessEqual(len(wrong), vanished, wrong[:5])
     if not vanished:
         test.assertLessEqual(most_at_once(spans), slots)
     test.assertEqual({span[2] for span in spans}, set(range(1, slots + 1)))
+    if fenced:
+        test.assertEqual([pair for its in by_slot for pair in fences_that_fall(its)], [])
+    else:
+        test.assertEqual({span[3] for span in spans}, {None})
     for i, daemon in enumerate(daemons):
         test.assertTrue(any(peer.spans for peer in peers[i::len(daemons)]),
                         f"daemon {i} never granted a slot\n{daemon.log()}")

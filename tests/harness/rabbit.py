@@ -525,6 +525,10 @@ class Rabbit:
             done.""" % (vhost or self.vhost)).splitlines()[:-1]
         return dict(row.split("\t") for row in rows)
 
+    def slots_held(self):
+        """The queues of slots and mutexes that are held. By quorum also of those that are claimed, or wait for a grace."""
+        return [queue for queue in self.holders() if queue.endswith(("-B", "-M")) or queue.startswith("lockbroker=q=")]
+
     def __enter__(self):
         try:
             return self.start()

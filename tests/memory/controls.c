@@ -347,6 +347,24 @@ memory_world_starve(struct memory_world *world, const char *name, bool starve)
 }
 
 bool
+memory_world_set_lingers(struct memory_world *world, const char *name, bool lingers)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue != NULL)
+		queue->quorum->lingers = lingers;
+	return queue != NULL;
+}
+
+size_t
+memory_world_purge(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	return queue != NULL ? memory_fifo_purge(queue, false) : 0;
+}
+
+bool
 memory_world_lose(struct memory_world *world, const char *name)
 {
 	struct memory_queue *queue = quorum(world, name);

@@ -134,6 +134,9 @@ enum memory_rejects {
 bool memory_world_set_rejects(
     struct memory_world *world, const char *queue, enum memory_rejects what);
 
+/* Channels that end keep their messages until memory_world_resend(), or no more. */
+bool memory_world_set_lingers(struct memory_world *world, const char *queue, bool lingers);
+
 /* The server's client sends the delayed rejects again, the last one first. */
 bool memory_world_resend(struct memory_world *world, const char *queue);
 
@@ -142,6 +145,8 @@ bool memory_world_starve(struct memory_world *world, const char *queue, bool sta
 
 /* A foreign client makes a quorum queue whose only argument is the single active consumer. */
 bool memory_world_put_quorum(struct memory_world *world, const char *queue);
+/* A purge: the messages that are not delivered are gone. Returns their number. */
+size_t memory_world_purge(struct memory_world *world, const char *queue);
 
 /* The queue loses all its messages, also the delivered ones. */
 bool memory_world_lose(struct memory_world *world, const char *queue);

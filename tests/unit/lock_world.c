@@ -70,6 +70,12 @@ nacks_of(void *ctx)
 	return --world->nacks == 0;
 }
 
+static void
+performed_of(void *ctx, const struct memory_performed *what)
+{
+	((struct lock_world *)ctx)->rejects += what->method == AMQP_BASIC_REJECT_METHOD;
+}
+
 static bool
 unheard_of(void *ctx, const struct broker *broker, const char *queue)
 {
@@ -330,6 +336,7 @@ world_new_named(const struct queue_naming *naming)
 	    .silent = silent_of,
 	    .nacks = nacks_of,
 	    .refuses = refuses_of,
+	    .performed = performed_of,
 	    .unheard = unheard_of,
 	    .ctx = world};
 	world->memory = memory_world_new(world->timers, &world->behaviour);

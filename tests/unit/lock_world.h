@@ -56,10 +56,11 @@ struct lock_world {
 	struct memory_world *memory;
 	struct memory_behaviour behaviour;
 	const struct queue_naming *naming;
-	int64_t delay;  /* ns that each answer takes */
-	unsigned asked; /* number of requests to the broker */
-	bool silent;    /* no request is answered */
-	unsigned stuck; /* the n-th request from now on is not answered; 0: none */
+	int64_t delay;    /* ns that each answer takes */
+	unsigned asked;   /* number of requests to the broker */
+	unsigned rejects; /* number of messages that daemons rejected */
+	bool silent;      /* no request is answered */
+	unsigned stuck;   /* the n-th request from now on is not answered; 0: none */
 	/* Called before each single queue of a probe. NULL: nothing is called. */
 	void (*on_probe)(struct lock_world *world);
 	/* Called after each method that the server performs. NULL: nothing is called. */

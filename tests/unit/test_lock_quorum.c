@@ -159,6 +159,36 @@ START_TEST(a_waiter_is_granted_after_the_grace)
 }
 END_TEST
 
+/*
+ * RabbitMQ returns the beads of a released slot some time after the daemon has closed the channel. A
+ * waiter that looks meanwhile sees a busy slot. It does not wait for the next rescan.
+ */
+START_TEST(a_slot_that_looks_busy_after_its_release_is_told_of_again)
+{
+	const struct said *answer;
+	int waiting = _i == 0 ? 0 : 1;
+	int64_t began;
+
+	make_slots(1);
+	for (uint64_t i = 0; i < 2; i++) {
+		answer = acquire(0, 1, 2 * i + 1, "db", TRY);
+		/* Long enough for the knowledge of a scan to be outdated. Or a hint has just come back. */
+		if (_i < 2)
+			world_pass(world, 6 * SECOND);
+		memory_world_set_lingers(world->memory, "lockbroker=q=db=1", i == 1);
+		release(0, 1, 2 * i + 2, answer->lock);
+		world_pass(world, 5 * MS);
+	}
+	world_acquire(world, waiting, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, 50 * MS);
+	memory_world_resend(world->memory, "lockbroker=q=db=1");
+	began = world->now;
+	answer = world_await(world, waiting, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_lt(waited(answer, began), SECOND / 2);
+}
+END_TEST
+
 START_TEST(a_waiter_takes_another_slot_that_is_clean)
 {
 	const struct said *answer;
@@ -283,6 +313,26 @@ START_TEST(an_abandoned_hold_does_not_end_cleanly)
 }
 END_TEST
 
+/* A daemon that knows nothing of the name finds the free slot by claims alone. */
+START_TEST(without_probes_slots_are_claimed_unseen)
+{
+	uint64_t lock;
+
+	make_slots(2);
+	world_alarm(world);
+	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	lock = take(1, 2, TRY)->lock;
+	ck_assert_int_eq(world_answer(world, 1, 2, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(world_answer(world, 1, 2, 1)->slot, 2);
+	ck_assert_int_ne(take(2, 3, TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(acquire(1, 2, 5, "none", TRY)->reason, REASON_BROKER_BLOCKED);
+	world_acquire(world, 2, 4, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	release(1, 2, 2, lock);
+	ck_assert_int_eq(world_await(world, 2, 4, 1)->slot, 2);
+}
+END_TEST
+
 static unsigned answered;
 
 static void
@@ -319,32 +369,6 @@ END_TEST
 
 #define DAY (86400 * SECOND)
 
-/* Nothing can be seen then, not even the gate. A daemon that never saw the semaphore claims it. */
-START_TEST(a_slot_is_claimed_unseen_in_an_alarm)
-{
-	const struct said *answer;
-	uint64_t lock;
-
-	make_slots(2);
-	world_alarm(world);
-	answer = take(1, 1, TRY);
-	ck_assert_int_eq(answer->slot, 1);
-	lock = answer->lock;
-	ck_assert_int_eq(take(1, 2, TRY)->slot, 2);
-	ck_assert_int_ne(take(1, 3, TRY)->reason, REASON_NONE);
-	ck_assert_int_ne(take(2, 4, TRY)->reason, REASON_NONE);
-	release(1, 1, 2, lock);
-	answer = take(2, 5, TRY);
-	ck_assert_int_eq(answer->slot, 1);
-	/* The lock does not exist, as far as is known. */
-	ck_assert_int_eq(acquire(1, 6, 1, "nothing", TRY)->reason, REASON_BROKER_BLOCKED);
-	memory_world_block(world->memory, false);
-	world_pass(world, 10 * SECOND);
-	ck_assert_int_eq(acquire(1, 6, 2, "nothing", TRY)->reason, REASON_NO_SUCH_LOCK);
-	ck_assert_int_eq(take(1, 7, TRY)->reason, REASON_WOULD_BLOCK);
-}
-END_TEST
-
 /* The queue has a consumer timeout of 30 days. */
 START_TEST(a_hold_ends_before_the_consumer_timeout)
 {
@@ -359,6 +383,238 @@ START_TEST(a_hold_ends_before_the_consumer_timeout)
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
 	world_pass(world, 2 * 3600 * SECOND);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
+/* ---- a purge, and the deaths of broker, daemon and client, in each state ---- */
+
+enum death { PURGE, BROKER_DIES, DAEMON_DIES, CLIENT_DIES, DEATHS };
+
+/* The state of the first client, and how the next one gets the slot after it. */
+enum state { FREE, GATHERING, IN_GRACE, CLAIMING, HELD, RENEWING, RELEASING };
+
+/* A frame that is on its way then. */
+enum flight {
+	NOTHING,
+	REJECT_LOST, /* it never arrives */
+	REJECT_LATE, /* it arrives after the death */
+	ANSWER_LATE  /* the reject was performed, and the delivery arrives after the death */
+};
+
+enum next {
+	AT_ONCE,
+	AFTER_GRACE, /* T after the death, or after the release */
+	IN_GRACE_OF, /* at once after the rest of the grace, which goes on */
+	WHEN_MADE    /* nobody gets it before an administrator has made it again */
+};
+
+static const struct row {
+	enum state state;
+	enum flight flight;
+	enum next next[DEATHS];
+} rows[] = {
+    {FREE, NOTHING, {WHEN_MADE, AT_ONCE, AT_ONCE, AT_ONCE}},
+    {GATHERING, ANSWER_LATE, {AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE}},
+    {IN_GRACE, NOTHING, {AT_ONCE, AFTER_GRACE, AFTER_GRACE, IN_GRACE_OF}},
+    /* A late reject names a delivery that has returned. */
+    {CLAIMING, REJECT_LOST, {AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE}},
+    {CLAIMING, REJECT_LATE, {AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE}},
+    {CLAIMING, ANSWER_LATE, {AT_ONCE, AFTER_GRACE, AFTER_GRACE, AT_ONCE}},
+    {HELD, NOTHING, {AT_ONCE, AFTER_GRACE, AFTER_GRACE, AT_ONCE}},
+    /* An unanswered reject is never followed by a flip. */
+    {RENEWING, REJECT_LOST, {AFTER_GRACE, AFTER_GRACE, AFTER_GRACE, AFTER_GRACE}},
+    {RENEWING, REJECT_LATE, {AT_ONCE, AFTER_GRACE, AFTER_GRACE, AT_ONCE}},
+    {RENEWING, ANSWER_LATE, {AT_ONCE, AFTER_GRACE, AFTER_GRACE, AT_ONCE}},
+    {RELEASING, REJECT_LOST, {AFTER_GRACE, AFTER_GRACE, AFTER_GRACE, AFTER_GRACE}},
+    {RELEASING, REJECT_LATE, {AT_ONCE, AFTER_GRACE, AFTER_GRACE, AT_ONCE}},
+    {RELEASING, ANSWER_LATE, {AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE}},
+};
+
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+#define DB_1 "lockbroker=q=db=1"
+
+/* Waits for the reject of a state, which then is on its way. */
+static void
+await_reject(enum flight flight, int64_t within)
+{
+	unsigned before = world->rejects;
+	int64_t end = world->now + within;
+
+	if (flight == REJECT_LATE)
+		memory_world_set_rejects(world->memory, DB_1, MEMORY_REJECTS_DELAYED);
+	else if (flight == REJECT_LOST)
+		memory_world_set_rejects(world->memory, DB_1, MEMORY_REJECTS_LOST);
+	while (world->rejects == before)
+		ck_assert(world_step(world, end - world->now));
+	ck_assert_uint_eq(world->rejects, before + 1);
+	if (flight == ANSWER_LATE)
+		memory_world_delay_deliveries(world->memory, DB_1, true);
+	world_pass(world, SOON);
+	ck_assert_uint_eq(world->rejects, before + 1);
+}
+
+/* Request 1 is the acquire of the first client, peer 1 at daemon 0, and request 2 is its release. */
+static void
+reach(const struct row *row)
+{
+	const struct said *grant = NULL;
+
+	if (row->state == IN_GRACE) {
+		ck_assert_int_eq(take(2, 9, TRY)->slot, 1);
+		cut(2);
+	}
+	if (row->state >= HELD)
+		grant = take(0, 1, TRY);
+	else if (row->state != FREE)
+		world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
+	switch (row->state) {
+	case FREE:
+	case HELD:
+		return;
+	case GATHERING:
+		memory_world_delay_deliveries(world->memory, DB_1, true);
+		break;
+	case IN_GRACE:
+		break;
+	case CLAIMING:
+		await_reject(row->flight, SECOND);
+		return;
+	case RENEWING:
+		await_reject(row->flight, LEASE);
+		return;
+	case RELEASING:
+		lock_release(engine(0), 1, 2, grant->lock);
+		await_reject(row->flight, SECOND);
+		return;
+	}
+	world_pass(world, SOON);
+}
+
+/* A first client that still waits would get the slot, too. */
+static void
+restart_broker(void)
+{
+	if (is_waiting(0, 1, 1))
+		lock_peer_gone(engine(0), 1);
+	memory_world_restart(world->memory);
+	for (int i = 0; i < DAEMONS; i++)
+		for (enum broker_link link = 0; link < BROKER_LINKS; link++)
+			memory_broker_cut(world->daemon[i].broker, link, 0, MS, "restart");
+}
+
+static void
+die(const struct row *row, enum death death)
+{
+	switch (death) {
+	case PURGE:
+		ck_assert_uint_eq(
+		    memory_world_purge(world->memory, DB_1), row->state == FREE ? 3 : 0);
+		break;
+	case BROKER_DIES:
+		restart_broker();
+		break;
+	case DAEMON_DIES:
+		world_kill(world, 0);
+		break;
+	case CLIENT_DIES:
+		lock_peer_gone(engine(0), 1);
+		break;
+	case DEATHS:
+		break;
+	}
+}
+
+static void
+arrive(void)
+{
+	memory_world_set_rejects(world->memory, DB_1, MEMORY_REJECTS_TAKEN);
+	memory_world_resend(world->memory, DB_1);
+	memory_world_delay_deliveries(world->memory, DB_1, false);
+}
+
+/* The end of the belief of the first client, as far as it has heard. */
+static int64_t
+first_until(void)
+{
+	int64_t until = 0;
+
+	for (size_t i = 0; i < world->said_count; i++) {
+		const struct said *said = &world->said[i];
+
+		if (said->daemon == 0 && said->peer == 1 && said->safe_until > until)
+			until = said->safe_until;
+	}
+	return until;
+}
+
+/* After a purge it holds the slot, or gets it, and then releases it. Returns the time of the release. */
+static int64_t
+first_goes_on(const struct row *row)
+{
+	const struct said *grant = world_await(world, 0, 1, 1);
+
+	ck_assert_int_eq(grant->reason, REASON_NONE);
+	world_acquire(world, 1, 2, 1, "db", DURATION_FOREVER);
+	if (row->state == RELEASING)
+		return world->now;
+	world_pass(world, SOON);
+	ck_assert(is_waiting(1, 2, 1));
+	lock_release(engine(0), 1, 2, grant->lock);
+	return world->now;
+}
+
+/*
+ * Whatever dies in whatever state, the slot is granted again, with a larger fence, and not before the
+ * first client has stopped.
+ */
+START_TEST(in_each_state_a_death_leaves_one_holder)
+{
+	const struct row *row = &rows[_i / DEATHS];
+	enum death death = (enum death)(_i % DEATHS);
+	enum next next = row->next[death];
+	bool goes_on = death == PURGE && row->state != FREE;
+	const struct said *answer;
+	uint64_t fence;
+	int64_t began;
+
+	make_slots(1);
+	answer = take(1, 8, TRY);
+	fence = answer->fence;
+	release(1, 8, 2, answer->lock);
+	world_pass(world, SOON);
+	reach(row);
+	began = world->now;
+	die(row, death);
+	if (goes_on || death == CLIENT_DIES)
+		arrive();
+	world_pass(world, SOON);
+	if (goes_on) {
+		began = first_goes_on(row);
+	} else {
+		world_acquire(world, 1, 2, 1, "db", DURATION_FOREVER);
+		arrive();
+	}
+	if (next == WHEN_MADE) {
+		world_pass(world, 2 * T);
+		ck_assert(is_waiting(1, 2, 1));
+		began = world->now;
+		ck_assert_int_eq(make(2, 1, 200, T), BROKER_OK);
+	}
+	answer = world_await(world, 1, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_uint_gt(answer->fence, fence);
+	if (world_answer(world, 0, 1, 1) != NULL)
+		ck_assert_uint_gt(answer->fence, world_answer(world, 0, 1, 1)->fence);
+	if (next == AT_ONCE)
+		ck_assert_int_lt(waited(answer, began), T / 2);
+	else
+		ck_assert_int_le(waited(answer, began), T + 10 * SECOND);
+	if (next == AFTER_GRACE || next == WHEN_MADE)
+		ck_assert_int_ge(waited(answer, began), T - SOON);
+	/* A paused client of a dead daemon has heard no more than that. */
+	if (next == AFTER_GRACE && row->state != RELEASING)
+		ck_assert_int_ge(answer->at, first_until());
+	release(1, 2, 2, answer->lock);
 }
 END_TEST
 
@@ -535,6 +791,7 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_slot_is_claimed_and_released);
 	tcase_add_loop_test(tc, after_an_unclean_end_the_next_one_waits, 0, ENDS);
 	tcase_add_test(tc, a_waiter_is_granted_after_the_grace);
+	tcase_add_loop_test(tc, a_slot_that_looks_busy_after_its_release_is_told_of_again, 0, 3);
 	tcase_add_test(tc, a_waiter_takes_another_slot_that_is_clean);
 	tcase_add_test(tc, the_lock_connection_costs_no_hold);
 	tcase_add_test(tc, the_end_of_one_connection_costs_its_holds_alone);
@@ -542,9 +799,10 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_hand_off_has_a_larger_fence);
 	tcase_add_test(tc, a_gate_gets_slots);
 	tcase_add_test(tc, an_abandoned_hold_does_not_end_cleanly);
+	tcase_add_test(tc, without_probes_slots_are_claimed_unseen);
 	tcase_add_test(tc, questions_at_once_are_asked_one_after_another);
-	tcase_add_test(tc, a_slot_is_claimed_unseen_in_an_alarm);
 	tcase_add_test(tc, a_hold_ends_before_the_consumer_timeout);
+	tcase_add_loop_test(tc, in_each_state_a_death_leaves_one_holder, 0, ROWS * DEATHS);
 	tcase_add_test(tc, fences_grow_over_destroy_and_create);
 	tcase_add_test(tc, a_clock_far_ahead_needs_force);
 	tcase_add_test(tc, the_setting_makes_slots_by_quorum);

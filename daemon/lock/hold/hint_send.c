@@ -20,13 +20,24 @@
  */
 #define RETURNED_REST (20 * NSEC_PER_MSEC)
 
-/* A slot that was freed while most likely nobody waited, and whose hint is sent later. */
+/*
+ * By quorum the broker frees a slot some time after its release: when it has closed the channel. Until then a
+ * probe finds the slot busy. A waiter that has just probed hears of the slot by a second hint.
+ */
+#define LOOKS_BUSY (100 * NSEC_PER_MSEC)
+
+/*
+ * A slot that was freed while most likely nobody waited, and whose hint is sent later. Or one whose hint has
+ * come back, and is sent again.
+ */
 struct late_hint {
 	struct queue_name b; /* its text is the key */
 	struct lock_engine *engine;
 	char *name; /* owned */
 	bool mutex;
 	int slot;
+	bool twice;      /* a second one follows */
+	bool told, back; /* the first one was sent; it has come back */
 	struct timer due;
 	UT_hash_handle hh;
 };
@@ -102,11 +113,36 @@ static void
 tell_late(void *ctx, uint64_t id)
 {
 	struct late_hint *late = ctx;
+	struct lock_engine *engine = late->engine;
+	bool is_held = hold_find_queue(&engine->holds, late->b.text) != NULL;
 
 	(void)id;
-	if (hold_find_queue(&late->engine->holds, late->b.text) == NULL)
-		tell_wait_queue(late->engine, late->name, late->mutex, late->slot);
-	late_hint_free(late);
+	if (!is_held && (!late->told || late->back))
+		tell_wait_queue(engine, late->name, late->mutex, late->slot);
+	if (is_held || !late->twice) {
+		late_hint_free(late);
+		return;
+	}
+	late->told = true;
+	late->twice = false;
+	timers_set(engine->timers, &late->due, engine_now(engine) + LOOKS_BUSY);
+}
+
+static struct late_hint *
+late_hint_new(struct lock_engine *engine, const struct hold *hold)
+{
+	struct late_hint *late = mem_alloc(sizeof(*late));
+
+	*late = (struct late_hint){
+	    .b = hold->b,
+	    .engine = engine,
+	    .name = mem_strdup(hold->name),
+	    .mutex = hold->kind == LOCK_KIND_MUTEX,
+	    .slot = hold->kind == LOCK_KIND_MUTEX ? 1 : hold->slot,
+	};
+	timer_init(&late->due, tell_late, late, 0);
+	HASH_ADD_KEYPTR(hh, engine->late_hints, late->b.text, strlen(late->b.text), late);
+	return late;
 }
 
 /*
@@ -119,10 +155,15 @@ announce(struct lock_engine *engine, const struct hold *hold)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
+	bool twice = way_row(hold->way)->by_beads && !engine->draining && !engine->frozen;
 	const struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
 	struct late_hint *late;
 
 	HASH_FIND_STR(engine->late_hints, hold->b.text, late);
+	if (late != NULL && late->told) {
+		late_hint_free(late);
+		late = NULL;
+	}
 	if (semaphore == NULL || semaphore->returned_at == 0 || engine->draining ||
 	    engine->frozen || engine_now(engine) - semaphore->returned_at >= RETURNED_REST ||
 	    hold->ours_since == 0 ||
@@ -130,28 +171,40 @@ announce(struct lock_engine *engine, const struct hold *hold)
 		tell_wait_queue(engine, hold->name, mutex, slot);
 		if (late != NULL)
 			late_hint_free(late);
+		if (!twice)
+			return;
+		late = late_hint_new(engine, hold);
+		late->told = true;
+		timers_set(engine->timers, &late->due, engine_now(engine) + LOOKS_BUSY);
 		return;
 	}
 	if (late != NULL)
 		return;
-	late = mem_alloc(sizeof(*late));
-	*late = (struct late_hint){
-	    .b = hold->b,
-	    .engine = engine,
-	    .name = mem_strdup(hold->name),
-	    .mutex = mutex,
-	    .slot = slot,
-	};
-	timer_init(&late->due, tell_late, late, 0);
+	late = late_hint_new(engine, hold);
+	late->twice = twice;
 	timers_set(engine->timers, &late->due, semaphore->returned_at + RETURNED_REST);
-	HASH_ADD_KEYPTR(hh, engine->late_hints, late->b.text, strlen(late->b.text), late);
+}
+
+void
+hint_came_back(struct lock_engine *engine, const char *name, int slot)
+{
+	struct queue_name b = queue_name_quorum(name, slot);
+	struct late_hint *late;
+
+	HASH_FIND_STR(engine->late_hints, b.text, late);
+	if (late != NULL)
+		late->back = true;
 }
 
 void
 hint_send_all(struct lock_engine *engine)
 {
-	while (engine->late_hints != NULL)
-		tell_late(engine->late_hints, 0);
+	struct late_hint *late, *next;
+
+	HASH_ITER (hh, engine->late_hints, late, next) {
+		late->twice = false;
+		tell_late(late, 0);
+	}
 }
 
 static void

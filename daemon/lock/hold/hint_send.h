@@ -11,6 +11,9 @@
  * If the last hint of a name has just come back, the next one is sent a moment later. It is not sent if
  * the slot is held again. A client that takes and releases a lock again and again sends few hints.
  *
+ * By quorum, a hint that has come back is sent again a moment later. The broker needs some time to free the
+ * slot after its release, and a waiter that probes meanwhile finds it busy.
+ *
  * After many hand-offs of a slot, while no other daemon waits, the slot is sometimes freed without
  * a hint, and withheld for the same time. Clients that poll can get it then.
  */
@@ -40,6 +43,8 @@ bool hint_can_be_heard(const struct lock_engine *engine);
  * known, or destroyed. Sends hints to daemons with waiters, if the change may matter to them.
  */
 void hint_changed(struct lock_engine *engine, const char *name, int from, int to);
+/* A hint about that slot has come back: nobody waited. */
+void hint_came_back(struct lock_engine *engine, const char *name, int slot);
 /* The daemon stops: the hints that were to be sent a moment later are sent now. */
 void hint_send_all(struct lock_engine *engine);
 /* Frees all questions to the broker, and all unsent hints, at the engine's end. */

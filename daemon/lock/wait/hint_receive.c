@@ -8,6 +8,7 @@
 #include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
+#include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/wait/scan.h"
 
 /* The minimum time between two hints of a name that are passed on. */
@@ -110,6 +111,8 @@ hint_news(void *ctx, const struct broker_wait_queue_event *event)
 		return;
 	if (event->news == BROKER_WAIT_QUEUE_NOBODY) {
 		semaphore->returned_at = engine_now(engine);
+		if (event->slot > 0)
+			hint_came_back(engine, semaphore->name, event->slot);
 		withheld_to_nobody(engine, semaphore, event->slot);
 	} else if (wait_queue_news(engine, semaphore, event) &&
 		   event->news == BROKER_WAIT_QUEUE_HINT)
