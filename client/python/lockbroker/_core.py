@@ -118,8 +118,8 @@ class Hold:
         return NotHeld(f"{self.name}: the lock was released", {"lock": self.id}) if self._released else None
 
     def _is_owed(self, error: BaseException) -> bool:
-        """Whether the daemon is to be told that the work under this lost lock has ended: it may still have the hold, or,
-        by quorum, frees the slot only then."""
+        """Whether the daemon is to be told that the work under this lost lock has ended. After a lapse it may still have
+        the hold. By quorum it frees the slot only then."""
         return isinstance(error, Lost) and (error.cause == "lease" or self.fence is not None)
 
     def _lapse(self) -> None:
