@@ -160,6 +160,20 @@ class Quorum(unittest.TestCase):
         there.wait_broker()
         self.assertLess(Wire(there).call("acquire", name=name, timeout=60)["waited"], GRACE)
 
+    def test_a_daemon_that_stops_waits_for_its_reclaims(self):
+        daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
+        name = self.create(Wire(there), 5)
+        holder, _ = self.hold_all(daemon, name, 5)
+        RABBIT.perform("close_all_connections", "test")
+        for _ in range(5):
+            holder.notification("lost")
+        daemon.wait_broker()
+        there.wait_broker()
+        holder.hang_up()
+        daemon.stop()
+        _, again = self.hold_all(there, name, 5)
+        self.assertLess(max(one["waited"] for one in again), GRACE - 1)
+
     def test_many_graces_at_once(self):
         """A killed daemon leaves many slots. All are free after one grace."""
         slots = SLOTS

@@ -7,20 +7,20 @@ memory_forget(struct client *k)
 	k->memory_set = k->memory_behind = k->memory_out = 0;
 }
 
-/*
- * After the end of a connection its daemon still knows the counts of its hold (rule 8).
- */
+/* After the end of a connection its daemon still knows the counts of its hold (rule 8). */
 void
-memory_remember(struct client *k)
+memory_remember(struct world *w, struct client *k)
 {
 	uint8_t beads[BEADS];
 	bool known =
 	    k->mode == HELD || k->mode == RELEASING || k->mode == FLIPPING || k->mode == CONFIRMING;
 	bool whole = k->set != 0 && view_order_after(k, beads) == BEADS;
-	if (setup->retries && k->reclaiming && k->mode == WAITING)
+	bool again = k->reclaiming && w->retries != 0 && (known || k->mode == WAITING);
+	w->retries -= again;
+	if (again && k->mode == WAITING)
 		return;
 	memory_forget(k);
-	if (!setup->reclaims || !known || !whole || (k->reclaiming && !setup->retries))
+	if (!setup->reclaims || !known || !whole || (k->reclaiming && !again))
 		return;
 	k->memory_set = k->set;
 	k->memory_behind = (uint8_t)view_behind(k);

@@ -9,7 +9,7 @@
 
 void memory_forget(struct client *k);
 /* Its claim or hold ends. */
-void memory_remember(struct client *k);
+void memory_remember(struct world *w, struct client *k);
 /* Nobody was between that hold and the present claim. */
 bool memory_is_next(const struct client *k);
 /* The client of that hold uses the lock no more. */

@@ -145,6 +145,7 @@ quorum_start(const struct setup *of, struct world *ret_world)
 	w->renewals = of->renewals;
 	w->rotations = of->rotations;
 	w->refreshes = of->refreshes;
+	w->retries = of->retries;
 	for (unsigned i = 0; i < n_clients(); i++) {
 		w->clients[i].claims = of->claims;
 		w->clients[i].jobs = i < of->admins;

@@ -89,8 +89,8 @@ struct setup {
 	bool drift;
 	/* Rule 8b. */
 	bool reclaims;
-	/* A reclaim that has seen no beads, or whose flip was not answered, is tried again. */
-	bool retries;
+	/* So often, a reclaim that has seen no beads, or whose flip was not answered, is tried again. */
+	uint8_t retries;
 	/* A client that hears of its loss can go on, up to the end of its lease. */
 	bool lingers;
 	/* The first set exists, in dirty order. */
@@ -215,6 +215,8 @@ struct world {
 	/* It is suspended, and keeps its beads. */
 	uint8_t paused;
 	uint8_t faults, renewals, rotations, refreshes;
+	/* Reclaims that can be tried again. */
+	uint8_t retries;
 	/* The sets that were begun, and of each: the beads that are published, or a publisher that died. */
 	uint8_t sets;
 	uint8_t published[SETS_MAX];

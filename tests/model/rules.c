@@ -102,7 +102,7 @@ stop(struct world *w, unsigned i)
 {
 	struct client *k = &w->clients[i];
 	if (k->mode != CLOSING)
-		memory_remember(k);
+		memory_remember(w, k);
 	clear_claim(k);
 	k->mode = CLOSING;
 	if (server_has_old_channel(w, i))

@@ -340,6 +340,16 @@ class Threads(unittest.TestCase):
                     self.assertEqual(daemon.asked("release"), [])
             daemon.wait_asked("release")
 
+    def test_a_lost_lock_by_quorum_is_given_back(self):
+        daemon = fake.Fake(self, acquire=GRANT | {"fence": 17}, release={"lock": "f-1"})
+        with lockbroker.Client(daemon.socket) as client:
+            with self.assertRaises(lockbroker.Lost):
+                with self.hold(client):
+                    daemon.say(fake.notification("lost", {"lock": "f-1", "reason": "lost", "why": "cut"}))
+                    wait_until(lambda: self.lost)
+                    self.assertEqual(daemon.asked("release"), [])
+            daemon.wait_asked("release")
+
     def test_a_lease_that_lies_unread_is_read_before_a_loss(self):
         lock = self.hold()
         until = lock.safe_until

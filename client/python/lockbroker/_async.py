@@ -103,7 +103,7 @@ class AsyncLock(Hold):
         try:
             self.check()
         except Lost as error:
-            if error.cause == "lease":
+            if self._is_owed(error):
                 self._client._give_back(self)
             raise
         self._releasing = True

@@ -59,6 +59,7 @@ class Row(TypedDict):
     age: float | None
     revoked: bool | None
     unknown: bool
+    fence: int | None
 
 
 class Shown(TypedDict):

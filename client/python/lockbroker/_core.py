@@ -117,6 +117,11 @@ class Hold:
             return error
         return NotHeld(f"{self.name}: the lock was released", {"lock": self.id}) if self._released else None
 
+    def _is_owed(self, error: BaseException) -> bool:
+        """Whether the daemon is to be told that the work under this lost lock has ended. After a lapse it may still have
+        the hold. By quorum it frees the slot only then."""
+        return isinstance(error, Lost) and (error.cause == "lease" or self.fence is not None)
+
     def _lapse(self) -> None:
         if self._lost is None:
             self._lost = "lease", "the daemon did not extend the lease in time"

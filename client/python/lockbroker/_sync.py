@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from . import _calls
 from ._core import LOOK_AT_CLOCK, PATIENCE, Core, Hold, Request
 from ._link import Link, connect, socket_path
-from .errors import Closed, Error, Lost, NoAnswer, Revoked
+from .errors import Closed, Error, NoAnswer, Revoked
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -136,7 +136,7 @@ class Lock(Hold):
             self._client._ask(Request("release", {"lock": self.id}, concurrent.futures.Future(), hold=self), PATIENCE)
         except BaseException as error:
             interrupted = not isinstance(error, Error) and not reader.here()
-            if interrupted or (isinstance(error, Lost) and error.cause == "lease"):
+            if interrupted or self._is_owed(error):
                 reader.post(lambda: reader.core.give_back(self))
             raise
 

@@ -23,6 +23,9 @@
 /* Claims of a slot in a row, each in the other way than the one before, at most. */
 #define TURNS_MOST 2
 
+/* A slot that would be one grace too many is tried again no sooner. */
+#define CROWDED_REST (250 * NSEC_PER_MSEC)
+
 enum claim_outcome {
 	CLAIM_LOST,      /* another connection was faster, or the broker cannot tell */
 	CLAIM_OTHERWISE, /* the slot is held in the other way, which is known now */
@@ -396,24 +399,27 @@ claim_cancelled(struct lock_engine *engine, struct hold *hold)
  * those of a user half of that. The default is two connections.
  */
 static bool
-has_room_for_grace(const struct lock_engine *engine, const struct share *share)
+user_has_room_for_grace(const struct lock_engine *engine, const struct share *share)
 {
-	size_t most = engine->channels.most;
-
-	return engine->holds.graces < most && (share == NULL || share->graces < most / 2);
+	return share == NULL || share->graces < engine->channels.most / 2;
 }
 
-/* The claim ends. The slot is tried again when one of the present graces has ended. */
+/* The claim ends. The slot is tried again when a grace has ended that makes room. */
 static void
 crowd_out(struct lock_engine *engine, struct hold *hold, int64_t until)
 {
-	int64_t grace = until - engine_now(engine), first = until;
+	int64_t now = engine_now(engine), grace = until - now, first = until;
+	bool any = user_has_room_for_grace(engine, hold->share);
 	const struct hold *other;
 
 	for (other = engine->holds.by_id; other != NULL; other = other->by_id.next) {
-		if (other->free_at != 0 && other->free_at < first)
+		if (other->free_at != 0 && other->free_at < first &&
+		    (any || other->share == hold->share))
 			first = other->free_at;
 	}
+	/* One that is over waits for its proof. */
+	if (first < now + CROWDED_REST)
+		first = now + CROWDED_REST;
 	hold->crowded_until = first + grace;
 	hold_set_channel(&engine->holds, hold, 0);
 	timers_set(engine->timers, &hold->timer, first);
@@ -423,7 +429,8 @@ bool
 claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until)
 {
 	assert(hold->state == HOLD_CLAIMING);
-	if (hold->free_at == 0 && !has_room_for_grace(engine, hold->share)) {
+	if (hold->free_at == 0 && (engine->holds.graces >= engine->channels.most ||
+				      !user_has_room_for_grace(engine, hold->share))) {
 		crowd_out(engine, hold, until);
 		return false;
 	}

@@ -20,14 +20,14 @@ forget(struct lock_engine *engine, struct lost_hold *lost)
 	free(lost);
 }
 
-/* lock 0: all locks of the peer. */
+/* lock NULL: all locks of the peer. */
 static void
-stopped(struct lock_engine *engine, uint64_t peer, uint64_t lock)
+stopped(struct lock_engine *engine, uint64_t peer, const uint64_t *lock)
 {
 	struct lost_hold *lost, *next;
 
 	TAILQ_FOREACH_SAFE (lost, &engine->lost_holds, entry, next) {
-		if (lost->peer != peer || (lock != 0 && lost->lock != lock))
+		if (lost->peer != peer || (lock != NULL && lost->lock != *lock))
 			continue;
 		broker_holder_stopped(engine->broker, lost->channel);
 		forget(engine, lost);
@@ -55,13 +55,13 @@ lost_told(struct lock_engine *engine, const struct hold *hold)
 void
 lost_released(struct lock_engine *engine, uint64_t peer, uint64_t lock)
 {
-	stopped(engine, peer, lock);
+	stopped(engine, peer, &lock);
 }
 
 void
 lost_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
-	stopped(engine, peer, 0);
+	stopped(engine, peer, NULL);
 }
 
 void
