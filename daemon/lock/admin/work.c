@@ -299,6 +299,20 @@ read_record(struct lock_engine *engine, struct work *work)
 	work->records = 0;
 }
 
+/* A forged message, or a clock that was far ahead. Fences must stay below 2^53. */
+static void
+refuse_epoch(struct lock_engine *engine, struct work *work)
+{
+	const struct broker_reply reply = {.answer = BROKER_REFUSED,
+	    .channel_open = true,
+	    .text = "the epochs are near their limit; delete the queue of a slot with forged "
+		    "messages by hand"};
+
+	broker_records_close(engine->broker, work->records);
+	work->records = 0;
+	answered(engine, work, &reply);
+}
+
 static void on_records(void *ctx, uint64_t id, const struct broker_reply *reply);
 
 static void
@@ -366,12 +380,16 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	floor = broker_records_floor(engine->broker, work->records);
 	if (work->has_paused && work->epoch_below < floor + EPOCH_STRIDE)
 		work->epoch_below = floor + EPOCH_STRIDE;
+	decide_beads(work, request, old, floor);
+	if (work->epoch_below > BEAD_EPOCH_MOST || work->beads.epoch > BEAD_EPOCH_MOST) {
+		refuse_epoch(engine, work);
+		return;
+	}
 	if (request->kind == WORK_FORGET_RECORD || request->slot < 0) {
 		broker_records_remove(
 		    engine->broker, work->records, work->name, work->epoch_below, done);
 		return;
 	}
-	decide_beads(work, request, old, floor);
 	if (request->kind == WORK_RESERVE_EPOCH) {
 		broker_records_set(engine->broker, work->records, NULL, work->beads.epoch, done);
 		return;
@@ -404,7 +422,7 @@ on_records_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 #define MAKING_MOST 16
 #define WAITING_MOST 128
 
-/* How often slots are made again of which no answer came. */
+/* How often slots are made again, because no answer came. */
 #define DECIDES_MOST 3
 
 /* The number of a slot in the making: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
