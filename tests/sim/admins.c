@@ -122,7 +122,8 @@ any_order(struct sim *sim)
 		order.what = ASK_FSCK;
 		order.slots = 0;
 		order.repair = dice_percent(&sim->dice, 60);
-		order.claim = order.repair && !sim->plan.quorum ? any_claim(sim) : LOCK_CLAIM_UNKNOWN;
+		order.claim =
+		    order.repair && !sim->plan.quorum ? any_claim(sim) : LOCK_CLAIM_UNKNOWN;
 	}
 	return order;
 }

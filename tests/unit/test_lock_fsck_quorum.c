@@ -340,6 +340,20 @@ START_TEST(a_forged_epoch)
 }
 END_TEST
 
+/* No epoch is above it. When the queue is deleted, the slot is repaired as usual. */
+START_TEST(the_largest_epoch)
+{
+	const struct said *answer;
+
+	publish(1, 1, BEAD_EPOCH_MOST, 8, 4);
+	answer = run(true);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_REFUSED);
+	ck_assert_ptr_nonnull(strstr(answer->text, "by hand"));
+	ck_assert(memory_world_remove(world->memory, b(1)));
+	check_repair("gap:1", "gap:1!");
+}
+END_TEST
+
 /* ---- the queues ---- */
 
 START_TEST(a_queue_of_another_type)
@@ -731,6 +745,7 @@ suite_lock_fsck_quorum(void)
 	tcase_add_test(tc, beads_of_another_version);
 	tcase_add_test(tc, foreign_messages);
 	tcase_add_test(tc, a_forged_epoch);
+	tcase_add_test(tc, the_largest_epoch);
 	tcase_add_test(tc, a_queue_of_another_type);
 	tcase_add_test(tc, a_queue_with_other_arguments);
 	tcase_add_test(tc, a_deleted_queue);

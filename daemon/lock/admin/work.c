@@ -247,18 +247,6 @@ on_recorded(void *ctx, uint64_t id, const struct broker_reply *reply)
 	answered(engine, work, reply);
 }
 
-static enum work_verdict
-fail_for_clock(struct work *work, uint64_t ahead)
-{
-	char text[128];
-
-	snprintf(text, sizeof(text),
-	    "the clock of this host is %" PRIu64 " days ahead of the newest epoch; if it is right, "
-	    "repeat with force",
-	    ahead / EPOCH_STRIDE);
-	return work_fail(work, REASON_INVALID_PARAMS, text);
-}
-
 /*
  * The slots are there, or should be, and nobody has claimed them. A holder may believe in one, with a number
  * that nobody knows. Without a record its T is not known.
@@ -313,6 +301,20 @@ read_record(struct lock_engine *engine, struct work *work)
 	work->records = 0;
 }
 
+/* A forged message, or a clock that was far ahead. Fences must stay below 2^53. */
+static void
+refuse_epoch(struct lock_engine *engine, struct work *work)
+{
+	const struct broker_reply reply = {.answer = BROKER_REFUSED,
+	    .channel_open = true,
+	    .text = "the epochs are near their limit; delete the queue of a slot with forged "
+		    "messages by hand"};
+
+	broker_records_close(engine->broker, work->records);
+	work->records = 0;
+	answered(engine, work, &reply);
+}
+
 static void on_records(void *ctx, uint64_t id, const struct broker_reply *reply);
 
 static void
@@ -350,6 +352,29 @@ pauses(struct lock_engine *engine, struct work *work, const struct work_request 
 	broker_records_close(engine->broker, work->records);
 	work->records = 0;
 	return true;
+}
+
+/*
+ * The time for new sets, in seconds since 1970. 0: the clock is perhaps wrong, and the work has failed. A repair
+ * needs no clock, as its sets are above the floor.
+ */
+static uint64_t
+seconds_now(const struct lock_engine *engine, struct work *work, const struct work_request *request,
+    uint64_t floor)
+{
+	uint64_t seconds = (uint64_t)(clock_now(engine->settings.wall_clock) / NSEC_PER_SEC);
+	char text[128];
+
+	if (floor == 0 || seconds <= floor + CLOCK_AHEAD_MOST || request->last == 0 || work->force)
+		return seconds;
+	if (work->beads.repairs)
+		return floor;
+	snprintf(text, sizeof(text),
+	    "the clock of this host is %" PRIu64 " days ahead of the newest epoch; if it is right, "
+	    "repeat with force",
+	    (seconds - floor) / EPOCH_STRIDE);
+	work->verdict = work_fail(work, REASON_INVALID_PARAMS, text);
+	return 0;
 }
 
 /*
@@ -399,23 +424,23 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	floor = broker_records_floor(engine->broker, work->records);
 	if (work->has_paused && work->epoch_below < floor + EPOCH_STRIDE)
 		work->epoch_below = floor + EPOCH_STRIDE;
+	make_removed(work, old);
+	request = &work->list[work->at];
+	seconds = seconds_now(engine, work, request, floor);
+	if (seconds == 0) {
+		on_recorded(engine, id, reply);
+		return;
+	}
+	decide_beads(work, request, seconds, old, floor);
+	if (work->epoch_below > BEAD_EPOCH_MOST || work->beads.epoch > BEAD_EPOCH_MOST) {
+		refuse_epoch(engine, work);
+		return;
+	}
 	if (request->kind == WORK_FORGET_RECORD || request->slot < 0) {
 		broker_records_remove(
 		    engine->broker, work->records, work->name, work->epoch_below, done);
 		return;
 	}
-	make_removed(work, old);
-	request = &work->list[work->at];
-	seconds = (uint64_t)(clock_now(engine->settings.wall_clock) / NSEC_PER_SEC);
-	if (floor > 0 && seconds > floor + CLOCK_AHEAD_MOST && !work->force) {
-		if (!work->beads.repairs) {
-			work->verdict = fail_for_clock(work, seconds - floor);
-			on_recorded(engine, id, reply);
-			return;
-		}
-		seconds = floor;
-	}
-	decide_beads(work, request, seconds, old, floor);
 	if (request->kind == WORK_RESERVE_EPOCH) {
 		broker_records_set(engine->broker, work->records, NULL, work->beads.epoch, done);
 		return;
@@ -449,7 +474,7 @@ on_records_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 #define MAKING_MOST 16
 #define WAITING_MOST 128
 
-/* How often slots are made again of which no answer came. */
+/* How often slots are made again, because no answer came. */
 #define DECIDES_MOST 3
 
 /* The number of a slot in the making: that of the op, and the slot. METHODS_SLOTS_MAX is smaller. */
