@@ -70,12 +70,6 @@ nacks_of(void *ctx)
 	return --world->nacks == 0;
 }
 
-static void
-performed_of(void *ctx, const struct memory_performed *what)
-{
-	((struct lock_world *)ctx)->rejects += what->method == AMQP_BASIC_REJECT_METHOD;
-}
-
 static bool
 unheard_of(void *ctx, const struct broker *broker, const char *queue)
 {
@@ -267,8 +261,9 @@ on_unheard(void *ctx)
 static void
 performed(void *ctx, const struct memory_performed *what)
 {
-	const struct lock_world *world = ctx;
+	struct lock_world *world = ctx;
 
+	world->rejects += what->method == AMQP_BASIC_REJECT_METHOD;
 	if (world->on_performed != NULL)
 		world->on_performed(what);
 }
@@ -336,7 +331,6 @@ world_new_named(const struct queue_naming *naming)
 	    .silent = silent_of,
 	    .nacks = nacks_of,
 	    .refuses = refuses_of,
-	    .performed = performed_of,
 	    .unheard = unheard_of,
 	    .ctx = world};
 	world->memory = memory_world_new(world->timers, &world->behaviour);
