@@ -481,8 +481,14 @@ give_back(struct guard *guard)
 	 * When nobody has answered for so long, nobody is waited for: the end of the connection
 	 * does it.
 	 */
-	if (guard->lease_over || lb_lock_state(lock) == LB_LOCK_LOST)
+	if (guard->lease_over)
 		return;
+	/* By quorum, the daemon then makes the slot free. It does not answer. */
+	if (lb_lock_state(lock) == LB_LOCK_LOST) {
+		if (lb_lock_fence(lock) != 0)
+			(void)lb_release(lock, 0);
+		return;
+	}
 	code = lb_release(lock, RELEASE_TIMEOUT_MS);
 	/* It says so only now, but it was lost while COMMAND still worked. */
 	if (code == LB_LOST)

@@ -222,7 +222,8 @@
 	X(BEADS_FLIPPED_UNSTOPPED, "a clean end of a hold whose client goes on")                   \
 	X(RECLAIM_ANY_SUM, "a reclaim of a slot that another one has held since")                  \
 	X(RECLAIM_OF_CLEAN, "a reclaim that takes a slot in clean order")                          \
-	X(RECLAIM_BEFORE_STOP, "a reclaim while the client of the hold goes on")
+	X(RECLAIM_BEFORE_STOP, "a reclaim while the client of the hold goes on")                   \
+	X(LOST_PEER_HAS_STOPPED, "a reclaim when the client of a lost hold hangs up")
 
 /*
  * Each row is a name, the program in tests/unit that finds it, perhaps with one of its test cases,

@@ -135,7 +135,8 @@ class Quorum(unittest.TestCase):
         RABBIT.stop()
         for _ in grants:
             holder.notification("lost")
-        holder.hang_up()
+        for one in grants:
+            self.assertEqual(holder.error("release", lock=one["lock"]).reason, "not-held")
         RABBIT.start()
         wait_until(lambda: self.reclaimed(daemon) == slots, what="the slots are clean")
         there.wait_broker()
@@ -145,8 +146,14 @@ class Quorum(unittest.TestCase):
         for one in again:
             self.assertGreater(one["fence"], before[one["slot"]])
 
-    def test_a_client_that_hears_of_its_loss_and_stops(self):
-        """Its connection to RabbitMQ ends. It works on for a moment, and its slot needs no grace when it stops."""
+    def test_a_client_that_hears_of_its_loss_and_releases(self):
+        self.lose(hangs_up=False)
+
+    def test_a_client_that_hears_of_its_loss_and_hangs_up(self):
+        self.lose(hangs_up=True)
+
+    def lose(self, hangs_up):
+        """The connection to RabbitMQ ends. The client works on for a moment. Its slot needs no grace when it stops."""
         daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
         name = self.create(Wire(there), 1)
         holder = Wire(daemon)
@@ -155,7 +162,10 @@ class Quorum(unittest.TestCase):
         self.assertIn("the connection of the hold ended", holder.notification("lost")["why"])
         daemon.wait_broker()
         self.assertEqual(self.reclaimed(daemon), 0)
-        self.assertEqual(holder.error("release", lock=lock).reason, "not-held")
+        if hangs_up:  # it has stopped when its lease is over
+            holder.hang_up()
+        else:
+            self.assertEqual(holder.error("release", lock=lock).reason, "not-held")
         wait_until(lambda: self.reclaimed(daemon) == 1, what="the slot is clean")
         there.wait_broker()
         self.assertLess(Wire(there).call("acquire", name=name, timeout=60)["waited"], GRACE)
@@ -163,13 +173,14 @@ class Quorum(unittest.TestCase):
     def test_a_daemon_that_stops_waits_for_its_reclaims(self):
         daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
         name = self.create(Wire(there), 5)
-        holder, _ = self.hold_all(daemon, name, 5)
+        holder, grants = self.hold_all(daemon, name, 5)
         RABBIT.perform("close_all_connections", "test")
         for _ in range(5):
             holder.notification("lost")
         daemon.wait_broker()
         there.wait_broker()
-        holder.hang_up()
+        for one in grants:
+            holder.error("release", lock=one["lock"])
         daemon.stop()
         _, again = self.hold_all(there, name, 5)
         self.assertLess(max(one["waited"] for one in again), GRACE - 1)
@@ -195,6 +206,17 @@ class Quorum(unittest.TestCase):
         holder.call("verify", lock=grant["lock"])
         holders = Wire(self.daemon()).call("show", name=name)["holders"]
         self.assertEqual([row["fence"] for row in holders], [grant["fence"]])
+
+    def test_run_after_a_loss(self):
+        """COMMAND has ended, so that the slot is free at once."""
+        daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
+        name = self.create(Wire(there), 1)
+        with subprocess.Popen([program("lockbroker"), "run", "--socket", daemon.socket, name, "--", "sleep", "600"],
+                              env=clean_environment(), stderr=subprocess.DEVNULL) as run:
+            wait_until(lambda: Wire(there).call("size", name=name)["busy"] == 1, what="it holds")
+            RABBIT.perform("close_all_connections", "test")
+            self.assertNotEqual(run.wait(20), 0)
+        wait_until(lambda: self.reclaimed(daemon) == 1, what="the slot is clean")
 
     def test_run(self):
         daemon = self.daemon()

@@ -30,21 +30,9 @@ quorum_haunt(struct sim *sim, const struct belief *belief)
 	    .name = belief->name,
 	    .slot = belief->slot,
 	    .daemon = belief->daemon,
-	    .peer = belief->peer,
 	    .lock = belief->lock,
 	    .until = belief->safe_until,
 	};
-}
-
-void
-quorum_left(struct sim *sim, int daemon, uint64_t peer)
-{
-	for (size_t i = 0; i < sim->quorum.ghost_count; i++) {
-		struct quorum_ghost *ghost = &sim->quorum.ghosts[i];
-
-		if (ghost->daemon == daemon && ghost->peer == peer)
-			ghost->until = sim->now;
-	}
 }
 
 static void

@@ -284,7 +284,6 @@ daemon_hang_up(struct sim_daemon *daemon, int peer)
 	uint64_t id = daemon->peers[peer].id;
 
 	book_peer_gone(&daemon->sim->book, daemon->number, id);
-	quorum_left(daemon->sim, daemon->number, id);
 	lock_peer_gone(daemon->engine, id);
 	peer_come(daemon, peer);
 }

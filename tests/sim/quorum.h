@@ -3,7 +3,8 @@
  * knowledge of such slots, their troubles, and the end of such a schedule. check_quorum.c judges.
  *
  * Each client honours its lease: it stops at the moment that its daemon told it last. It stops no sooner if
- * it hears that its lock is lost, or if its daemon dies. A client that hangs up has stopped.
+ * it hears that its lock is lost, or if its daemon dies. A client that hangs up with a lock has
+ * stopped. One that hangs up after a loss has not.
  */
 #ifndef TESTS_SIM_QUORUM_H
 #define TESTS_SIM_QUORUM_H
@@ -62,7 +63,7 @@ struct quorum_slot {
 /* A client that believes in a hold after its daemon does not. */
 struct quorum_ghost {
 	int name, slot, daemon;
-	uint64_t peer, lock;
+	uint64_t lock;
 	int64_t until;
 };
 
@@ -134,7 +135,5 @@ void check_believers(struct sim *sim, const struct belief *belief);
 void check_quorum_answer(struct sim *sim, const struct ask *ask, enum reason reason);
 /* The daemon does not know of the hold any more, but its client has not stopped. */
 void quorum_haunt(struct sim *sim, const struct belief *belief);
-/* A client hangs up. */
-void quorum_left(struct sim *sim, int daemon, uint64_t peer);
 
 #endif

@@ -10,6 +10,7 @@
 #include "tests/unit/test_lock.h"
 
 #define T (20 * SECOND)
+#define LEASE (18 * SECOND)
 #define HEARTBEAT (10 * SECOND)
 /* For a step of a protocol that needs some answers. */
 #define SOON (SECOND / 10)
@@ -107,11 +108,15 @@ START_TEST(a_slot_is_reclaimed_when_its_holder_stops)
 	cut(0);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
 	world_pass(world, 3 * SECOND);
-	/* It hangs up, or releases what it has lost. */
-	if (_i == 0)
-		lock_peer_gone(engine(0), 1);
-	else
+	/* It releases what it has lost. Or it hangs up, and perhaps works on up to the end of its lease. */
+	if (_i == 0) {
 		lock_release(engine(0), 1, 2, lock);
+	} else {
+		lock_peer_gone(engine(0), 1);
+		world_pass(world, LEASE - 5 * SECOND);
+		ck_assert_uint_eq(info(0).reclaimed, 0);
+		world_pass(world, 2 * SECOND);
+	}
 	assert_clean(fence);
 	ck_assert_uint_eq(info(0).reclaimed, 1);
 }
@@ -155,10 +160,11 @@ END_TEST
 START_TEST(a_waiter_here_is_granted_when_the_holder_stops)
 {
 	const struct said *answer;
+	uint64_t lock;
 	int64_t began;
 
 	make_slots(1);
-	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	lock = take(0, 1, TRY)->lock;
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	cut(0);
@@ -166,7 +172,7 @@ START_TEST(a_waiter_here_is_granted_when_the_holder_stops)
 	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
 	ck_assert_uint_eq(info(0).graces, 1);
 	began = world->now;
-	lock_peer_gone(engine(0), 1);
+	lock_release(engine(0), 1, 2, lock);
 	answer = world_await(world, 0, 2, 1);
 	ck_assert_int_eq(answer->reason, REASON_NONE);
 	ck_assert_int_le(waited(answer, began), SECOND);
@@ -177,15 +183,16 @@ END_TEST
 /* Somebody else held it, and perhaps still does. */
 START_TEST(a_slot_that_was_used_since_is_not_reclaimed)
 {
+	uint64_t lock;
 	int64_t began;
 
 	make_slots(1);
-	ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
+	lock = take(0, 1, TRY)->lock;
 	cut(0);
 	ck_assert_int_eq(take(1, 2, DURATION_FOREVER)->reason, REASON_NONE);
 	world_kill(world, 1);
 	began = world->now;
-	lock_peer_gone(engine(0), 1);
+	lock_release(engine(0), 1, 2, lock);
 	ck_assert_int_ge(waited(take(2, 3, DURATION_FOREVER), began), T - SOON);
 }
 END_TEST
@@ -216,13 +223,15 @@ END_TEST
 /* A daemon that stops in order waits for its reclaims. */
 START_TEST(a_daemon_is_quiet_after_its_reclaims)
 {
+	const struct said *answer;
 	uint64_t fence;
 
 	make_slots(1);
-	fence = take(0, 1, TRY)->fence;
+	answer = take(0, 1, TRY);
+	fence = answer->fence;
 	cut(0);
 	lock_drain(engine(0));
-	lock_peer_gone(engine(0), 1);
+	lock_release(engine(0), 1, 2, answer->lock);
 	ck_assert(!lock_quiet(engine(0)));
 	for (int i = 0; i < 100 && !lock_quiet(engine(0)); i++)
 		world_pass(world, SOON);
@@ -291,7 +300,8 @@ START_TEST(a_thousand_slots_are_free_after_one_grace)
 	lock_peer_gone(engine(0), 1);
 	set_links(0, true);
 	set_links(1, true);
-	world_pass(world, 10 * SECOND);
+	/* They have hung up, so that their leases count. */
+	world_pass(world, LEASE + 2 * SECOND);
 	ck_assert_uint_eq(info(0).reclaimed, MANY);
 	ck_assert_int_le(acquire_all(1, 2, MANY, 5 * SECOND), 5 * SECOND);
 }

@@ -1,7 +1,8 @@
 /*
  * Holds by quorum whose clients were told `lost`, and may still work. When such a client has stopped, the
  * broker layer is told, which can make the slot clean (rule 8 of docs/QUORUM.md). A client has stopped when it
- * releases the lost lock, or when its connection ends. A timeout is no sign of that.
+ * releases the lost lock. It also has when its connection has ended and its lease is over: some clients hang up
+ * because of the loss, before their work ends. A timeout is no sign of a stop.
  */
 #ifndef LOCK_LOST_H
 #define LOCK_LOST_H
