@@ -625,6 +625,21 @@ START_TEST(a_held_slot_is_not_repaired)
 }
 END_TEST
 
+/* The T of a held slot is not known. So a record that is made anew has the longest one. */
+START_TEST(a_new_record_covers_held_slots)
+{
+	int64_t began;
+
+	ck_assert_int_eq(take(0, TRY)->slot, 1);
+	ck_assert(memory_world_remove(world->memory, RECORDS_QUEUE));
+	check_run(true, "no-record:0!");
+	lose(2);
+	began = world->now;
+	check_run(true, "no-beads:2!");
+	ck_assert_int_ge(world->now - began, BEAD_GRACE_MOST);
+}
+END_TEST
+
 /* It has a complete set, so no other one is published. */
 START_TEST(a_sound_slot_gets_no_set)
 {
@@ -761,6 +776,7 @@ suite_lock_fsck_quorum(void)
 	tcase_add_loop_test(tc, a_missing_slot_is_not_forgotten, 0, FORGETTINGS);
 	tcase_add_test(tc, slots_that_are_made_again_have_perhaps_holders);
 	tcase_add_test(tc, a_held_slot_is_not_repaired);
+	tcase_add_test(tc, a_new_record_covers_held_slots);
 	tcase_add_test(tc, a_sound_slot_gets_no_set);
 	tcase_add_test(tc, a_newer_set_is_not_replaced);
 	tcase_add_test(tc, another_administrator_is_waited_for);

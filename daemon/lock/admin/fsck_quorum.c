@@ -363,6 +363,16 @@ has_cleared(const struct fsck_quorum *quorum)
 	return false;
 }
 
+/* A slot that was not looked into, with a T that is not known. */
+static bool
+has_unseen(const struct fsck_quorum *quorum)
+{
+	for (int i = 0; i < quorum->asked; i++)
+		if (quorum->slots[i].exists && quorum->slots[i].answer != BROKER_OK)
+			return true;
+	return false;
+}
+
 void
 fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *then)
 {
@@ -376,7 +386,7 @@ fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *the
 	/* The sets keep the T that they had. */
 	if (!has_record)
 		work->beads.grace = quorum->grace;
-	work->grace_seen = quorum->grace;
+	work->grace_seen = !has_record && has_unseen(quorum) ? BEAD_GRACE_MOST : quorum->grace;
 	work->epoch_below = quorum->epoch + 1;
 	/* Slots that are deleted, and not made again, are missing then. */
 	if (exists && has_record)

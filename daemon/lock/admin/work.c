@@ -448,8 +448,9 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	record.size = (unsigned)request->slot;
 	snprintf(record.name, sizeof(record.name), "%s", work->name);
 	record.epoch = request->last > 0 || old == NULL ? work->beads.epoch : old->epoch;
-	record.grace =
-	    old != NULL && old->grace > work->beads.grace ? old->grace : work->beads.grace;
+	record.grace = work->beads.grace > work->grace_seen ? work->beads.grace : work->grace_seen;
+	if (old != NULL && old->grace > record.grace)
+		record.grace = old->grace;
 	broker_records_set(engine->broker, work->records, &record, work->epoch_below, done);
 }
 
