@@ -453,7 +453,7 @@ link_deliver(struct link *link)
 	amqp_frame_t frame;
 
 	do {
-		/* What is there may be no delivery. */
+		/* The frames that are here can have no delivery. */
 		if (link_is_dry(link))
 			link_send(link);
 		read_frame(link, &frame);

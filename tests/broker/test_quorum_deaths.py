@@ -155,7 +155,7 @@ class Deaths(unittest.TestCase):
 
     def frames_go_on(self):
         for case in self.all:
-            case.proxy.mend()
+            case.proxy.let_go()
 
     def succeed(self, unclean=()):
         """The rival gets each slot with a larger fence. It waits for T after these states, and then has not begun before

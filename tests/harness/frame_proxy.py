@@ -4,7 +4,7 @@
 	proxy.hold("flip")		# the next flip stays in the proxy, with all that comes behind it
 	proxy.hold("flip", answered=True)	# RabbitMQ performs it, and the delivery that answers it stays
 	proxy.held.wait(60)
-	proxy.mend()			# they go on
+	proxy.let_go()			# they go on
 
 A frame is on a connection that consumes from such a slot. A daemon has one slot at a time here.
 """
@@ -69,14 +69,14 @@ class FrameProxy(Proxy):
             self.held.clear()
             self.wanted, self.answered = what, answered
 
-    def mend(self):
+    def let_go(self):
         with self.lock:
             self.wanted = None
             for (pair, end), stream in self.streams.items():
                 for data in stream.kept or ():
                     pair.late[end].append((0, data))
                 stream.kept = None
-        super().mend()
+        self._wake()
 
     def _receive(self, reader, where):
         pair, end = where
