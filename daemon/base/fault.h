@@ -218,6 +218,8 @@
 	X(BEADS_PUBLISHED_CLEAN, "a set of beads published in clean order")                        \
 	X(BEADS_BEFORE_MARK_IGNORED, "a set published beside another one")                         \
 	X(BEADS_WITHOUT_PAUSE, "a set made clean while an earlier holder believes in its hold")    \
+	X(CONSUME_OK_TRUSTED, "a slot made as soon as the consume is answered")                    \
+	X(BEADS_CANCEL_IGNORED, "beads that a consumer timeout splits")                            \
 	X(BEADS_TWO_IN_FLIGHT, "a renewal while another one is not answered")                      \
 	X(BEADS_FLIPPED_UNSTOPPED, "a clean end of a hold whose client goes on")                   \
 	X(RECLAIM_ANY_SUM, "a reclaim of a slot that another one has held since")                  \
@@ -242,6 +244,8 @@
 	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used that gives an exclusive queue to two connections")                      \
 	X(BEADS_NO_BARRIER, "test_beads", "a rotation without its barrier")                        \
+	X(BEADS_CYCLIC_SINCE_43, "test_beads",                                                     \
+	    "beads in the order of a delayed retry read by the cyclic rule")                       \
 	X(BEADS_COUNT_NOT_COMPARED, "test_beads",                                                  \
 	    "an answer to a reject believed without its count")                                    \
 	X(REPAIR_WITHOUT_WAIT, "test_lock/fsck_quorum",                                            \

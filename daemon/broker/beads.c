@@ -97,7 +97,7 @@ is_clean(const struct beads *beads)
 {
 	const struct bead *mine = beads->mine;
 
-	if (beads->strict)
+	if (FAULT_ELSE(BEADS_CYCLIC_SINCE_43, false, beads->strict))
 		return mine[0].number == 1 && mine[1].number == 2;
 	return mine[1].number == mine[0].number % BEADS + 1;
 }

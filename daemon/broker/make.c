@@ -450,8 +450,10 @@ on_method(void *ctx, const struct amqp_frame *frame)
 			return false;
 		declared(job, frame->fields);
 		return true;
-	case AMQP_BASIC_QOS_OK_METHOD:
 	case AMQP_BASIC_CONSUME_OK_METHOD:
+		FAULT_IF(CONSUME_OK_TRUSTED, job->state == JOB_LOOKING, decide(job));
+		return true;
+	case AMQP_BASIC_QOS_OK_METHOD:
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_BASIC_ACK_METHOD:
