@@ -211,11 +211,13 @@ class Quorum(unittest.TestCase):
         """COMMAND has ended, so that the slot is free at once."""
         daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
         name = self.create(Wire(there), 1)
-        with subprocess.Popen([program("lockbroker"), "run", "--socket", daemon.socket, name, "--", "sleep", "600"],
-                              env=clean_environment(), stderr=subprocess.DEVNULL) as run:
-            wait_until(lambda: Wire(there).call("size", name=name)["busy"] == 1, what="it holds")
-            RABBIT.perform("close_all_connections", "test")
-            self.assertNotEqual(run.wait(20), 0)
+        run = subprocess.Popen([program("lockbroker"), "run", "--socket", daemon.socket, name, "--", "sleep", "600"],
+                               env=clean_environment(), stderr=subprocess.DEVNULL)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.terminate)
+        wait_until(lambda: Wire(daemon).call("info")["counts"]["holds"] == 1, what="it holds")
+        RABBIT.perform("close_all_connections", "test")
+        self.assertNotEqual(run.wait(20), 0)
         wait_until(lambda: self.reclaimed(daemon) == 1, what="the slot is clean")
 
     def test_run(self):
