@@ -40,7 +40,7 @@ enum work_kind {
 	WORK_MAKE_BEADS,
 	WORK_LOOK_AT_BEADS, /* the same slots, and all free ones stay as they are: see work.saw */
 	WORK_CLEAR_BEADS, /* the same slots: those that are not as this way makes them are deleted */
-	/* Downwards from slot to last. One that is held stays, as a removed slot. It can take the rest of a grace */
+	/* Downwards from slot to last. One that is held stays, as a removed slot. It can take a grace */
 	WORK_DELETE_BEADS,
 	WORK_MAKE_HOLDER,   /* a durable B */
 	WORK_DELETE_HOLDER, /* a durable B, unless it is held */
