@@ -178,7 +178,8 @@ verify_as(struct sim *sim, const struct belief *belief, uint64_t peer, uid_t uid
 	struct sim_daemon *daemon = &sim->daemons[belief->daemon];
 	uint64_t lock = belief->lock, request;
 
-	if (sim_is_deaf(daemon) || book_is_full(&sim->book))
+	if (sim_is_deaf(daemon) || book_is_full(&sim->book) ||
+	    quorum_times_out(sim, belief->name, belief->slot))
 		return;
 	request = client_ask(sim, daemon, peer,
 	    (struct ask){

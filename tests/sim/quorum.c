@@ -232,6 +232,14 @@ is_asked(const struct sim *sim, const struct quorum_slot *slot)
 	return slot->asking > 0 || sim->now - slot->asked_at < NSEC_PER_SEC;
 }
 
+bool
+quorum_times_out(const struct sim *sim, int name, int slot)
+{
+	int64_t at = sim->quorum.slots[name][slot].timed_out_at;
+
+	return at != 0 && sim->now - at < NSEC_PER_SEC;
+}
+
 static void
 change(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 {
@@ -244,6 +252,8 @@ change(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 	NOTE(sim, .text = on ? "{q} {w}" : "{q} {w} no more", .queue = queue,
 	    .word = trouble_word(trouble));
 	set(sim, queue, trouble, on);
+	if (trouble == BEADS_TIMED_OUT)
+		of->timed_out_at = sim->now;
 	if (trouble != BEADS_TIMED_OUT && trouble != BEADS_FLAPS)
 		of->troubles ^= 1U << trouble;
 	if (trouble >= BEADS_PURGED && on)

@@ -56,8 +56,9 @@ struct quorum_slot {
 	bool made; /* an administrator made it, and nobody purged it */
 	/* The channel that published its set, and has rejected no bead. 0: none. */
 	uint64_t publisher;
-	bool graced;       /* a grace began since then */
-	unsigned troubles; /* bits: those that have begun */
+	bool graced;          /* a grace began since then */
+	unsigned troubles;    /* bits: those that have begun */
+	int64_t timed_out_at; /* of its consumer; 0: never */
 };
 
 /* A client that believes in a hold after its daemon does not. */
@@ -99,6 +100,8 @@ void quorum_begin(struct sim *sim);
 /* A trouble of one slot begins or ends. */
 void quorum_trouble(struct sim *sim);
 void quorum_trouble_end(struct sim *sim);
+/* The daemon may not have heard yet that its consumer timed out. It must not be asked for a reject. */
+bool quorum_times_out(const struct sim *sim, int name, int slot);
 /* Instead of calm_down(). */
 void quorum_calm_down(struct sim *sim);
 /* The slots from 1 on whose queues exist. */
