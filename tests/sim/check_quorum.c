@@ -132,7 +132,7 @@ quorum_removed(struct sim *sim, struct queue_id id)
 {
 	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
 
-	slot->sure = slot->removed;
+	slot->sure = slot->removed && !slot->remade;
 }
 
 void
@@ -140,8 +140,9 @@ quorum_made(struct sim *sim, struct queue_id id)
 {
 	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
 
-	slot->made = true;
-	slot->removed = slot->sure = false;
+	/* Messages that were lost a moment ago were perhaps its own. */
+	slot->made = slot->lost_at == 0 || sim->now - slot->lost_at > NSEC_PER_SEC;
+	slot->removed = slot->sure = slot->remade = false;
 	slot->publisher = 0;
 }
 
@@ -192,12 +193,14 @@ beads_performed(struct sim *sim, const struct memory_performed *what, struct que
 			break;
 		NOTE(sim, .text = "{q} is declared", .queue = queue_text(id));
 		slot->sure = false;
+		slot->remade |= slot->removed;
+		slot->maker = what->channel;
 		if (sim_has(sim, TROUBLE_HOMES))
 			memory_world_set_home(sim->world, what->queue, HOME);
 		break;
 	case AMQP_QUEUE_DELETE_METHOD:
 		NOTE(sim, .text = "{q} is deleted", .queue = queue_text(id));
-		slot->made = slot->clean = slot->removed = slot->sure = false;
+		slot->made = slot->clean = slot->removed = slot->sure = slot->remade = false;
 		slot->publisher = 0;
 		slot->troubles = 0;
 		break;
@@ -233,7 +236,8 @@ quorum_performed(struct sim *sim, const struct memory_performed *what)
 		for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
 			struct quorum_slot *of = &sim->quorum.slots[name][slot];
 
-			if (of->publisher == what->channel)
+			/* A later maker of the slot waits for a grace before its reject. */
+			if (of->publisher == what->channel || of->maker == what->channel)
 				of->publisher = 0;
 		}
 	}

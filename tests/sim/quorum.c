@@ -256,6 +256,8 @@ change(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 		of->timed_out_at = sim->now;
 	if (trouble != BEADS_TIMED_OUT && trouble != BEADS_FLAPS)
 		of->troubles ^= 1U << trouble;
+	if (trouble >= BEADS_PURGED)
+		of->lost_at = sim->now;
 	if (trouble >= BEADS_PURGED && on)
 		of->made = false;
 	else if (trouble >= BEADS_PURGED)

@@ -52,6 +52,9 @@ struct quorum_slot {
 	unsigned asking;   /* the same, and renewals and ends of holds */
 	int64_t asked_at;  /* time of the last answer to those, or of a daemon's death */
 	bool removed;      /* an administrator published a removal since it was made */
+	bool remade;       /* it was declared again since */
+	uint64_t maker;    /* the channel that declared it last */
+	int64_t lost_at;   /* time at which it lost its messages; 0: never */
 	bool sure; /* a daemon heard that it is there, and the slot was not declared again */
 	bool made; /* an administrator made it, and nobody purged it */
 	/* The channel that published its set, and has rejected no bead. 0: none. */
