@@ -219,7 +219,6 @@
 	X(BEADS_BEFORE_MARK_IGNORED, "a set published beside another one")                         \
 	X(BEADS_WITHOUT_PAUSE, "a set made clean while an earlier holder believes in its hold")    \
 	X(CONSUME_OK_TRUSTED, "a slot made as soon as the consume is answered")                    \
-	X(BEADS_CANCEL_IGNORED, "beads that a consumer timeout splits")                            \
 	X(BEADS_TWO_IN_FLIGHT, "a renewal while another one is not answered")                      \
 	X(BEADS_FLIPPED_UNSTOPPED, "a clean end of a hold whose client goes on")                   \
 	X(RECLAIM_ANY_SUM, "a reclaim of a slot that another one has held since")                  \

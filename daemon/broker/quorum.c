@@ -497,7 +497,6 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	}
 	case AMQP_BASIC_CANCEL_METHOD:
 		/* Deleted, or some beads went back (a consumer timeout of 4.3). */
-		FAULT(BEADS_CANCEL_IGNORED, return true);
 		claim->uncertain = true;
 		claim_end(claim, BROKER_LOCKED, 0, "the broker ended the consumer");
 		return true;
