@@ -9,6 +9,7 @@
 A frame is on a connection that consumes from such a slot. A daemon has one slot at a time here.
 """
 
+import socket
 import struct
 import threading
 import time
@@ -88,6 +89,18 @@ class FrameProxy(Proxy):
                 stream.kept.append(piece)
             else:
                 pair.late[end].append((time.monotonic() + self.delay, piece))
+
+    def _pass_on(self, pair, end, data):
+        """With unread bytes, the end of a connection is a reset, and the broker may not read what came before it."""
+        if not data and end == "server":
+            try:
+                pair.server.shutdown(socket.SHUT_WR)
+                pair.server.settimeout(60)
+                while pair.server.recv(65536):
+                    pass
+            except OSError:
+                pass
+        super()._pass_on(pair, end, data)
 
     def _pieces(self, pair, end, stream, data):
         """Whole frames, and b"" at the end."""
