@@ -144,15 +144,20 @@ class Compat(unittest.TestCase):
                 self.check_old_tries(alarm)
 
     def test_an_old_resize_opens_the_gate(self):
-        """Slots with As stand beside those by quorum then. SAFETY.md says that only new daemons may administer."""
-        ours, theirs = self.new(), self.daemon(THEIRS)
-        admin, outsider, name = Wire(ours), AnyWire(theirs), self.name()
+        """Slots with As stand beside those by quorum then. QUORUM.md says that only new daemons may administer."""
+        admin, outsider, name = Wire(self.new()), AnyWire(self.daemon(THEIRS)), self.name()
         admin.call("create", name=name, slots=1, claim="quorum", takeover_grace=GRACE)
         held = admin.call("acquire", name=name)
         outsider.call("resize", name=name, slots=1)
-        self.assertIsNone(outsider.call("acquire", name=name).get("fence"))
+        theirs = outsider.call("acquire", name=name)
+        self.assertIsNone(theirs.get("fence"))
         self.assertIsNotNone(held["fence"])
+        outsider.call("release", lock=theirs["lock"])
+        # That puts the gate back.
+        admin.call("resize", name=name, slots=0)
+        self.assertEqual(outsider.error("acquire", name=name, timeout=0).reason, "would-block")
         admin.call("release", lock=held["lock"])
+        self.assertGreater(admin.call("acquire", name=name)["fence"], held["fence"])
 
     # ---- commands ----
 

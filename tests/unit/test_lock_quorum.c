@@ -5,13 +5,8 @@
 #include <string.h>
 
 #include "daemon/broker/beads.h"
-#include "tests/unit/lock_fixture.h"
+#include "tests/unit/quorum_fixture.h"
 #include "tests/unit/test_lock.h"
-
-#define T (20 * SECOND)
-#define LEASE (18 * SECOND)
-/* For a step of a protocol that needs some answers. */
-#define SOON (SECOND / 10)
 
 static enum broker_answer made;
 
@@ -45,27 +40,6 @@ make_slots(int slots)
 	ck_assert(memory_world_put(world->memory, "db-G", false));
 	for (int slot = 1; slot <= slots; slot++)
 		ck_assert_int_eq(make(0, slot, 100, 0), BROKER_OK);
-}
-
-static const struct said *
-take(int daemon, uint64_t peer, int64_t timeout)
-{
-	return acquire(daemon, peer, 1, "db", timeout);
-}
-
-/* The connection of holds by quorum that carries the first one ends. */
-static void
-cut(int daemon)
-{
-	broker_reset(world->daemon[daemon].broker, BROKER_QUORUM, "cut");
-	broker_reset(world->daemon[daemon].broker, BROKER_QUORUM + 1, "cut");
-	world_pass(world, SOON);
-}
-
-static int64_t
-waited(const struct said *answer, int64_t since)
-{
-	return answer->at - since;
 }
 
 START_TEST(a_slot_is_claimed_and_released)

@@ -6,14 +6,10 @@
 #include <string.h>
 
 #include "daemon/broker/beads.h"
-#include "tests/unit/lock_fixture.h"
+#include "tests/unit/quorum_fixture.h"
 #include "tests/unit/test_lock.h"
 
-#define T (20 * SECOND)
-#define LEASE (18 * SECOND)
 #define HEARTBEAT (10 * SECOND)
-/* For a step of a protocol that needs some answers. */
-#define SOON (SECOND / 10)
 /* Slots that are made at once. */
 #define BATCH 50
 #define MANY 1000
@@ -51,27 +47,6 @@ make_slots(int slots)
 }
 
 static const char b[] = "lockbroker=q=db=1";
-
-static const struct said *
-take(int daemon, uint64_t peer, int64_t timeout)
-{
-	return acquire(daemon, peer, 1, "db", timeout);
-}
-
-/* The connections of holds by quorum end. */
-static void
-cut(int daemon)
-{
-	broker_reset(world->daemon[daemon].broker, BROKER_QUORUM, "cut");
-	broker_reset(world->daemon[daemon].broker, BROKER_QUORUM + 1, "cut");
-	world_pass(world, SOON);
-}
-
-static int64_t
-waited(const struct said *answer, int64_t since)
-{
-	return answer->at - since;
-}
 
 static struct broker_quorum_info
 info(int daemon)

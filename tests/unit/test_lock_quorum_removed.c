@@ -3,10 +3,8 @@
  */
 #include <stdio.h>
 
-#include "tests/unit/lock_fixture.h"
+#include "tests/unit/quorum_fixture.h"
 #include "tests/unit/test_lock.h"
-
-#define T (20 * SECOND)
 
 /* Daemon 2 is the administrator. */
 static const struct said *

@@ -111,11 +111,21 @@ fsck_findings_add(struct fsck_findings *findings, enum lock_problem problem, int
 	    (struct lock_finding){.problem = problem, .slot = slot, .text = text};
 }
 
+void
+fsck_findings_add_listing(struct fsck_findings *findings, bool exists, bool listed)
+{
+	if (exists && !listed)
+		fsck_findings_add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
+		    mem_strdup("it exists, but is not in the directory"));
+	else if (!exists && listed)
+		fsck_findings_add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
+		    mem_strdup("it is in the directory, but does not exist"));
+}
+
 static void
 add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 {
 	const struct full_scan *full_scan = &seen->full_scan;
-	bool exists = full_scan_exists(full_scan);
 
 	if (full_scan->gate && full_scan->unlimited)
 		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
@@ -123,12 +133,7 @@ add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 	else if (full_scan->gate && full_scan->slots > 0)
 		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
 		    mem_strdup("marked as a gate, but it has slots, which count"));
-	if (exists && !seen->listed)
-		fsck_findings_add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
-		    mem_strdup("it exists, but is not in the directory"));
-	else if (!exists && seen->listed)
-		fsck_findings_add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
-		    mem_strdup("it is in the directory, but does not exist"));
+	fsck_findings_add_listing(findings, full_scan_exists(full_scan), seen->listed);
 }
 
 /* A run of missing slots below one that exists is one gap. */

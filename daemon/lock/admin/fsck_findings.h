@@ -66,6 +66,8 @@ void fsck_findings_make(
 /* Takes the text. */
 void fsck_findings_add(
     struct fsck_findings *findings, enum lock_problem problem, int slot, char *text);
+/* Whether the directory and the broker agree about the semaphore. */
+void fsck_findings_add_listing(struct fsck_findings *findings, bool exists, bool listed);
 void fsck_findings_done(struct fsck_findings *findings);
 /* Whether a finding can be repaired. */
 bool fsck_findings_repairable(const struct fsck_findings *findings, const struct fsck_seen *seen);

@@ -112,13 +112,8 @@ add_whole(
 
 	if (!quorum->gate && size > 0)
 		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
-		    mem_strdup("its post is gone, so no program finds its slots"));
-	if (exists && !seen->listed)
-		fsck_findings_add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
-		    mem_strdup("it exists, but is not in the directory"));
-	else if (!exists && seen->listed)
-		fsck_findings_add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
-		    mem_strdup("it is in the directory, but does not exist"));
+		    mem_strdup("its gate is gone, so no program finds its slots"));
+	fsck_findings_add_listing(findings, exists, seen->listed);
 	if (record->epoch > 0 && counted_of(quorum) > (int)record->size)
 		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
 		    mem_printf("its record says %u slots, but %d exist", record->size,

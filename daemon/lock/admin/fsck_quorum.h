@@ -6,7 +6,7 @@
  *	find the queues		(passive declares, also above the record's size)
  *	look into each		(broker_look_at_beads(): only into those that are free)
  *	repair			write the record; delete queues with other arguments; make slots that
- *				are missing or damaged (broker_make_beads()); declare the post
+ *				are missing or damaged (broker_make_beads()); declare the gate
  *
  * The record says how many slots there should be. If more are there without a gap, these count, too.
  * A slot that is in use is not looked into, and not repaired.
