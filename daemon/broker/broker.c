@@ -643,6 +643,14 @@ broker_declare_holder(
 }
 
 void
+broker_declare_post(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	assert(channel & 1);
+	request(broker, channel, &amqp_request_declare_post, queue, done);
+}
+
+void
 broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {

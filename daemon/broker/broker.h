@@ -67,6 +67,9 @@ enum broker_way {
 
 /* How long such a B of a mutex exists after its last use. */
 #define BROKER_MUTEX_EXPIRES (60 * NSEC_PER_SEC)
+/* The same of a mutex by quorum, and of its post after the last declare. The post must outlive B. */
+#define BROKER_QUORUM_MUTEX_EXPIRES (3600 * NSEC_PER_SEC)
+#define BROKER_POST_EXPIRES (2 * BROKER_QUORUM_MUTEX_EXPIRES)
 
 enum broker_answer {
 	BROKER_OK,     /* declared and ours, present, or deleted */
@@ -107,11 +110,14 @@ struct broker_beads_seen {
 	int64_t grace;           /* the largest T, ns */
 };
 
+/* The reply-code of a declare that is REFUSED because the queue exists with other arguments. */
+#define BROKER_DIFFERS 406
+
 struct broker_reply {
 	enum broker_answer answer;
 	bool channel_open; /* false: the channel is gone */
 	int64_t sent_at;   /* clock time (ns) just before the request was handed to the link */
-	int code;          /* AMQP reply-code of the failure; 0 = none */
+	int code;          /* AMQP reply-code of the failure, as BROKER_DIFFERS; 0 = none */
 	const char *text;  /* the broker's words, or ""; borrowed for the callback */
 	/* By quorum: of a claim and a check that are OK. 0: there is none. */
 	uint64_t fence; /* the fencing number */
@@ -433,6 +439,13 @@ void broker_declare_marker(
  */
 void broker_declare_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
+/*
+ * Declares the post of a mutex by quorum, at the name of a B of the other ways, so that their claims are refused:
+ * durable, classic, with a single active consumer, and BROKER_POST_EXPIRES. OK: it stands, and its time begins
+ * again. LOCKED and REFUSED with 406: the mutex is held in another way, or was.
+ */
+void broker_declare_post(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /* Deletes a slot queue or a marker. Also OK if it does not exist. */
 void broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
@@ -461,6 +474,7 @@ struct broker_beads {
 	 * bead has as large an epoch: LOCKED.
 	 */
 	bool repairs;
+	int64_t expires; /* RabbitMQ deletes B so many ns after its last use; 0: never */
 };
 /*
  * Makes the B of a slot by quorum: declares the queue, publishes that set if there is none, and makes it

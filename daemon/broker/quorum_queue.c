@@ -12,10 +12,11 @@
 #define CONSUMER_TIMEOUT_MS INT64_C(2592000000) /* 30 days */
 
 void
-amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *queue, bool single)
+amqp_quorum_queue_declare(
+    const struct amqp_raw_channel *channel, const char *queue, bool single, int64_t expires)
 {
 	const struct amqp_link *link = amqp_channels_link(channel->channels);
-	amqp_table_entry_t arguments[5];
+	amqp_table_entry_t arguments[6];
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(queue),
 	    .durable = 1,
@@ -42,6 +43,8 @@ amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *qu
 	/* With the default, a killed node would delay the next holder by a minute. */
 	if (major > 4 || (major == 4 && minor >= 3))
 		arguments[count++] = amqp_entry_number("x-consumer-disconnected-timeout", 1000);
+	if (expires > 0)
+		arguments[count++] = amqp_entry_number("x-expires", expires / NSEC_PER_MSEC);
 	declare.arguments.num_entries = count;
 	amqp_raw_channel_send(channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }

@@ -22,10 +22,10 @@ struct broker;
 
 /*
  * queue.declare, durable. The channel is open, and the server's version decides the arguments. single: with a
- * single active consumer, as all are.
+ * single active consumer, as all are. expires: ns after its last use at which the server deletes it; 0: never.
  */
 void amqp_quorum_queue_declare(
-    const struct amqp_raw_channel *channel, const char *queue, bool single);
+    const struct amqp_raw_channel *channel, const char *queue, bool single, int64_t expires);
 /* basic.qos and basic.consume, with acknowledgements. kind: the first character of its tag. */
 void amqp_quorum_queue_attach(
     const struct amqp_raw_channel *channel, const char *queue, char kind, uint16_t prefetch);

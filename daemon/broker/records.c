@@ -305,7 +305,7 @@ session_begin(struct session *session)
 	session->state = SESSION_DECLARING;
 	set_timer(session, broker->settings.probe_timeout);
 	amqp_raw_channel_send(&session->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
-	amqp_quorum_queue_declare(&session->channel, AMQP_RECORDS_QUEUE, true);
+	amqp_quorum_queue_declare(&session->channel, AMQP_RECORDS_QUEUE, true, 0);
 	publish_mark(session);
 }
 

@@ -25,6 +25,11 @@ const struct amqp_request amqp_request_declare_marker = {
     .arguments = 2,
     .refusal = amqp_request_declared,
 };
+const struct amqp_request amqp_request_declare_post = {
+    .methods = {AMQP_QUEUE_DECLARE_METHOD},
+    .arguments = 5,
+    .expires = BROKER_POST_EXPIRES,
+};
 const struct amqp_request amqp_request_delete_slot = {
     .methods = {AMQP_QUEUE_DELETE_METHOD},
 };
@@ -54,7 +59,10 @@ send_declare(
 	    amqp_entry_number("x-max-length", 0),
 	    amqp_entry_text("x-queue-type", "classic"),
 	    amqp_entry_text("x-overflow", "reject-publish"),
-	    amqp_entry_number("x-expires", BROKER_MUTEX_EXPIRES / NSEC_PER_MSEC),
+	    amqp_entry_number("x-expires", kind->expires / NSEC_PER_MSEC),
+	    /* An exclusive consumer of such a queue is refused. */
+	    {.key = amqp_cstring_bytes("x-single-active-consumer"),
+		.value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}},
 	};
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(queue),

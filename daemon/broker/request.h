@@ -18,9 +18,10 @@ struct amqp_request {
 	bool passive, exclusive; /* queue.declare */
 	/*
 	 * queue.declare: how many arguments of request.c a durable queue gets. 0: it is not durable.
-	 * Holder queues have 3, those of mutexes 4.
+	 * Holder queues have 3, those of mutexes 4, posts 5.
 	 */
 	int arguments;
+	int64_t expires; /* the same: ns after its last use; if it has 4 or more */
 	bool if_unused, if_empty; /* queue.delete */
 	/* The meaning of a queue.declare-ok. NULL: BROKER_OK. */
 	enum broker_answer (*success)(uint32_t consumers);
@@ -33,6 +34,7 @@ struct amqp_request {
 
 extern const struct amqp_request amqp_request_check; /* a passive declare */
 extern const struct amqp_request amqp_request_declare_slot, amqp_request_declare_marker;
+extern const struct amqp_request amqp_request_declare_post;
 extern const struct amqp_request amqp_request_delete_slot;
 
 /* Whether one of its methods is this one. */

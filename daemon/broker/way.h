@@ -62,8 +62,8 @@ struct way {
 	bool own_lease;
 	/* A B that is gone is claimed again for the same hold. */
 	bool reclaims;
-	/* The claim makes B, which outlives the hold by BROKER_MUTEX_EXPIRES. */
-	bool leaves_b;
+	/* The B of a true mutex outlives the hold so long, ns; 0: it does not */
+	int64_t leaves_b;
 };
 
 /* The number of ways, in the order of enum broker_way. */

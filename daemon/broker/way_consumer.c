@@ -15,6 +15,7 @@ static const struct amqp_request claim = {
 static const struct amqp_request claim_mutex = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD, AMQP_BASIC_CONSUME_METHOD},
     .arguments = 4,
+    .expires = BROKER_MUTEX_EXPIRES,
 };
 
 static enum broker_answer
@@ -113,7 +114,7 @@ const struct way way_mutex_consumer = {
     .remove = &remove_b,
     .is_channel = true,
     .own_lease = true,
-    .leaves_b = true,
+    .leaves_b = BROKER_MUTEX_EXPIRES,
 };
 
 enum broker_way

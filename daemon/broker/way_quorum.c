@@ -27,4 +27,5 @@ const struct way way_quorum = {
     .drop_is_cheap = true,
     .is_channel = true,
     .own_lease = true,
+    .leaves_b = BROKER_QUORUM_MUTEX_EXPIRES,
 };

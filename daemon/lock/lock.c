@@ -10,6 +10,7 @@
 #include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/fsck.h"
 #include "daemon/lock/admin/list.h"
+#include "daemon/lock/admin/make_mutex.h"
 #include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
@@ -17,6 +18,8 @@
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/registry.h"
+#include "daemon/lock/hold/fence_floor.h"
+#include "daemon/lock/hold/mutex_post.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/lifecycle.h"
@@ -182,6 +185,8 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	TAILQ_INIT(&engine->lost_holds);
 	slot_check_init(&engine->slot_checks);
 	holder_wait_init(engine);
+	mutex_post_init(engine);
+	fence_floor_init(engine);
 	hold_table_init(&engine->holds, timers);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	keepalive_init(engine);
@@ -222,6 +227,7 @@ lock_engine_free(struct lock_engine *engine)
 	slot_check_free_all(engine);
 	verify_free_all(engine);
 	admin_free_all(engine);
+	make_mutex_free_all(engine);
 	fsck_free_all(engine);
 	list_free_all(engine);
 	holder_wait_free_all(engine);
@@ -231,6 +237,8 @@ lock_engine_free(struct lock_engine *engine)
 	full_scan_free_all(engine);
 	hint_free_all(engine);
 	removed_free_all(engine);
+	mutex_post_done(engine);
+	fence_floor_done(engine);
 	lost_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next)
 		engine_op_leave(engine, op);

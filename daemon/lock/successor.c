@@ -393,7 +393,8 @@ hold_is_possible(const struct lock_engine *engine, const struct hold_record *rec
 		       !record->revoked && !record->wants_lease;
 	if ((record->slot == 0) != mutex || record->slot > engine->settings.slots_most ||
 	    (record->kind == LOCK_KIND_PERSISTENT_MUTEX && record->slot != 1) ||
-	    (way_row(record->way)->is_channel && mutex != way_row(record->way)->leaves_b) ||
+	    (way_row(record->way)->is_channel && !way_row(record->way)->by_beads &&
+		mutex != (way_row(record->way)->leaves_b > 0)) ||
 	    record->admitted || engine->lease.state == LEASE_NONE || record->from == 0 ||
 	    record->ours_since == 0)
 		return false;

@@ -71,6 +71,7 @@ struct memory_queue {
 	bool mortal;                      /* it got a message with a time to live */
 	long length_max;                  /* x-max-length; -1 = none */
 	bool rejects;                     /* x-overflow reject-publish */
+	bool single;                      /* x-single-active-consumer; quorum queues have it, too */
 	long expires;                     /* x-expires in ms; -1 = none */
 	struct timer expiry;              /* set at the last use; a queue with a consumer stays */
 	bool odd;                         /* declared with arguments that the daemon never uses */

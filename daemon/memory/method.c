@@ -177,6 +177,8 @@ queue_create(
 	queue->length_max = memory_number_argument(&declare->arguments, "x-max-length");
 	queue->expires = memory_number_argument(&declare->arguments, "x-expires");
 	queue->rejects = memory_argument(&declare->arguments, "x-overflow") != NULL;
+	queue->single =
+	    memory_argument(&declare->arguments, "x-single-active-consumer") != NULL;
 	queue->home = channel->connection->node;
 	if (memory_quorum_is_meant(declare))
 		memory_quorum_new(queue, declare);
@@ -338,8 +340,12 @@ basic_consume(struct memory_channel *channel, const amqp_basic_consume_t *consum
 		return locked(name);
 	if (queue->quorum == NULL && reach_of(channel, queue) != MEMORY_REACHED)
 		return unreachable(queue, reach_of(channel, queue));
-	/* A quorum queue takes an exclusive consumer beside others. */
-	if (queue->quorum == NULL && is_in_use(queue, consume->exclusive))
+	/*
+	 * A quorum queue takes an exclusive consumer beside others. A classic queue with a single active consumer
+	 * takes none (rabbit_amqqueue_process, exclusive_consume_unavailable).
+	 */
+	if (queue->quorum == NULL &&
+	    (is_in_use(queue, consume->exclusive) || (queue->single && consume->exclusive)))
 		return fail(AMQP_ACCESS_REFUSED,
 		    "ACCESS_REFUSED - queue '%s' in vhost '/' in exclusive use", name);
 	if (tag[0] == '\0')

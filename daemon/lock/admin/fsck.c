@@ -452,7 +452,7 @@ scan(struct lock_engine *engine, struct fsck *fsck)
 static void
 let_others_begin(struct lock_engine *engine, struct fsck *fsck)
 {
-	registry_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
+	registry_admin_done(engine, fsck->name, false, fsck->op, REASON_NONE, NULL);
 	peer_order_end(engine, &fsck->peer_order);
 }
 

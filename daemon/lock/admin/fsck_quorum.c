@@ -11,7 +11,6 @@
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/hold/hint_send.h"
 
-#define OTHER_ARGUMENTS 406
 
 /* ---- the slots that were seen ---- */
 
@@ -82,7 +81,7 @@ is_cleared(const struct fsck_quorum *quorum, int number)
 
 	return slot != NULL && slot->exists &&
 	       (number > size_of(quorum) ||
-		   (slot->answer == BROKER_REFUSED && slot->code == OTHER_ARGUMENTS));
+		   (slot->answer == BROKER_REFUSED && slot->code == BROKER_DIFFERS));
 }
 
 static bool
@@ -95,7 +94,7 @@ is_made(const struct fsck_quorum *quorum, int number)
 	if (slot == NULL || !slot->exists)
 		return true;
 	if (slot->answer == BROKER_REFUSED)
-		return slot->code != OTHER_ARGUMENTS;
+		return slot->code != BROKER_DIFFERS;
 	return slot->answer == BROKER_OK && (slot->beads.found != BROKER_BEADS_SOUND ||
 						slot->beads.foreign > 0 || slot->removed);
 }
@@ -170,7 +169,7 @@ slot_words(const struct fsck_slot *slot, enum lock_problem *ret_problem)
 		*ret_problem = LOCK_PROBLEM_UNREACHABLE;
 		return mem_strdup("no node leads its queue, so it is not known whether it is busy");
 	case BROKER_REFUSED:
-		if (slot->code != OTHER_ARGUMENTS) {
+		if (slot->code != BROKER_DIFFERS) {
 			*ret_problem = LOCK_PROBLEM_FOREIGN;
 			return mem_strdup("its queue has more than 1000 messages");
 		}
@@ -267,7 +266,7 @@ static bool
 saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *reply)
 {
 	if (reply->answer == BROKER_UNKNOWN ||
-	    (reply->answer == BROKER_REFUSED && reply->code != 0 && reply->code != OTHER_ARGUMENTS))
+	    (reply->answer == BROKER_REFUSED && reply->code != 0 && reply->code != BROKER_DIFFERS))
 		return false;
 	/* A slot that the repair left is in use since then. */
 	if (slot->left && reply->answer == BROKER_LOCKED)

@@ -265,25 +265,54 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	explain(engine, listing, &why);
 }
 
+/* Asks for the queue of a mutex, and for that by quorum, if there can be one. */
+static void
+probe_mutex(struct lock_engine *engine, const struct listing *listing,
+    enum broker_question_kind kind,
+    void (*done)(void *ctx, uint64_t id, const struct broker_seen *seen))
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	struct probe probe = {.count = 0};
+
+	probe_add(&probe, queue_name_mutex(naming, listing->name), kind);
+	if (queue_naming_has_quorum(naming))
+		probe_add(&probe, queue_name_quorum(listing->name, 0), BROKER_ASK_BEADS);
+	probe_send(engine, &probe, done, listing->op);
+}
+
+/* The answers to that. If the other queue is held, the mutex is held in that way. */
+static bool
+is_by_quorum(const struct broker_seen *seen)
+{
+	return seen->count > 1 && seen->answers[1] != BROKER_ABSENT &&
+	       seen->answers[1] != BROKER_UNKNOWN && seen->answers[0] != BROKER_OK;
+}
+
 static void
 on_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct listing *listing = listing_find(engine, id);
 	struct lock_explanation why = nothing_known;
+	enum broker_answer answer = seen->answers[0];
 
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	why.slots = 1;
-	/* A mutex that has no queue may be held either way. */
-	if (seen->answers[0] == BROKER_OK || way_is_durable(seen->ways[0]))
+	/* A mutex that has no queue may be held in each way. */
+	if (is_by_quorum(seen)) {
+		why.claim = LOCK_CLAIM_BY_QUORUM;
+		answer = seen->answers[1] == BROKER_OK       ? BROKER_ABSENT
+			 : seen->answers[1] == BROKER_LOCKED ? BROKER_OK
+							     : seen->answers[1];
+	} else if (seen->answers[0] == BROKER_OK || way_is_durable(seen->ways[0]))
 		why.claim = full_scan_claim_of(seen->ways[0]);
-	why.unreachable = seen->answers[0] == BROKER_UNREACHABLE;
+	why.unreachable = answer == BROKER_UNREACHABLE;
 	if (registry_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
-	    seen->answers[0] == BROKER_OK) {
+	    answer == BROKER_OK) {
 		why.verdict = LOCK_VERDICT_FULL;
 		why.busy = 1;
-	} else if (seen->answers[0] == BROKER_ABSENT) {
+	} else if (answer == BROKER_ABSENT) {
 		why.verdict = LOCK_VERDICT_FREE;
 		why.busy = 0;
 	}
@@ -301,8 +330,7 @@ on_guard_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	if (found->unknown < 0 && !full_scan_exists(found)) {
-		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
-		    BROKER_ASK_CONSUMER, on_mutex_probed, listing->op);
+		probe_mutex(engine, listing, BROKER_ASK_CONSUMER, on_mutex_probed);
 		return;
 	}
 	if (found->unknown < 0)
@@ -326,8 +354,7 @@ lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 	else if (queue_naming_mutex_is_admin(engine->settings.naming))
 		full_scan_start(engine, name, FULL_SCAN_SIZE, on_guard_scanned, listing->op);
 	else
-		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
-		    BROKER_ASK_CONSUMER, on_mutex_probed, listing->op);
+		probe_mutex(engine, listing, BROKER_ASK_CONSUMER, on_mutex_probed);
 }
 
 static void
@@ -389,7 +416,9 @@ on_busy_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		refuse_unknown(engine, listing);
 		return;
 	}
-	listing->mutex_is_there = seen->answers[0] != BROKER_ABSENT;
+	listing->mutex_is_there =
+	    seen->answers[0] != BROKER_ABSENT ||
+	    (is_by_quorum(seen) && seen->answers[1] != BROKER_OK);
 	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, on_counted, id);
 }
 
@@ -402,8 +431,7 @@ lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 	if (listing == NULL)
 		return;
 	listing->name = mem_strdup(name);
-	probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
-	    BROKER_ASK_HOLDER, on_busy_mutex_probed, listing->op);
+	probe_mutex(engine, listing, BROKER_ASK_HOLDER, on_busy_mutex_probed);
 }
 
 void

@@ -13,6 +13,7 @@
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
+#include "daemon/lock/hold/fence_floor.h"
 
 /* Slots of a further window, after one with uncounted slots. */
 #define SWEEP_MORE 256
@@ -365,10 +366,12 @@ seconds_now(const struct lock_engine *engine, struct work *work, const struct wo
 	uint64_t seconds = (uint64_t)(clock_now(engine->settings.wall_clock) / NSEC_PER_SEC);
 	char text[128];
 
-	if (floor == 0 || seconds <= floor + CLOCK_AHEAD_MOST || request->last == 0 || work->force)
+	if (floor == 0 || seconds <= floor + CLOCK_AHEAD_MOST || work->force)
 		return seconds;
-	if (work->beads.repairs)
+	if (work->mutex || (work->beads.repairs && request->last != 0))
 		return floor;
+	if (request->last == 0)
+		return seconds;
 	snprintf(text, sizeof(text),
 	    "the clock of this host is %" PRIu64 " days ahead of the newest epoch; if it is right, "
 	    "repeat with force",
@@ -417,7 +420,8 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 		answered(engine, work, reply);
 		return;
 	}
-	old = broker_records_find(engine->broker, work->records, work->name);
+	old = work->mutex ? NULL
+			  : broker_records_find(engine->broker, work->records, work->name);
 	if (pauses(engine, work, request, old))
 		return;
 	/* The fences of missing slots are not known. */
@@ -442,7 +446,8 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	}
 	if (request->kind == WORK_RESERVE_EPOCH) {
-		broker_records_set(engine->broker, work->records, NULL, work->beads.epoch, done);
+		broker_records_set(engine->broker, work->records, NULL,
+		    work->beads.epoch + (work->mutex ? FENCE_EPOCHS : 0), done);
 		return;
 	}
 	record.size = (unsigned)request->slot;
@@ -559,7 +564,7 @@ static void
 make_one(
     struct lock_engine *engine, struct work *work, const struct work_request *request, int slot)
 {
-	struct queue_name queue = queue_name_quorum(work->name, slot);
+	struct queue_name queue = queue_name_quorum(work->name, work->mutex ? 0 : slot);
 	struct broker_done done = {on_made, engine, work->op * MAKING_SLOTS + (uint64_t)slot};
 
 	if (request->kind == WORK_LOOK_AT_BEADS)
@@ -632,6 +637,10 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 	case WORK_LEAVE:
 		directory_leave(engine, work->name, on_directory, work->op);
 		return;
+	case WORK_DECLARE_POST:
+		queue = queue_name_mutex(naming, work->name);
+		ask = broker_declare_post;
+		break;
 	case WORK_DECLARE_GATE:
 	case WORK_DELETE_GATE:
 		queue = queue_name_gate(naming, work->name);

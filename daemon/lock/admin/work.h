@@ -24,6 +24,7 @@ enum work_kind {
 	WORK_RESERVE_EPOCH,
 	WORK_READ_RECORD, /* OK: work.record has it, if there is one; ABSENT: nothing was ever recorded */
 	WORK_FORGET_RECORD, /* removes the record, if there are records. OK or ABSENT */
+	WORK_DECLARE_POST, /* of a mutex by quorum */
 	WORK_DECLARE_GATE,
 	WORK_DELETE_GATE,
 	WORK_DECLARE_UNLIMITED,
@@ -77,6 +78,8 @@ enum work_verdict {
 struct work {
 	uint64_t op; /* of the owner, and of its mutex; the key */
 	const char *name;
+	/* The slot is that of the true mutex of this name: slot 1 of a request. It has no record. */
+	bool mutex;
 	/* Judges the answer to a request. */
 	enum work_verdict (*judge)(struct lock_engine *engine, struct work *work,
 	    const struct work_request *request, const struct broker_reply *reply);

@@ -73,6 +73,21 @@ struct slot_checks {
 	struct slot_questions questions; /* owned; unanswered, in order of sending */
 };
 
+/* Of mutex_post.c. */
+struct mutex_post {
+	struct timer round;
+	uint64_t channel; /* during a declare; else 0 */
+};
+
+/* Of fence_floor.c. */
+struct fence_floor {
+	uint64_t known;         /* as last seen, or raised; 0: not known */
+	uint64_t least, wanted; /* if it is below `least`, it is raised to `wanted` */
+	uint64_t records;       /* the session; 0: none */
+	struct timer again;     /* after a failure */
+	bool failed;            /* the last attempt */
+};
+
 struct lock_engine {
 	struct broker *broker; /* borrowed */
 	struct timers *timers; /* borrowed */
@@ -116,6 +131,9 @@ struct lock_engine {
 	struct removed_slot *removed_slots;                /* of removed.c */
 	struct late_hint *late_hints;                      /* of hint_send.c */
 	struct lost_list lost_holds;                       /* of lost.c: the oldest first */
+	struct making *mutex_makings;                      /* of make_mutex.c */
+	struct mutex_post mutex_post;                      /* of mutex_post.c */
+	struct fence_floor fence_floor;                    /* of fence_floor.c */
 	struct semaphore_list dirty;
 	struct timer run_queues;  /* set while a semaphore is dirty */
 	struct lock_counts total; /* only the counters since the start */

@@ -230,6 +230,9 @@ registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 	if (semaphore == NULL) {
 		semaphore = semaphore_new(name, mutex);
 		semaphore->engine = engine;
+		semaphore->asks_quorum =
+		    mutex && way_row(engine->settings.claim)->by_beads &&
+		    queue_naming_has_quorum(engine->settings.naming);
 		semaphore->wait_queue_name = queue_name_wait(engine->settings.naming, name, mutex);
 		timer_init(&semaphore->rescan, rescan_due, semaphore, 0);
 		timer_init(&semaphore->progress, progress_due, semaphore, 0);
@@ -281,10 +284,10 @@ may_be_made_yet(const struct lock_engine *engine, const struct waiter *waiter, e
 }
 
 void
-registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin,
+registry_admin_done(struct lock_engine *engine, const char *name, bool mutex, uint64_t admin,
     enum reason reason, const char *text)
 {
-	struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
 	struct waiter *waiter, *next;
 	int64_t rest = 0;
 	bool theirs;
@@ -327,10 +330,10 @@ registry_slot_queue(const struct semaphore *semaphore, int slot)
 {
 	const struct queue_naming *naming = semaphore->engine->settings.naming;
 
-	if (semaphore->mutex)
-		return queue_name_mutex(naming, semaphore->name);
-	return semaphore->by_quorum ? queue_name_quorum(semaphore->name, slot)
-				    : queue_name_b(naming, semaphore->name, slot);
+	if (semaphore->by_quorum)
+		return queue_name_quorum(semaphore->name, semaphore->mutex ? 0 : slot);
+	return semaphore->mutex ? queue_name_mutex(naming, semaphore->name)
+				: queue_name_b(naming, semaphore->name, slot);
 }
 
 bool
@@ -340,14 +343,11 @@ registry_is_reserved(
 	const struct queue_naming *naming = engine->settings.naming;
 	struct queue_name b;
 
-	if (kind == LOCK_KIND_MUTEX) {
-		b = queue_name_mutex(naming, name);
-		return hold_find_queue(&engine->holds, b.text) != NULL;
-	}
-	b = queue_name_b(naming, name, slot);
+	b = kind == LOCK_KIND_MUTEX ? queue_name_mutex(naming, name)
+				    : queue_name_b(naming, name, slot);
 	if (hold_find_queue(&engine->holds, b.text) != NULL)
 		return true;
-	b = queue_name_quorum(name, slot);
+	b = queue_name_quorum(name, kind == LOCK_KIND_MUTEX ? 0 : slot);
 	return engine->holds.elsewhere > 0 && hold_find_queue(&engine->holds, b.text) != NULL;
 }
 

@@ -40,7 +40,7 @@ void registry_waiter_refuse(
  * it was their own create (admin_create_missing()) and failed for good, they are refused. All other
  * waiters of the name are scanned for again. text: NULL = the reason's own.
  */
-void registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin,
+void registry_admin_done(struct lock_engine *engine, const char *name, bool mutex, uint64_t admin,
     enum reason reason, const char *text);
 
 /* The B that a claim of this slot would take. slot is ignored for a true mutex. */

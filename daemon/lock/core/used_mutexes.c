@@ -90,14 +90,22 @@ used_mutexes_lacking(const struct lock_engine *engine, const struct share *share
 	if (user == NULL || HASH_COUNT(user->mutexes) < most || mutex_find(user, name) != NULL)
 		return NULL;
 	used = snprintf(text, LOCK_LACKING_MAX,
-	    "user %lu uses %u mutexes, and may use %zu; each counts until %.0f s after its release",
+	    "user %lu uses %u mutexes, and may use %zu; each counts until %.0f s after its release, "
+	    "or %.0f s by quorum",
 	    (unsigned long)user->uid, HASH_COUNT(user->mutexes), most,
-	    duration_to_seconds(BROKER_MUTEX_EXPIRES));
+	    duration_to_seconds(BROKER_MUTEX_EXPIRES),
+	    duration_to_seconds(BROKER_QUORUM_MUTEX_EXPIRES));
 	first = TAILQ_FIRST(&user->ended);
 	if (first != NULL)
 		snprintf(text + used, LOCK_LACKING_MAX - (size_t)used, ": another one in %.1f s",
 		    duration_to_seconds(first->until - engine_now(engine)));
 	return text;
+}
+
+static bool
+counts(const struct hold *hold)
+{
+	return hold->kind == LOCK_KIND_MUTEX && way_row(hold->way)->leaves_b > 0;
 }
 
 void
@@ -106,7 +114,7 @@ used_mutexes_begin(struct lock_engine *engine, const struct hold *hold, uid_t ui
 	struct mutex_user *user = user_find(engine, uid);
 	struct used_mutex *mutex;
 
-	if (!way_row(hold->way)->leaves_b)
+	if (!counts(hold))
 		return;
 	if (user == NULL) {
 		user = mem_alloc(sizeof(*user));
@@ -130,9 +138,9 @@ void
 used_mutexes_end(struct lock_engine *engine, const struct hold *hold, uid_t uid)
 {
 	struct mutex_user *user;
-	struct used_mutex *mutex;
+	struct used_mutex *mutex, *later;
 
-	if (!way_row(hold->way)->leaves_b)
+	if (!counts(hold))
 		return;
 	user = user_find(engine, uid);
 	mutex = mutex_find(user, hold->name);
@@ -140,10 +148,15 @@ used_mutexes_end(struct lock_engine *engine, const struct hold *hold, uid_t uid)
 	if (--mutex->holds > 0)
 		return;
 	FAULT(RELEASED_MUTEX_UNCOUNTED, mutex_free(engine, user, mutex); return;);
-	mutex->until = engine_now(engine) + BROKER_MUTEX_EXPIRES;
-	TAILQ_INSERT_TAIL(&user->ended, mutex, of_ended);
-	if (!timer_is_set(&user->expiry))
-		timers_set(engine->timers, &user->expiry, mutex->until);
+	mutex->until = engine_now(engine) + way_row(hold->way)->leaves_b;
+	later = TAILQ_FIRST(&user->ended);
+	while (later != NULL && later->until <= mutex->until)
+		later = TAILQ_NEXT(later, of_ended);
+	if (later != NULL)
+		TAILQ_INSERT_BEFORE(later, mutex, of_ended);
+	else
+		TAILQ_INSERT_TAIL(&user->ended, mutex, of_ended);
+	timers_set(engine->timers, &user->expiry, TAILQ_FIRST(&user->ended)->until);
 }
 
 void

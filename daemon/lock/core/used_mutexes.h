@@ -1,6 +1,6 @@
 /*
- * The true mutexes that each user has at the broker, if they are held by consumer. Their Bs are durable
- * queues, which the broker must keep until BROKER_MUTEX_EXPIRES after their last use. So a user may use
+ * The true mutexes that each user has at the broker, if they are held by consumer or by quorum. Their Bs are
+ * durable queues, which the broker must keep for some time after their last use (way.h, leaves_b). So a user may use
  * only `max_mutexes_per_uid` of them.
  *
  * A mutex counts for each user that holds it here, from its claim until its B has ended at the latest.

@@ -79,7 +79,7 @@ may_be_by_quorum(const struct waiter *waiter)
 {
 	const struct semaphore *semaphore = waiter->semaphore;
 
-	return !semaphore->mutex && !semaphore->by_quorum &&
+	return !semaphore->by_quorum && (!semaphore->mutex || semaphore->asks_quorum) &&
 	       queue_naming_has_quorum(semaphore->engine->settings.naming);
 }
 
@@ -93,15 +93,21 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 {
 	struct scan *scan = &waiter->semaphore->scan;
 
-	if (no_slot && slot == 1 && may_be_by_quorum(waiter)) {
-		/* The gate at the place of its As cannot be seen either. */
+	bool mutex = waiter->semaphore->mutex;
+
+	if (no_slot && (slot == 1 || mutex) && may_be_by_quorum(waiter)) {
+		/* The gate at the place of its As, or the post, cannot be seen either. */
 		semaphore_forget(waiter->semaphore);
 		waiter->semaphore->by_quorum = true;
 		scan->direct = 1;
 		registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 		return;
 	}
-	if (no_slot && slot == 1) {
+	if (no_slot && mutex && waiter->semaphore->by_quorum) {
+		waiter->semaphore->by_quorum = false;
+		waiter->semaphore->mode = SEMAPHORE_UNMADE;
+		semaphore_saw_size(waiter->semaphore, 0, false);
+	} else if (no_slot && slot == 1) {
 		waiter->semaphore->by_quorum = false;
 		waiter->semaphore->mode = SEMAPHORE_UNKNOWN;
 		semaphore_saw_size(waiter->semaphore, 0, false);
@@ -213,7 +219,8 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 static bool
 grant_to_another(struct lock_engine *engine, struct hold *hold)
 {
-	const struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, false);
+	const struct semaphore *semaphore =
+	    engine_semaphore_find(engine, hold->name, hold->kind == LOCK_KIND_MUTEX);
 	struct waiter *waiter;
 
 	if (!way_row(hold->way)->by_beads || semaphore == NULL || engine->draining ||
@@ -272,6 +279,26 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
 	return lesson.otherwise;
 }
 
+/*
+ * The claim of a mutex by consumer was refused, perhaps by the post of a mutex by quorum. True: from now on scans
+ * ask for its queue by quorum, too.
+ */
+static bool
+learn_post(const struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, true);
+	const struct way *way = way_row(hold->way);
+
+	if (hold->kind != LOCK_KIND_MUTEX || semaphore == NULL || semaphore->asks_quorum ||
+	    !way->is_channel || way->by_beads || !queue_naming_has_quorum(engine->settings.naming) ||
+	    !(reply->answer == BROKER_LOCKED ||
+		(reply->answer == BROKER_REFUSED && reply->code == BROKER_DIFFERS)))
+		return false;
+	FAULT(POST_UNKNOWN, return false);
+	semaphore->asks_quorum = true;
+	return true;
+}
+
 /* Nothing is known of a slot by quorum. The user may have no right to such queues. */
 static bool
 is_guess(const struct lock_engine *engine, const struct hold *hold)
@@ -311,6 +338,10 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	hold_set_grace(&engine->holds, hold, 0);
 	if (learn_way(engine, hold, reply)) {
 		fail(engine, hold, CLAIM_OTHERWISE, reply);
+		return;
+	}
+	if (learn_post(engine, hold, reply)) {
+		fail(engine, hold, CLAIM_NO_SLOT, reply);
 		return;
 	}
 	switch (reply->answer) {

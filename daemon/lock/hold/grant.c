@@ -7,9 +7,11 @@
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/rows.h"
 #include "daemon/lock/core/used_mutexes.h"
+#include "daemon/lock/hold/fence_floor.h"
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/keepalive.h"
+#include "daemon/lock/hold/mutex_post.h"
 #include "daemon/lock/hold/watch.h"
 
 const char grant_peer_is_full[] = "this connection holds as many locks as it may hold";
@@ -23,7 +25,7 @@ grant_has_room(struct lock_engine *engine, struct waiter *waiter, enum broker_wa
 
 	if (peer->hold_count + peer->claim_count >= engine->settings.max_locks_per_connection)
 		why = grant_peer_is_full;
-	else if (way_row(way)->leaves_b)
+	else if (waiter->kind == LOCK_KIND_MUTEX && way_row(way)->leaves_b > 0)
 		why = used_mutexes_lacking(engine, waiter->share, waiter->semaphore->name, text);
 	if (why != NULL)
 		registry_waiter_refuse(engine, waiter, REASON_TOO_MANY_LOCKS, why);
@@ -37,6 +39,8 @@ tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 
 	hold_sane(hold);
 	rows_pass(engine, waiter, hold);
+	fence_floor_granted(engine, hold);
+	mutex_post_granted(engine, hold);
 	answer.safe_until = hold->state == HOLD_SLOTLESS ? 0 : lease_until(engine, hold);
 	answer.lock = hold->lock;
 	answer.name = hold->name;

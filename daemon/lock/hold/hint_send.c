@@ -186,9 +186,9 @@ announce(struct lock_engine *engine, const struct hold *hold)
 }
 
 void
-hint_came_back(struct lock_engine *engine, const char *name, int slot)
+hint_came_back(struct lock_engine *engine, const struct semaphore *semaphore, int slot)
 {
-	struct queue_name b = queue_name_quorum(name, slot);
+	struct queue_name b = queue_name_quorum(semaphore->name, semaphore->mutex ? 0 : slot);
 	struct late_hint *late;
 
 	HASH_FIND_STR(engine->late_hints, b.text, late);
@@ -279,11 +279,13 @@ hint_reclaimed(struct lock_engine *engine, const char *queue)
 	struct semaphore *semaphore;
 	char name[QUEUE_NAME_SIZE];
 	int slot = queue_name_quorum_slot(queue, name);
+	bool mutex;
 
-	if (slot == 0 || hold_find_queue(&engine->holds, queue) != NULL)
+	if (slot < 0 || hold_find_queue(&engine->holds, queue) != NULL)
 		return;
-	tell_wait_queue(engine, name, false, slot);
-	semaphore = engine_semaphore_find(engine, name, false);
+	mutex = slot == 0;
+	tell_wait_queue(engine, name, mutex, mutex ? 1 : slot);
+	semaphore = engine_semaphore_find(engine, name, mutex);
 	if (semaphore != NULL)
 		engine_scan(engine, semaphore);
 }

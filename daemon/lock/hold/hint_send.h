@@ -44,7 +44,7 @@ bool hint_can_be_heard(const struct lock_engine *engine);
  */
 void hint_changed(struct lock_engine *engine, const char *name, int from, int to);
 /* A hint about that slot has come back: nobody waited. */
-void hint_came_back(struct lock_engine *engine, const char *name, int slot);
+void hint_came_back(struct lock_engine *engine, const struct semaphore *semaphore, int slot);
 /* The daemon stops: the hints that were to be sent a moment later are sent now. */
 void hint_send_all(struct lock_engine *engine);
 /* Frees all questions to the broker, and all unsent hints, at the engine's end. */

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
+#include "daemon/lock/hold/fence_floor.h"
 
 /* The maximum in work at once. Each takes a channel of the auxiliary connection. */
 #define WORK_MOST 8
@@ -27,11 +27,9 @@ struct removed_slot {
 		REMOVED_DUE,    /* waits for its turn */
 		REMOVED_CLAIMS, /* waits for the mutex */
 		REMOVED_WORKS,  /* holds the mutex, or drops it */
-		REMOVED_BEADS   /* by quorum: it is deleted, or the floor is raised */
+		REMOVED_BEADS   /* by quorum: it is deleted */
 	} state;
 	int done;           /* WORKS: slots before this one */
-	uint64_t records;   /* BEADS: the session; 0: none */
-	uint64_t lowest;    /* BEADS: the floor is not below it */
 	struct timer timer; /* the end of WAITS or CLAIMS */
 	UT_hash_handle by_id;
 };
@@ -42,8 +40,6 @@ static void
 removed_free(struct lock_engine *engine, struct removed_slot *removed)
 {
 	timers_cancel(engine->timers, &removed->timer);
-	if (removed->records != 0)
-		broker_records_close(engine->broker, removed->records);
 	HASH_DELETE(by_id, engine->removed_slots, removed);
 	free(removed->name);
 	free(removed);
@@ -199,33 +195,6 @@ on_time(void *ctx, uint64_t id)
 /* A slot that could not be deleted, as its messages are gone, is left alone for so long. */
 #define BEADS_REST (30 * NSEC_PER_SEC)
 
-static void
-on_floor(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct removed_slot *removed = removed_find(engine, id);
-
-	if (reply->answer != BROKER_OK)
-		log_warning("%s: slot %d is removed, but its fencing number is not recorded: %s",
-		    removed->name, removed->slot, reply->text);
-	removed_free(engine, removed);
-}
-
-static void
-on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct removed_slot *removed = removed_find(engine, id);
-
-	if (reply->answer != BROKER_OK) {
-		removed->records = 0;
-		on_floor(engine, id, reply);
-		return;
-	}
-	broker_records_set(engine->broker, removed->records, NULL, removed->lowest,
-	    (struct broker_done){on_floor, engine, id});
-}
-
 /* A later slot of this name has a larger fencing number. */
 static void
 on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -238,13 +207,9 @@ on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 		timers_set(engine->timers, &removed->timer, engine_now(engine) + BEADS_REST);
 		return;
 	}
-	if (reply->answer != BROKER_OK) {
-		removed_free(engine, removed);
-		return;
-	}
-	removed->lowest = (reply->fence >> 20) + 1;
-	removed->records =
-	    broker_records_open(engine->broker, (struct broker_done){on_records, engine, id});
+	if (reply->answer == BROKER_OK)
+		fence_floor_raise(engine, (reply->fence >> 20) + 1);
+	removed_free(engine, removed);
 }
 
 /* ---- the doors ---- */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
+#include "protocol/lockname.h"
 
 /* The suffixes of a lock's name for the queues without a slot. */
 static const char *const plain_suffixes[] = {"", "-M", "-W", "-M-W", "-G", "-U"};
@@ -142,10 +143,11 @@ queue_name_quorum(const char *name, int slot)
 	struct queue_name queue;
 	size_t at = append(&queue, 0, quorum_prefix, sizeof(quorum_prefix) - 1);
 
-	assert(slot > 0);
 	at = append(&queue, at, name, strlen(name));
-	at = append(&queue, at, "=", 1);
-	at = append_number(&queue, at, slot);
+	if (slot > 0) {
+		at = append(&queue, at, "=", 1);
+		at = append_number(&queue, at, slot);
+	}
 	queue.text[at] = '\0';
 	return queue;
 }
@@ -154,17 +156,20 @@ int
 queue_name_quorum_slot(const char *queue, char ret_name[QUEUE_NAME_SIZE])
 {
 	const size_t before = sizeof(quorum_prefix) - 1;
-	const char *equals = strrchr(queue, '=');
-	long slot = equals == NULL ? 0 : strtol(equals + 1, NULL, 10);
+	const char *equals;
+	long slot;
 	size_t len;
 
-	if (slot <= 0 || slot > INT_MAX || strncmp(queue, quorum_prefix, before) != 0 ||
-	    equals < queue + before)
-		return 0;
-	len = (size_t)(equals - queue) - before;
+	if (strncmp(queue, quorum_prefix, before) != 0)
+		return -1;
+	equals = strchr(queue + before, '=');
+	len = equals == NULL ? strlen(queue + before) : (size_t)(equals - queue) - before;
+	slot = equals == NULL ? 0 : strtol(equals + 1, NULL, 10);
+	if (len == 0 || len > LOCKNAME_MAX || slot < 0 || slot > INT_MAX)
+		return -1;
 	memcpy(ret_name, queue + before, len);
 	ret_name[len] = '\0';
-	return strcmp(queue_name_quorum(ret_name, (int)slot).text, queue) == 0 ? (int)slot : 0;
+	return strcmp(queue_name_quorum(ret_name, (int)slot).text, queue) == 0 ? (int)slot : -1;
 }
 
 bool

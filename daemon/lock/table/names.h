@@ -41,10 +41,10 @@ struct queue_name queue_name_a(const struct queue_naming *naming, const char *na
 struct queue_name queue_name_b(const struct queue_naming *naming, const char *name, int slot);
 /*
  * The queue of a slot that is held by quorum, which has no A. Its name contains '=', which no lock name
- * contains. Only amqp-locks has such slots (queue_naming_has_quorum()).
+ * contains. Only amqp-locks has such slots (queue_naming_has_quorum()). slot 0: of the true mutex of that name.
  */
 struct queue_name queue_name_quorum(const char *name, int slot);
-/* The slot of such a queue, and the name of its lock; 0: it is another queue. */
+/* The slot of such a queue, 0 of a true mutex, and the name of its lock; -1: it is another queue. */
 int queue_name_quorum_slot(const char *queue, char ret_name[QUEUE_NAME_SIZE]);
 bool queue_naming_has_quorum(const struct queue_naming *naming);
 /* The one exclusive queue of a true mutex. */

@@ -40,7 +40,9 @@ enum semaphore_mode {
 	SEMAPHORE_UNLIMITED, /* its holds take no slot; slots that exist do not count */
 	SEMAPHORE_UNKNOWN,   /* slot 1 does not exist, and the markers could not be seen */
 	/* Of a true mutex: its queue is the administration mutex of an existing semaphore. */
-	SEMAPHORE_NO_MUTEX
+	SEMAPHORE_NO_MUTEX,
+	/* The same: it is to be held by quorum, and its queue or its post does not exist. */
+	SEMAPHORE_UNMADE
 };
 
 struct scan {
@@ -68,7 +70,9 @@ struct semaphore {
 	char *name;                 /* owned */
 	struct lock_engine *engine; /* borrowed */
 	bool mutex;                 /* true mutex: one slot, no A */
-	bool by_quorum; /* a gate stands at the place of its As, and its slots are quorum queues */
+	bool by_quorum; /* a gate or a post stands at the old place, and its slots are quorum queues */
+	bool asks_quorum;   /* of a true mutex: scans ask for its queue by quorum, too */
+	bool held_otherwise; /* the same: no post can be declared, until B of the other way is gone */
 	enum semaphore_mode mode;
 	int size;      /* slots seen without a gap; of a mutex 1 */
 	bool complete; /* the slot above `size` does not exist; else there may be more */

@@ -53,6 +53,14 @@ turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	pass_on(engine, semaphore, slot);
 }
 
+/* A mutex that was held in another way is free. Only a scan leads to its way by quorum. */
+static bool
+is_to_be_made(const struct semaphore *semaphore)
+{
+	return semaphore->mutex && semaphore->asks_quorum && !semaphore->by_quorum &&
+	       !semaphore->held_otherwise;
+}
+
 void
 hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
@@ -62,7 +70,8 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 
 	withheld_to_nobody(engine, semaphore, slot);
 	FAULT_IF(FROZEN_TAKES_HINTS, engine->frozen, return );
-	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore)) {
+	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore) ||
+	    is_to_be_made(semaphore)) {
 		if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) == 0 ||
 		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {
 			turn_down(engine, semaphore, slot);
@@ -112,7 +121,7 @@ hint_news(void *ctx, const struct broker_wait_queue_event *event)
 	if (event->news == BROKER_WAIT_QUEUE_NOBODY) {
 		semaphore->returned_at = engine_now(engine);
 		if (event->slot > 0)
-			hint_came_back(engine, semaphore->name, event->slot);
+			hint_came_back(engine, semaphore, event->slot);
 		withheld_to_nobody(engine, semaphore, event->slot);
 	} else if (wait_queue_news(engine, semaphore, event) &&
 		   event->news == BROKER_WAIT_QUEUE_HINT)

@@ -4,6 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/admin/admin.h"
+#include "daemon/lock/admin/make_mutex.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/progress.h"
@@ -88,6 +89,8 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 {
 	if (scan_is_guarded(engine, semaphore))
 		return "the broker did not say whether a semaphore has that name";
+	if (semaphore->mode == SEMAPHORE_UNMADE)
+		return "the mutex has not been used for an hour, and its queue cannot be made now";
 	if (semaphore->mode == SEMAPHORE_UNKNOWN)
 		return "slot 1 does not exist, and the broker did not say whether the lock is a "
 		       "gate";
@@ -141,6 +144,7 @@ enum verdict {
 	VERDICT_UNLIMITED, /* its holds take no slot */
 	VERDICT_MISSING,   /* the lock does not exist */
 	VERDICT_NO_MUTEX,  /* the mutex is the administration mutex of a semaphore */
+	VERDICT_UNMADE,    /* the mutex has no queue by quorum, or no post */
 	VERDICT_OLD,       /* the findings are outdated */
 	VERDICT_UNSEEN     /* probes failed: slots are claimed unseen */
 };
@@ -155,6 +159,8 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 		return VERDICT_UNLIMITED;
 	if (semaphore->mode == SEMAPHORE_NO_MUTEX)
 		return VERDICT_NO_MUTEX;
+	if (semaphore->mode == SEMAPHORE_UNMADE)
+		return VERDICT_UNMADE;
 	if (semaphore->mode == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
 	/*
@@ -194,6 +200,14 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 		if (semaphore->creating == 0)
 			semaphore->creating =
 			    admin_create_missing(engine, semaphore->name, waiter->create);
+		registry_waiter_set_state(engine, waiter, WAITER_BEHIND);
+		waiter->behind = semaphore->creating;
+		break;
+	case VERDICT_UNMADE:
+		if (!grant_has_room(engine, waiter, BROKER_BY_QUORUM))
+			break;
+		if (semaphore->creating == 0)
+			semaphore->creating = make_mutex(engine, semaphore->name);
 		registry_waiter_set_state(engine, waiter, WAITER_BEHIND);
 		waiter->behind = semaphore->creating;
 		break;

@@ -115,6 +115,16 @@ list_quorum_slots(
 		probe_add(probe, queue_name_quorum(semaphore->name, slot), BROKER_ASK_BEADS);
 }
 
+/* Of a mutex that may be held by quorum: its queue by the other ways, or the post; and its queue by quorum. */
+static void
+list_quorum_mutex(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
+{
+	probe_add(probe, queue_name_mutex(engine->settings.naming, semaphore->name),
+	    BROKER_ASK_CONSUMER);
+	probe_add(probe, queue_name_quorum(semaphore->name, 0), BROKER_ASK_BEADS);
+}
+
 /* The queues of a window, in order. */
 static void
 list_queues(
@@ -201,6 +211,42 @@ take_mutex_answer(struct lock_engine *engine, struct semaphore *semaphore,
 {
 	semaphore_saw_size(semaphore, 1, true);
 	take_b_answer(engine, semaphore, 1, seen, i);
+}
+
+/*
+ * Of a mutex that may be held by quorum. A post looks like a durable B that nobody holds. Without it, other
+ * programs would not see the holder by quorum. It is declared together with the queue by quorum, and a declare
+ * tells a post from the B of a mutex by consumer.
+ */
+static void
+take_quorum_mutex_answers(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
+{
+	const enum broker_answer other = seen->answers[0], queue = seen->answers[1];
+	bool is_there = other != BROKER_ABSENT || way_is_durable(seen->ways[0]);
+	bool is_free = other == BROKER_ABSENT || other == BROKER_UNREACHABLE;
+
+	semaphore->mode = SEMAPHORE_PLAIN;
+	semaphore->held_otherwise &= is_there;
+	semaphore_saw_size(semaphore, 1, true);
+	if (other == BROKER_UNKNOWN || queue == BROKER_UNKNOWN) {
+		semaphore->scan.unknown = true;
+		semaphore->by_quorum |=
+		    way_row(engine->settings.claim)->by_beads && !semaphore->held_otherwise;
+		semaphore_saw_slot(semaphore, 1, true);
+		return;
+	}
+	semaphore->by_quorum = is_free && queue != BROKER_ABSENT;
+	if (semaphore->by_quorum && is_there) {
+		take_b_answer(engine, semaphore, 1, seen, 1);
+	} else if (is_free && other != BROKER_UNREACHABLE && !semaphore->held_otherwise &&
+		   (is_there || semaphore->by_quorum ||
+		       way_row(engine->settings.claim)->by_beads)) {
+		semaphore->mode = SEMAPHORE_UNMADE;
+	} else {
+		semaphore->by_quorum = false;
+		take_b_answer(engine, semaphore, 1, seen, 0);
+	}
 }
 
 /*
@@ -399,6 +445,10 @@ take_answers(
 	if (semaphore->scan.forgotten || (semaphore->scan.again && !rescan_will_do(semaphore)))
 		return;
 	semaphore->seen = semaphore->scan.started;
+	if (semaphore->mutex && semaphore->scan.by_quorum) {
+		take_quorum_mutex_answers(engine, semaphore, seen);
+		return;
+	}
 	if (semaphore->scan.again) {
 		take_again_answers(engine, semaphore, seen);
 		return;
@@ -442,7 +492,9 @@ probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first,
 	semaphore->scan.probe = engine_id(engine);
 	scan_set_state(semaphore, SCAN_PROBING);
 	HASH_ADD(by_probe, engine->scans, scan.probe, sizeof(semaphore->scan.probe), semaphore);
-	if (semaphore->scan.again)
+	if (semaphore->mutex && semaphore->scan.by_quorum)
+		list_quorum_mutex(engine, semaphore, &probe);
+	else if (semaphore->scan.again)
 		list_again(engine, semaphore, &probe);
 	else if (semaphore->scan.by_quorum)
 		list_quorum_slots(engine, semaphore, &probe);
@@ -460,7 +512,8 @@ begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
 	scan->number++;
 	scan->again = again;
 	scan->unknown = scan->overtaken = scan->forgotten = scan->withheld = false;
-	scan->by_quorum = semaphore->by_quorum && !again;
+	scan->by_quorum = semaphore->mutex ? semaphore->asks_quorum
+					   : semaphore->by_quorum && !again;
 	scan->to_quorum = false;
 	scan->started = engine_now(engine);
 }
