@@ -85,7 +85,8 @@ START_TEST(the_first_use_makes_it)
 	release(0, 1, 2, answer->lock);
 	began = world->now;
 	for (int daemon = 2; daemon >= 0; daemon--) {
-		answer = try(daemon, 3, 1);
+		ask(daemon, 3, 1, 5 * SECOND);
+		answer = world_await(world, daemon, 3, 1);
 		ck_assert_int_eq(answer->reason, REASON_NONE);
 		ck_assert_uint_gt(answer->fence, fence);
 		fence = answer->fence;
@@ -150,7 +151,6 @@ START_TEST(what_a_dead_maker_left_is_completed)
 	world_pass(world, _i * SOON);
 	world_kill(world, 0);
 	ask(1, 2, 1, DURATION_FOREVER);
-	if (_i == 25) for (int k = 0; k < 300; k++) { world_pass(world, SECOND); lock_explain(engine(1), 9, 100 + k, "mx", LOCK_KIND_MUTEX); printf("%d %s\n", k, world_await(world, 1, 9, 100 + k)->detail); if (!is_waiting(1,2,1)) break; }
 	answer = world_await(world, 1, 2, 1);
 	ck_assert_int_eq(answer->reason, REASON_NONE);
 	release(1, 2, 2, answer->lock);
@@ -260,8 +260,6 @@ START_TEST(an_unclean_end_is_as_of_a_slot)
 	const struct said *answer = try(0, 1, 1);
 	int64_t began;
 
-	ask(1, 2, 1, DURATION_FOREVER);
-	world_pass(world, SECOND);
 	began = world->now;
 	if (_i == 0) {
 		world_kill(world, 0);
@@ -271,6 +269,7 @@ START_TEST(an_unclean_end_is_as_of_a_slot)
 		cut(0);
 		lock_release(engine(0), 1, 2, lock);
 	}
+	ask(1, 2, 1, DURATION_FOREVER);
 	answer = world_await(world, 1, 2, 1);
 	ck_assert_int_eq(answer->reason, REASON_NONE);
 	if (_i == 0)

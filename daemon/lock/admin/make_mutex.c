@@ -16,6 +16,7 @@ struct making {
 	char *name;      /* owned */
 	struct work work;
 	bool is_working; /* the administration mutex is held, and not being dropped */
+	bool made;       /* it is free, as far as this daemon knows */
 	enum reason outcome;
 	char text[352]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
@@ -41,14 +42,35 @@ set_outcome(struct making *making, enum reason reason, const char *text)
 	snprintf(making->text, sizeof(making->text), "%s", text != NULL ? text : "");
 }
 
+/* A scan could come before the maker's consumer has ended, and would see a busy mutex. A claim waits for that. */
+static void
+tell_free(struct lock_engine *engine, const char *name)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, true);
+
+	if (semaphore == NULL)
+		return;
+	semaphore->by_quorum = true;
+	semaphore->seen = engine_now(engine);
+	semaphore_saw_size(semaphore, 1, true);
+	semaphore_saw_slot(semaphore, 1, false);
+}
+
+/* A consumer of a queue without a leader can end the auxiliary connection. So such queues are tried seldom. */
+#define UNLED_REST (15 * NSEC_PER_SEC)
+
 /* No request of it is in flight any more. The waiters go on: they scan, or are refused. */
 static void
 finish(struct lock_engine *engine, struct making *making)
 {
 	const struct lock_answer nobody_hears = engine_refusal(making->outcome, NULL);
 
+	if (making->outcome != REASON_NONE)
+		engine->unled_until = engine_now(engine) + UNLED_REST;
 	registry_admin_done(engine, making->name, true, making->op, making->outcome,
 	    making->text[0] != '\0' ? making->text : NULL);
+	if (making->made)
+		tell_free(engine, making->name);
 	engine_op_end(engine, making->op, &nobody_hears);
 	making_free(engine, making);
 }
@@ -94,8 +116,11 @@ static enum work_verdict
 judge(struct lock_engine *engine, struct work *work, const struct work_request *request,
     const struct broker_reply *reply)
 {
+	struct making *making = making_find(engine, work->op);
+
 	switch (reply->answer) {
 	case BROKER_OK:
+		making->made = request->kind == WORK_MAKE_BEADS;
 		if (request->kind == WORK_RESERVE_EPOCH)
 			fence_floor_rose(engine, work->beads.epoch + FENCE_EPOCHS);
 		return WORK_DONE;
