@@ -157,8 +157,8 @@ enum broker_question_kind {
 	/*
 	 * Of the B of a slot by quorum. It proves nothing: a claim decides.
 	 * - OK: it is perhaps free.
-	 * - LOCKED: it is held, or not all beads are ready.
-	 * - UNREACHABLE: no node leads the queue, or there are no beads.
+	 * - LOCKED: it is held.
+	 * - UNREACHABLE: no node leads the queue, or not all beads are there.
 	 * - ABSENT: there is no such queue.
 	 * - UNKNOWN.
 	 */

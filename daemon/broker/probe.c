@@ -224,9 +224,9 @@ beads_answer(enum broker_answer answer, int messages, int consumers)
 {
 	switch (answer) {
 	case BROKER_OK:
-		return messages >= BEADS                 ? BROKER_OK
-		       : messages == 0 && consumers == 0 ? BROKER_UNREACHABLE
-							 : BROKER_LOCKED;
+		return messages >= BEADS ? BROKER_OK
+		       : consumers == 0  ? BROKER_UNREACHABLE
+					 : BROKER_LOCKED;
 	case BROKER_ABSENT:
 	case BROKER_UNREACHABLE:
 		return answer;

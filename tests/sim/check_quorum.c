@@ -233,7 +233,7 @@ quorum_performed(struct sim *sim, const struct memory_performed *what)
 	if (what->method != AMQP_BASIC_REJECT_METHOD)
 		return;
 	for (int name = 0; name < sim->plan.names; name++) {
-		for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
+		for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
 			struct quorum_slot *of = &sim->quorum.slots[name][slot];
 
 			/* A later maker of the slot waits for a grace before its reject. */

@@ -106,7 +106,7 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		return;
 	if (daemon->granting == ask->request && (answer->slot != 0 || answer->safe_until != 0))
 		check_fail(sim, 14, "a hold granted by an administrator has a slot");
-	if (sim->plan.quorum && answer->slot != 0) {
+	if (sim->plan.quorum && (answer->slot != 0 || answer->safe_until != 0)) {
 		check_quorum_grant(sim, ask, answer);
 		return;
 	}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/broker/way.h"
 #include "protocol/duration.h"
 #include "tests/sim/admins.h"
 #include "tests/sim/check.h"
@@ -75,7 +76,9 @@ any_kind(struct sim *sim)
 
 	if (roll < (sim->plan.crowd ? 85 : 75))
 		return LOCK_KIND_SEMAPHORE;
-	return roll < 88 || sim->plan.quorum ? LOCK_KIND_PERSISTENT_MUTEX : LOCK_KIND_MUTEX;
+	if (sim->plan.quorum && !way_row(sim->plan.settings.claim)->by_beads)
+		return LOCK_KIND_PERSISTENT_MUTEX;
+	return roll < 88 ? LOCK_KIND_PERSISTENT_MUTEX : LOCK_KIND_MUTEX;
 }
 
 static int

@@ -54,6 +54,7 @@ queues_init(void)
 		snprintf(lines[name][1], TEXT_SIZE, "%c-M-W", 'a' + name);
 		snprintf(plain.b[name][0], TEXT_SIZE, "%c-M", 'a' + name);
 		snprintf(python.b[name][0], TEXT_SIZE, "%c", 'a' + name);
+		snprintf(beads[name][0], sizeof(beads[name][0]), BEADS "%c", 'a' + name);
 		for (int slot = 1; slot <= SLOTS_KNOWN; slot++)
 			make_slots(name, slot);
 	}
@@ -202,8 +203,8 @@ queue_find(const char *queue)
 
 	if (strncmp(queue, BEADS, strlen(BEADS)) == 0) {
 		at = queue + strlen(BEADS);
-		id = (struct queue_id){.part = QUEUE_BEADS, .name = *at - 'a'};
-		at += 2;
+		id = (struct queue_id){.part = QUEUE_BEADS, .name = *at++ - 'a'};
+		at += *at == '=';
 		id.slot = read_slot(&at);
 		assert(id.name >= 0 && id.name < NAMES && id.slot <= SLOTS_KNOWN);
 		return id;

@@ -1,6 +1,7 @@
 #include "tests/sim/quorum.h"
 
 #include "daemon/broker/beads.h"
+#include "daemon/broker/way.h"
 #include "protocol/duration.h"
 #include "tests/sim/admins.h"
 #include "tests/sim/calm.h"
@@ -73,6 +74,9 @@ quorum_plan(struct dice *dice)
 		},
 	};
 
+	/* Without this setting, mutexes would be held in ways that excuse more. */
+	if (dice_percent(dice, 60))
+		plan.settings.claim = BROKER_BY_QUORUM;
 	/* Only 4.3 ends a consumer and keeps some of its messages. */
 	if (version < 2 || (plan.troubles & 1U << TROUBLE_LATE) != 0)
 		plan.beads_troubles &= ~(1U << BEADS_TIMED_OUT);
@@ -260,7 +264,7 @@ change(struct sim *sim, int name, int slot, enum beads_trouble trouble)
 		of->lost_at = sim->now;
 	if (trouble >= BEADS_PURGED && on)
 		of->made = false;
-	else if (trouble >= BEADS_PURGED)
+	else if (trouble >= BEADS_PURGED && slot > 0)
 		repair(sim, name);
 }
 
@@ -307,6 +311,12 @@ quorum_trouble(struct sim *sim)
 	if (size == 0)
 		return;
 	slot = 1 + (int)dice_below(&sim->dice, (uint64_t)size);
+	if (memory_world_has(sim->world, queue_beads(name, 0), NULL) &&
+	    dice_percent(&sim->dice, 30))
+		slot = 0;
+	/* Of a mutex that is deleted by hand while its holder is cut off, nothing says that somebody holds it. */
+	if (slot == 0 && trouble == BEADS_DELETED)
+		return;
 	/* Mostly one that has begun ends. */
 	for (unsigned i = 0; i < BEADS_TROUBLES && dice_percent(&sim->dice, 95); i++) {
 		if ((sim->quorum.slots[name][slot].troubles & 1U << i) != 0 &&
@@ -324,7 +334,7 @@ void
 quorum_trouble_end(struct sim *sim)
 {
 	for (int name = 0; name < sim->plan.names; name++) {
-		for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
+		for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
 			for (int trouble = 0; trouble < BEADS_PURGED; trouble++) {
 				if ((sim->quorum.slots[name][slot].troubles & 1U << trouble) != 0)
 					change(sim, name, slot, (enum beads_trouble)trouble);
@@ -436,7 +446,7 @@ held(const struct sim *sim, int name)
 	int count = 0;
 
 	for (size_t i = 0; i < sim->book.belief_count; i++)
-		count += sim->book.beliefs[i].name == name && !sim->book.beliefs[i].slotless;
+		count += sim->book.beliefs[i].name == name && sim->book.beliefs[i].slot > 0;
 	return count;
 }
 
@@ -469,6 +479,25 @@ acquire_all(struct sim *sim, int name)
 		check_judged(sim, 25);
 }
 
+/* The same of the mutex of that name. */
+static void
+acquire_mutex(struct sim *sim, int name)
+{
+	/* It may be made anew, which takes a grace of 20 s and is not begun at once. */
+	int64_t until = sim->now + PEACE + 60 * NSEC_PER_SEC;
+
+	if (!way_row(sim->plan.settings.claim)->by_beads)
+		return;
+	while (holder(sim, name, 0) == NULL && !is_over(sim)) {
+		client_acquire(sim, any_daemon(sim), name, LOCK_KIND_MUTEX, 0, 0);
+		sim_pass(sim, NSEC_PER_SEC);
+		calm_until_answered(sim);
+		if (sim->now > until && holder(sim, name, 0) == NULL)
+			check_fail(sim, 25, "the mutex %s cannot be acquired", queue_lock(name));
+	}
+	check_judged(sim, 25);
+}
+
 void
 quorum_calm_down(struct sim *sim)
 {
@@ -490,5 +519,7 @@ quorum_calm_down(struct sim *sim)
 		end_all(sim);
 		for (int name = 0; name < sim->plan.names && !is_over(sim); name++)
 			acquire_all(sim, name);
+		for (int name = 0; name < sim->plan.names && !is_over(sim); name++)
+			acquire_mutex(sim, name);
 	}
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/admin.h"
 #include "daemon/lock/admin/work.h"
@@ -17,6 +18,7 @@ struct making {
 	struct work work;
 	bool is_working; /* the administration mutex is held, and not being dropped */
 	bool made;       /* it is free, as far as this daemon knows */
+	bool empty;      /* its queue was there, and had no beads */
 	enum reason outcome;
 	char text[352]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
@@ -121,8 +123,12 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 	switch (reply->answer) {
 	case BROKER_OK:
 		making->made = request->kind == WORK_MAKE_BEADS;
-		if (request->kind == WORK_RESERVE_EPOCH)
+		if (request->kind == WORK_RESERVE_EPOCH) {
 			fence_floor_rose(engine, work->beads.epoch + FENCE_EPOCHS);
+			/* Perhaps they were purged after an unclean end, and its client works on. */
+			work->beads.wait = making->empty ? work->beads.grace : 0;
+			FAULT(EMPTY_MUTEX_MADE_AT_ONCE, work->beads.wait = 0);
+		}
 		return WORK_DONE;
 	case BROKER_LOCKED:
 		if (request->kind == WORK_DECLARE_POST)
@@ -192,7 +198,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 /* ---- the doors ---- */
 
 uint64_t
-make_mutex(struct lock_engine *engine, const char *name)
+make_mutex(struct lock_engine *engine, const char *name, bool empty)
 {
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, name);
 	struct making *making;
@@ -206,6 +212,7 @@ make_mutex(struct lock_engine *engine, const char *name)
 	op = engine_op_new(engine, 0, 0);
 	op->expired = on_expired;
 	making->op = op->id;
+	making->empty = empty;
 	making->name = mem_strdup(name);
 	making->work = (struct work){.op = op->id,
 	    .name = making->name,

@@ -9,10 +9,12 @@
 #include "daemon/lock/core/engine.h"
 
 /*
+ * empty: the queue is there, and no bead was seen in it. Then earlier holders get time to stop.
+ *
  * Returns a number; registry_admin_done() is called with it once, later. If that mutex is made already, returns
  * the number of that. Takes two seconds at least.
  */
-uint64_t make_mutex(struct lock_engine *engine, const char *name);
+uint64_t make_mutex(struct lock_engine *engine, const char *name, bool empty);
 /* Frees all that is left at the engine's end. */
 void make_mutex_free_all(struct lock_engine *engine);
 

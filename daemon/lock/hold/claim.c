@@ -104,7 +104,7 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 		return;
 	}
 	if (no_slot && mutex && waiter->semaphore->by_quorum) {
-		waiter->semaphore->by_quorum = false;
+		waiter->semaphore->by_quorum = way_row(engine->settings.claim)->by_beads;
 		waiter->semaphore->mode = SEMAPHORE_UNMADE;
 		semaphore_saw_size(waiter->semaphore, 0, false);
 	} else if (no_slot && slot == 1) {
@@ -280,23 +280,25 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
 }
 
 /*
- * The claim of a mutex by consumer was refused, perhaps by the post of a mutex by quorum. True: from now on scans
- * ask for its queue by quorum, too.
+ * The claim of a mutex by consumer was refused, perhaps by the post of a mutex by quorum. A holder by consumer looks
+ * the same, but for a claim that declares the queue. True: from now on scans ask for its queue by quorum, too.
  */
 static bool
 learn_post(const struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, true);
 	const struct way *way = way_row(hold->way);
+	bool differs = reply->answer == BROKER_REFUSED && reply->code == BROKER_DIFFERS, asked;
 
-	if (hold->kind != LOCK_KIND_MUTEX || semaphore == NULL || semaphore->asks_quorum ||
-	    !way->is_channel || way->by_beads || !queue_naming_has_quorum(engine->settings.naming) ||
-	    !(reply->answer == BROKER_LOCKED ||
-		(reply->answer == BROKER_REFUSED && reply->code == BROKER_DIFFERS)))
+	if (hold->kind != LOCK_KIND_MUTEX || semaphore == NULL || !way->is_channel || way->by_beads ||
+	    !queue_naming_has_quorum(engine->settings.naming) ||
+	    (reply->answer != BROKER_LOCKED && !differs))
 		return false;
 	FAULT(POST_UNKNOWN, return false);
+	asked = semaphore->asks_quorum;
 	semaphore->asks_quorum = true;
-	return true;
+	semaphore->refusals = differs ? SEMAPHORE_REFUSALS : semaphore->refusals + 1;
+	return !asked || (differs && !semaphore->held_otherwise);
 }
 
 /* Nothing is known of a slot by quorum. The user may have no right to such queues. */

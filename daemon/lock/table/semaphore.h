@@ -65,6 +65,8 @@ struct scan {
 };
 
 #define SEMAPHORE_ABOVE_MOST 4
+/* After so many refusals a post stands there, although there is no queue by quorum. */
+#define SEMAPHORE_REFUSALS 3
 
 struct semaphore {
 	char *name;                 /* owned */
@@ -72,6 +74,7 @@ struct semaphore {
 	bool mutex;                 /* true mutex: one slot, no A */
 	bool by_quorum; /* a gate or a post stands at the old place, and its slots are quorum queues */
 	bool asks_quorum;   /* of a true mutex: scans ask for its queue by quorum, too */
+	unsigned refusals;  /* the same: claims in a row that were refused although it looked free */
 	bool held_otherwise; /* the same: no post can be declared, until B of the other way is gone */
 	enum semaphore_mode mode;
 	int size;      /* slots seen without a gap; of a mutex 1 */

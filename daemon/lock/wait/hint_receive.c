@@ -55,10 +55,10 @@ turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 
 /* A mutex that was held in another way is free. Only a scan leads to its way by quorum. */
 static bool
-is_to_be_made(const struct semaphore *semaphore)
+is_to_be_made(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
-	return semaphore->mutex && semaphore->asks_quorum && !semaphore->by_quorum &&
-	       !semaphore->held_otherwise;
+	return semaphore->mutex && way_row(engine->settings.claim)->by_beads &&
+	       semaphore->asks_quorum && !semaphore->by_quorum && !semaphore->held_otherwise;
 }
 
 void
@@ -71,7 +71,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	withheld_to_nobody(engine, semaphore, slot);
 	FAULT_IF(FROZEN_TAKES_HINTS, engine->frozen, return );
 	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore) ||
-	    is_to_be_made(semaphore)) {
+	    is_to_be_made(engine, semaphore)) {
 		if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) == 0 ||
 		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {
 			turn_down(engine, semaphore, slot);

@@ -228,6 +228,8 @@ take_quorum_mutex_answers(
 
 	semaphore->mode = SEMAPHORE_PLAIN;
 	semaphore->held_otherwise &= is_there;
+	if (!is_free)
+		semaphore->refusals = 0;
 	semaphore_saw_size(semaphore, 1, true);
 	if (other == BROKER_UNKNOWN || queue == BROKER_UNKNOWN) {
 		semaphore->scan.unknown = true;
@@ -244,8 +246,8 @@ take_quorum_mutex_answers(
 	else if (semaphore->by_quorum && is_there) {
 		take_b_answer(engine, semaphore, 1, seen, 1);
 	} else if (is_free && other != BROKER_UNREACHABLE && !semaphore->held_otherwise &&
-		   (is_there || semaphore->by_quorum ||
-		       way_row(engine->settings.claim)->by_beads)) {
+		   (semaphore->by_quorum || way_row(engine->settings.claim)->by_beads ||
+		       (is_there && semaphore->refusals >= SEMAPHORE_REFUSALS))) {
 		semaphore->mode = SEMAPHORE_UNMADE;
 	} else {
 		semaphore->by_quorum = false;
