@@ -251,6 +251,13 @@
 	    "a set published while an earlier holder believes in its hold")                        \
 	X(MADE_AGAIN_AT_ONCE, "test_lock/fsck_quorum",                                             \
 	    "a set published again at once after an answer that did not come")                     \
+	X(MUTEX_OUTRUNS_FLOOR, "test_lock/quorum_mutex",                                           \
+	    "a mutex whose fences pass the floor, and that is gone after that")                    \
+	X(POST_EXPIRES, "test_lock/quorum_mutex", "a post that ends while its mutex is held")      \
+	X(POST_UNKNOWN, "test_lock/quorum_mutex", "a post that is taken for a mutex by consumer")  \
+	X(POST_AFTER_BEADS, "test_lock/quorum_mutex", "a mutex by quorum beside one by queue")     \
+	X(EMPTY_MUTEX_MADE_AT_ONCE, "test_lock/quorum_mutex",                                      \
+	    "a set for a mutex whose beads were purged after an unclean end, without a wait")      \
 	X(MISSING_SLOT_FORGOTTEN, "test_lock/fsck_quorum",                                         \
 	    "a slot made anew while a holder believes in it that no record counts")                \
 	X(REPAIR_EPOCH_KEPT, "test_lock/fsck_quorum",                                              \

@@ -21,7 +21,7 @@ struct amqp_request {
 	 * Holder queues have 3, those of mutexes 4, posts 5.
 	 */
 	int arguments;
-	int64_t expires; /* the same: ns after its last use; if it has 4 or more */
+	int64_t expires;          /* the same: ns after its last use; if it has 4 or more */
 	bool if_unused, if_empty; /* queue.delete */
 	/* The meaning of a queue.declare-ok. NULL: BROKER_OK. */
 	enum broker_answer (*success)(uint32_t consumers);

@@ -173,8 +173,8 @@ differs(
 	    texts_differ(ret, "auto_delete", flag_words(declare->auto_delete),
 		flag_words(queue->auto_delete)) ||
 	    lengths_differ(ret, queue, declare, "x-expires", queue->expires) ||
-	    texts_differ(
-		ret, "x-single-active-consumer", single_words(single), single_words(queue->single)) ||
+	    texts_differ(ret, "x-single-active-consumer", single_words(single),
+		single_words(queue->single)) ||
 	    texts_differ(ret, "x-queue-type", type_words(memory_quorum_is_meant(declare)),
 		type_words(quorum)))
 		return true;

@@ -177,8 +177,7 @@ queue_create(
 	queue->length_max = memory_number_argument(&declare->arguments, "x-max-length");
 	queue->expires = memory_number_argument(&declare->arguments, "x-expires");
 	queue->rejects = memory_argument(&declare->arguments, "x-overflow") != NULL;
-	queue->single =
-	    memory_argument(&declare->arguments, "x-single-active-consumer") != NULL;
+	queue->single = memory_argument(&declare->arguments, "x-single-active-consumer") != NULL;
 	queue->home = channel->connection->node;
 	if (memory_quorum_is_meant(declare))
 		memory_quorum_new(queue, declare);

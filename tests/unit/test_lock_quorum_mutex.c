@@ -172,7 +172,7 @@ START_TEST(its_fences_grow_although_nothing_is_left)
 		ck_assert_uint_gt(answer->fence, fence);
 		release(0, 1, 10 * i + 2, answer->lock);
 		/* It is used so often that its fences are above its epoch. */
-		for (uint64_t j = 0; j < 4000; j++) {
+		for (uint64_t j = 0; j < 6000; j++) {
 			ask(1, 2, 10000 * i + 2 * j + 1, 5 * SECOND);
 			answer = world_await(world, 1, 2, 10000 * i + 2 * j + 1);
 			ck_assert_int_eq(answer->reason, REASON_NONE);
@@ -279,6 +279,38 @@ START_TEST(an_unclean_end_is_as_of_a_slot)
 }
 END_TEST
 
+/* The beads are purged after an unclean end, and the client of a dead daemon works on until its lease is over. */
+START_TEST(an_empty_queue_is_filled_after_a_grace)
+{
+	int64_t began, until = try(0, 1, 1)->safe_until;
+
+	world_kill(world, 0);
+	world_pass(world, SOON);
+	ck_assert_uint_eq(memory_world_purge(world->memory, QUEUE), 3);
+	began = world->now;
+	ask(1, 2, 1, DURATION_FOREVER);
+	ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_NONE);
+	ck_assert_int_ge(world->now, until);
+	ck_assert_int_le(world->now - began, T + 10 * SECOND);
+}
+END_TEST
+
+/* Another program takes it between the scan and the post. */
+START_TEST(no_set_is_published_without_a_post)
+{
+	ask(0, 1, 1, DURATION_FOREVER);
+	/* The administration mutex is taken after the scan. */
+	while (!exists("mx"))
+		ck_assert(world_step(world, SECOND));
+	ck_assert(memory_world_put(world->memory, POST, true));
+	world_pass(world, 10 * SECOND);
+	ck_assert(is_waiting(0, 1, 1));
+	ck_assert(!exists(QUEUE));
+	ck_assert(memory_world_remove(world->memory, POST));
+	ck_assert_uint_gt(world_await(world, 0, 1, 1)->fence, 0);
+}
+END_TEST
+
 START_TEST(it_is_handed_off)
 {
 	uint64_t fence = try(0, 1, 1)->fence;
@@ -306,20 +338,21 @@ START_TEST(a_server_that_has_no_such_slots_says_so)
 	world_pass(world, 5 * SECOND);
 	answer = try(0, 1, 1);
 	ck_assert_int_eq(answer->reason, REASON_BROKER_REFUSED);
-	ck_assert_str_eq(
-	    answer->text, "slots are held by quorum at RabbitMQ 4.0 or later alone");
+	ck_assert_str_eq(answer->text, "slots are held by quorum at RabbitMQ 4.0 or later alone");
 }
 END_TEST
 
 START_TEST(it_is_explained)
 {
-	static const char *const busy[DAEMONS] = {"here 1 waiting 0", "here 0 waiting 0", "here 0 waiting 0"};
+	static const char *const busy[DAEMONS] = {
+	    "here 1 waiting 0", "here 0 waiting 0", "here 0 waiting 0"};
 	char expected[80];
 
 	(void)try(0, 1, 1);
 	for (int daemon = 0; daemon < DAEMONS; daemon++) {
 		lock_explain(engine(daemon), 9, 2, "mx", LOCK_KIND_MUTEX);
-		snprintf(expected, sizeof(expected), "full 1/1 %s uncounted 0 quorum", busy[daemon]);
+		snprintf(
+		    expected, sizeof(expected), "full 1/1 %s uncounted 0 quorum", busy[daemon]);
 		ck_assert_str_eq(world_await(world, daemon, 9, 2)->detail, expected);
 		lock_busy(engine(daemon), 9, 3, "mx");
 		ck_assert_str_eq(world_await(world, daemon, 9, 3)->detail, "0");
@@ -327,7 +360,8 @@ START_TEST(it_is_explained)
 	release(0, 1, 2, world_answer(world, 0, 1, 1)->lock);
 	world_pass(world, SOON);
 	lock_explain(engine(2), 9, 4, "mx", LOCK_KIND_MUTEX);
-	ck_assert_str_eq(world_await(world, 2, 9, 4)->detail, "free 1/0 here 0 waiting 0 uncounted 0 quorum");
+	ck_assert_str_eq(
+	    world_await(world, 2, 9, 4)->detail, "free 1/0 here 0 waiting 0 uncounted 0 quorum");
 	lock_busy(engine(2), 9, 5, "mx");
 	ck_assert_str_eq(world_await(world, 2, 9, 5)->detail, "");
 }
@@ -337,7 +371,7 @@ Suite *
 suite_lock_quorum_mutex(void)
 {
 	Suite *suite = suite_create("lock: quorum mutex");
-	TCase *tc = tcase_create("quorum mutex");
+	TCase *tc = tcase_create("quorum_mutex");
 
 	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_loop_test(tc, the_first_use_makes_it, BROKER_BY_QUEUE, BROKER_BY_QUORUM + 1);
@@ -346,10 +380,13 @@ suite_lock_quorum_mutex(void)
 	tcase_add_test(tc, two_first_users_make_one_set);
 	tcase_add_loop_test(tc, what_a_dead_maker_left_is_completed, 0, 30);
 	tcase_add_test(tc, its_fences_grow_although_nothing_is_left);
-	tcase_add_loop_test(tc, the_post_outlives_the_queue, BROKER_BY_QUEUE, BROKER_BY_CONSUMER + 1);
+	tcase_add_loop_test(
+	    tc, the_post_outlives_the_queue, BROKER_BY_QUEUE, BROKER_BY_CONSUMER + 1);
 	tcase_add_loop_test(tc, a_deleted_post_is_declared_again, 0, 2);
 	tcase_add_loop_test(tc, in_an_alarm_it_must_exist, 0, 2);
 	tcase_add_loop_test(tc, an_unclean_end_is_as_of_a_slot, 0, 2);
+	tcase_add_test(tc, an_empty_queue_is_filled_after_a_grace);
+	tcase_add_test(tc, no_set_is_published_without_a_post);
 	tcase_add_test(tc, it_is_handed_off);
 	tcase_add_test(tc, a_server_that_has_no_such_slots_says_so);
 	tcase_add_test(tc, it_is_explained);

@@ -11,7 +11,6 @@
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/hold/hint_send.h"
 
-
 /* ---- the slots that were seen ---- */
 
 void

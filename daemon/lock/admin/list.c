@@ -416,9 +416,8 @@ on_busy_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		refuse_unknown(engine, listing);
 		return;
 	}
-	listing->mutex_is_there =
-	    seen->answers[0] != BROKER_ABSENT ||
-	    (is_by_quorum(seen) && seen->answers[1] != BROKER_OK);
+	listing->mutex_is_there = seen->answers[0] != BROKER_ABSENT ||
+				  (is_by_quorum(seen) && seen->answers[1] != BROKER_OK);
 	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, on_counted, id);
 }
 

@@ -13,8 +13,8 @@
 #include "daemon/lock/hold/fence_floor.h"
 
 struct making {
-	uint64_t op;     /* the key */
-	char *name;      /* owned */
+	uint64_t op; /* the key */
+	char *name;  /* owned */
 	struct work work;
 	bool is_working; /* the administration mutex is held, and not being dropped */
 	bool made;       /* it is free, as far as this daemon knows */
@@ -166,6 +166,7 @@ begin_work(struct lock_engine *engine, struct making *making)
 {
 	making->is_working = true;
 	work_add(&making->work, WORK_RESERVE_EPOCH, 0);
+	FAULT(POST_AFTER_BEADS, work_add(&making->work, WORK_MAKE_BEADS, 1)->last = 1);
 	work_add(&making->work, WORK_DECLARE_POST, 0);
 	work_add(&making->work, WORK_MAKE_BEADS, 1)->last = 1;
 	work_start(engine, &making->work);

@@ -420,8 +420,7 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 		answered(engine, work, reply);
 		return;
 	}
-	old = work->mutex ? NULL
-			  : broker_records_find(engine->broker, work->records, work->name);
+	old = work->mutex ? NULL : broker_records_find(engine->broker, work->records, work->name);
 	if (pauses(engine, work, request, old))
 		return;
 	/* The fences of missing slots are not known. */

@@ -24,7 +24,7 @@ enum work_kind {
 	WORK_RESERVE_EPOCH,
 	WORK_READ_RECORD, /* OK: work.record has it, if there is one; ABSENT: nothing was ever recorded */
 	WORK_FORGET_RECORD, /* removes the record, if there are records. OK or ABSENT */
-	WORK_DECLARE_POST, /* of a mutex by quorum */
+	WORK_DECLARE_POST,  /* of a mutex by quorum */
 	WORK_DECLARE_GATE,
 	WORK_DELETE_GATE,
 	WORK_DECLARE_UNLIMITED,

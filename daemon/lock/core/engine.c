@@ -136,7 +136,8 @@ see_graces(const struct semaphore *semaphore, struct lock_answer *answer)
 	int64_t free_at = INT64_MAX;
 
 	for (int slot = 1; semaphore->by_quorum && slot <= semaphore->size; slot++) {
-		struct queue_name b = queue_name_quorum(semaphore->name, semaphore->mutex ? 0 : slot);
+		struct queue_name b =
+		    queue_name_quorum(semaphore->name, semaphore->mutex ? 0 : slot);
 		const struct hold *hold = hold_find_queue(&engine->holds, b.text);
 		int64_t its = hold == NULL         ? 0
 			      : hold->free_at != 0 ? hold->free_at

@@ -132,9 +132,10 @@ struct lock_engine {
 	struct late_hint *late_hints;                      /* of hint_send.c */
 	struct lost_list lost_holds;                       /* of lost.c: the oldest first */
 	struct making *mutex_makings;                      /* of make_mutex.c */
-	int64_t unled_until; /* of make_mutex.c: no queue that perhaps has no leader is made before */
-	struct mutex_post mutex_post;                      /* of mutex_post.c */
-	struct fence_floor fence_floor;                    /* of fence_floor.c */
+	int64_t
+	    unled_until; /* of make_mutex.c: no queue that perhaps has no leader is made before */
+	struct mutex_post mutex_post;   /* of mutex_post.c */
+	struct fence_floor fence_floor; /* of fence_floor.c */
 	struct semaphore_list dirty;
 	struct timer run_queues;  /* set while a semaphore is dirty */
 	struct lock_counts total; /* only the counters since the start */

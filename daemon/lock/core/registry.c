@@ -230,9 +230,8 @@ registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 	if (semaphore == NULL) {
 		semaphore = semaphore_new(name, mutex);
 		semaphore->engine = engine;
-		semaphore->asks_quorum =
-		    mutex && way_row(engine->settings.claim)->by_beads &&
-		    queue_naming_has_quorum(engine->settings.naming);
+		semaphore->asks_quorum = mutex && way_row(engine->settings.claim)->by_beads &&
+					 queue_naming_has_quorum(engine->settings.naming);
 		semaphore->wait_queue_name = queue_name_wait(engine->settings.naming, name, mutex);
 		timer_init(&semaphore->rescan, rescan_due, semaphore, 0);
 		timer_init(&semaphore->progress, progress_due, semaphore, 0);

@@ -90,7 +90,8 @@ used_mutexes_lacking(const struct lock_engine *engine, const struct share *share
 	if (user == NULL || HASH_COUNT(user->mutexes) < most || mutex_find(user, name) != NULL)
 		return NULL;
 	used = snprintf(text, LOCK_LACKING_MAX,
-	    "user %lu uses %u mutexes, and may use %zu; each counts until %.0f s after its release, "
+	    "user %lu uses %u mutexes, and may use %zu; each counts until %.0f s after its "
+	    "release, "
 	    "or %.0f s by quorum",
 	    (unsigned long)user->uid, HASH_COUNT(user->mutexes), most,
 	    duration_to_seconds(BROKER_MUTEX_EXPIRES),

@@ -284,14 +284,15 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
  * the same, but for a claim that declares the queue. True: from now on scans ask for its queue by quorum, too.
  */
 static bool
-learn_post(const struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
+learn_post(
+    const struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, true);
 	const struct way *way = way_row(hold->way);
 	bool differs = reply->answer == BROKER_REFUSED && reply->code == BROKER_DIFFERS, asked;
 
-	if (hold->kind != LOCK_KIND_MUTEX || semaphore == NULL || !way->is_channel || way->by_beads ||
-	    !queue_naming_has_quorum(engine->settings.naming) ||
+	if (hold->kind != LOCK_KIND_MUTEX || semaphore == NULL || !way->is_channel ||
+	    way->by_beads || !queue_naming_has_quorum(engine->settings.naming) ||
 	    (reply->answer != BROKER_LOCKED && !differs))
 		return false;
 	FAULT(POST_UNKNOWN, return false);

@@ -123,9 +123,8 @@ fence_floor_granted(struct lock_engine *engine, const struct hold *hold)
 {
 	uint64_t epoch = hold_fence(hold) >> 20;
 
-	FAULT(MUTEX_OUTRUNS_FLOOR, return);
-	if (hold->kind == LOCK_KIND_MUTEX && epoch != 0 &&
-	    epoch + NEAR > engine->fence_floor.known)
+	FAULT(MUTEX_OUTRUNS_FLOOR, return );
+	if (hold->kind == LOCK_KIND_MUTEX && epoch != 0 && epoch + NEAR > engine->fence_floor.known)
 		raise_to(engine, epoch + NEAR, epoch + FURTHER);
 }
 

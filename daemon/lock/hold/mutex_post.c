@@ -57,7 +57,8 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		broker_channel_put(engine->broker, engine->mutex_post.channel);
 	engine->mutex_post.channel = 0;
 	if (hold != NULL && (reply->answer == BROKER_LOCKED || reply->answer == BROKER_REFUSED))
-		log_warning("%s: the mutex is held by quorum, and its post %s cannot be declared, so programs "
+		log_warning("%s: the mutex is held by quorum, and its post %s cannot be declared, "
+			    "so programs "
 			    "that do not know this way may hold it, too: %s",
 		    hold->name, queue_name_mutex(engine->settings.naming, hold->name).text,
 		    reply->text);
@@ -71,7 +72,7 @@ static void
 round_due(void *ctx, uint64_t id)
 {
 	(void)id;
-	FAULT(POST_EXPIRES, return);
+	FAULT(POST_EXPIRES, return );
 	declare_next(ctx, 0);
 }
 

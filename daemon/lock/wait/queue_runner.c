@@ -207,7 +207,8 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 		if (!grant_has_room(engine, waiter, BROKER_BY_QUORUM))
 			break;
 		if (semaphore->creating == 0)
-			semaphore->creating = make_mutex(engine, semaphore->name, semaphore->by_quorum);
+			semaphore->creating =
+			    make_mutex(engine, semaphore->name, semaphore->by_quorum);
 		registry_waiter_set_state(engine, waiter, WAITER_BEHIND);
 		waiter->behind = semaphore->creating;
 		break;

@@ -120,8 +120,8 @@ static void
 list_quorum_mutex(
     const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
-	probe_add(probe, queue_name_mutex(engine->settings.naming, semaphore->name),
-	    BROKER_ASK_CONSUMER);
+	probe_add(
+	    probe, queue_name_mutex(engine->settings.naming, semaphore->name), BROKER_ASK_CONSUMER);
 	probe_add(probe, queue_name_quorum(semaphore->name, 0), BROKER_ASK_BEADS);
 }
 
@@ -518,8 +518,8 @@ begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
 	scan->number++;
 	scan->again = again;
 	scan->unknown = scan->overtaken = scan->forgotten = scan->withheld = false;
-	scan->by_quorum = semaphore->mutex ? semaphore->asks_quorum
-					   : semaphore->by_quorum && !again;
+	scan->by_quorum =
+	    semaphore->mutex ? semaphore->asks_quorum : semaphore->by_quorum && !again;
 	scan->to_quorum = false;
 	scan->started = engine_now(engine);
 }
