@@ -440,9 +440,9 @@ void broker_declare_marker(
 void broker_declare_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
- * Declares the post of a mutex by quorum, at the name of a B of the other ways, so that their claims are refused:
- * durable, classic, with a single active consumer, and BROKER_POST_EXPIRES. OK: it stands, and its time begins
- * again. LOCKED and REFUSED with 406: the mutex is held in another way, or was.
+ * Declares the post of a mutex by quorum, at the name of a B of the other ways: a claim there is refused. The post
+ * is durable and classic, with a single active consumer, and BROKER_POST_EXPIRES. OK: it stands, and its time
+ * begins again. LOCKED and REFUSED with BROKER_DIFFERS: the mutex is held in another way, or was.
  */
 void broker_declare_post(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);

@@ -228,6 +228,61 @@ class Quorum(unittest.TestCase):
                                   env=clean_environment(), check=False, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    # ---- mutexes ----
+
+    def mutex(self, wire, name, **more):
+        return wire.call("acquire", name=name, kind="mutex", **more)
+
+    def test_a_mutex(self):
+        """The first use makes it. Daemons with each setting take it in this way, and nothing of others is in its place."""
+        wires = [Wire(self.daemon("--claim", way)) for way in ("quorum", "exclusive-queue", "consumer")]
+        name, fences = self.id().rpartition(".")[2], []
+        for wire in wires:
+            lock = self.mutex(wire, name)
+            for other in wires:
+                if other is not wire:
+                    error = other.error("acquire", name=name, kind="mutex", timeout=0)
+                    self.assertEqual(error.reason, "would-block")
+                self.assertEqual(other.call("explain", name=name, kind="mutex")["verdict"], "full")
+            waiting = wires[0].request("acquire", name=name, kind="mutex", timeout=60)
+            wire.call("release", lock=lock["lock"])
+            again = wires[0].answer(waiting)
+            fences += [lock["fence"], again["fence"]]
+            wires[0].call("release", lock=again["lock"])
+        self.assertEqual(sorted(set(fences)), fences)
+        self.assertEqual(wires[1].call("explain", name=name, kind="mutex")["claim"], "quorum")
+
+    def test_two_first_users_of_a_mutex(self):
+        """At once, on two daemons: one set of beads, and one holder at a time."""
+        wires = [Wire(self.daemon("--claim", "quorum")) for _ in range(2)]
+        for number in range(4):
+            name, fences = f"{self.id().rpartition('.')[2]}-{number}", []
+            asked = [wire.request("acquire", name=name, kind="mutex", timeout=60) for wire in wires]
+            while asked[0] or asked[1]:
+                wait_until(lambda: any(wire.pump() or wire.replies for wire in wires), what="a grant")
+                self.assertFalse(wires[0].replies and wires[1].replies)
+                winner = 0 if wires[0].replies else 1
+                lock = wires[winner].answer(asked[winner])
+                fences.append(lock["fence"])
+                wires[winner].call("release", lock=lock["lock"])
+                asked[winner] = None
+            self.assertEqual(sorted(set(fences)), fences)
+            wait_until(lambda name=name: self.queues("messages")[f"lockbroker=q={name}"] == "3", what="three beads")
+
+    def queues(self, item):
+        rows = RABBIT.ctl("list_queues", "-p", RABBIT.vhost, "--quiet", "--no-table-headers", "name", item)
+        return dict(row.split("\t", 1) for row in rows.splitlines())
+
+    def test_the_arguments_of_a_mutex(self):
+        """They end by themselves, the post after the queue, and the beads stay."""
+        wire, name = Wire(self.daemon("--claim", "quorum")), self.id().rpartition(".")[2]
+        wire.call("release", lock=self.mutex(wire, name)["lock"])
+        arguments = self.queues("arguments")
+        self.assertIn('{"x-expires",3600000}', arguments[f"lockbroker=q={name}"])
+        self.assertIn('{"x-single-active-consumer",true}', arguments[f"lockbroker=q={name}"])
+        self.assertIn('{"x-expires",7200000}', arguments[f"{name}-M"])
+        self.assertIn('{"x-single-active-consumer",true}', arguments[f"{name}-M"])
+
     def test_least_permissions(self):
         """The permissions of the operations guide suffice: those for everything, and those for acquiring slots alone."""
         everything, taking = guide.PERMISSIONS.findall(guide.TEXT)

@@ -15,6 +15,8 @@ from wire import Wire, wait_until
 
 RABBIT = Rabbit.lease()
 TRIES = 100
+# Of an acquire of a mutex by quorum, by an old daemon.
+REFUSALS = ("would-block", "contended", "broker-blocked", "broker-refused")
 # Seconds: the shortest.
 GRACE = 5
 OURS = {"lockbrokerd": program("lockbrokerd"), "lockbroker": program("lockbroker")}
@@ -112,10 +114,10 @@ class Compat(unittest.TestCase):
         rows = RABBIT.ctl("list_queues", "-p", RABBIT.vhost, "--quiet", "--no-table-headers", "name", "messages")
         return {queue: int(count) for queue, count in (row.split("\t") for row in rows.splitlines()) if name in queue}
 
-    def try_often(self, wire, name):
-        for _ in range(TRIES):
-            error = wire.error("acquire", name=name, timeout=0)
-            self.assertIn(error.reason, ("would-block", "broker-blocked"))
+    def try_often(self, wire, name, reasons=("would-block", "broker-blocked"), **more):
+        asked = [wire.request("acquire", name=name, timeout=0, **more) for _ in range(TRIES)]
+        for number in asked:
+            self.assertIn(wire.reply(number)["error"]["data"]["reason"], reasons)
 
     def check_old_tries(self, alarm):
         ours, theirs = self.new(expect=["the broker accepts no messages"]), self.daemon(THEIRS, expect=["the broker accepts no messages"])
@@ -142,6 +144,50 @@ class Compat(unittest.TestCase):
         for alarm in False, True:
             with self.subTest(alarm=alarm):
                 self.check_old_tries(alarm)
+
+    def check_old_mutexes(self, alarm):
+        """The post looks free to them. By queue, each claim is a lost race. By consumer, the queue has other arguments."""
+        options = {"expect": ["the broker accepts no messages"]}
+        ours = self.new("--claim", "quorum", **options)
+        theirs = {way: AnyWire(self.daemon(THEIRS, "--claim", way, **options)) for way in ("exclusive-queue", "consumer")}
+        holder, name = Wire(ours), f"{self.name()}-{alarm}"
+        mutex = {"name": name, "kind": "mutex"}
+        holder.call("release", lock=holder.call("acquire", **mutex)["lock"])
+        if alarm:
+            RABBIT.perform("set_vm_memory_high_watermark", "0.0000001")
+        try:
+            for held in False, True:
+                lock = holder.call("acquire", **mutex)["lock"] if held else None
+                for wire in theirs.values():
+                    self.try_often(wire, name, REFUSALS, kind="mutex")
+                if held:
+                    holder.call("verify", lock=lock)
+                    holder.call("release", lock=lock)
+        finally:
+            if alarm:
+                RABBIT.perform("set_vm_memory_high_watermark", "0.4")
+        wait_until(lambda: self.messages(f"=q={name}") == {f"lockbroker=q={name}": 3}, what="the beads are as before")
+        holder.call("release", lock=holder.call("acquire", **mutex)["lock"])
+
+    def test_an_old_daemon_is_granted_no_mutex_by_quorum(self):
+        for alarm in False, True:
+            with self.subTest(alarm=alarm):
+                self.check_old_mutexes(alarm)
+
+    def test_a_mutex_that_an_old_daemon_holds(self):
+        """A daemon with the setting quorum waits for it, in the way that it finds."""
+        for way in "exclusive-queue", "consumer":
+            with self.subTest(way=way):
+                ours, theirs = Wire(self.new("--claim", "quorum")), AnyWire(self.daemon(THEIRS, "--claim", way))
+                mutex = {"name": f"{self.name()}-{way}", "kind": "mutex"}
+                lock = theirs.call("acquire", **mutex)["lock"]
+                self.assertEqual(ours.error("acquire", timeout=0, **mutex).reason, "would-block")
+                waiting = ours.request("acquire", timeout=60, **mutex)
+                theirs.call("release", lock=lock)
+                granted = ours.answer(waiting)
+                self.assertEqual(granted["fence"] is None, way == "consumer")
+                self.assertIn(theirs.error("acquire", timeout=0, **mutex).reason, REFUSALS)
+                ours.call("release", lock=granted["lock"])
 
     def test_an_old_resize_opens_the_gate(self):
         """Slots with As stand beside those by quorum then. QUORUM.md says that only new daemons may administer."""

@@ -1,6 +1,6 @@
 /*
- * True mutexes that are held by quorum, over the server in memory. The settings of daemons 0 and 1 say so, and those
- * of daemon 2 another way. T is 20 s.
+ * True mutexes that are held by quorum, over the server in memory. The settings of daemons 0 and 1 say
+ * so, and those of daemon 2 another way. T is 20 s.
  */
 #include <stdio.h>
 #include <string.h>
@@ -142,8 +142,8 @@ START_TEST(two_first_users_make_one_set)
 }
 END_TEST
 
-/* Its maker dies after so many tenths of a second. Another one completes the work, and waits T if a set was unclean. */
-START_TEST(what_a_dead_maker_left_is_completed)
+/* The maker dies after so many tenths of a second. A set that was unclean costs the next one a grace. */
+START_TEST(the_work_of_a_dead_maker_is_completed)
 {
 	const struct said *answer;
 
@@ -160,7 +160,7 @@ START_TEST(what_a_dead_maker_left_is_completed)
 }
 END_TEST
 
-/* The queue of the mutex ends an hour after its last use. The clock goes back, and the floor makes the fences grow. */
+/* Its queue ends an hour after its last use. The clock goes back, and the floor makes the fences grow. */
 START_TEST(its_fences_grow_although_nothing_is_left)
 {
 	uint64_t fence = 0;
@@ -378,7 +378,7 @@ suite_lock_quorum_mutex(void)
 	tcase_add_loop_test(
 	    tc, a_mutex_is_held_in_the_way_that_is_found, BROKER_BY_QUEUE, BROKER_BY_CONSUMER + 1);
 	tcase_add_test(tc, two_first_users_make_one_set);
-	tcase_add_loop_test(tc, what_a_dead_maker_left_is_completed, 0, 30);
+	tcase_add_loop_test(tc, the_work_of_a_dead_maker_is_completed, 0, 30);
 	tcase_add_test(tc, its_fences_grow_although_nothing_is_left);
 	tcase_add_loop_test(
 	    tc, the_post_outlives_the_queue, BROKER_BY_QUEUE, BROKER_BY_CONSUMER + 1);

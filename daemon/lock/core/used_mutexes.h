@@ -1,7 +1,7 @@
 /*
- * The true mutexes that each user has at the broker, if they are held by consumer or by quorum. Their Bs are
- * durable queues, which the broker must keep for some time after their last use (way.h, leaves_b). So a user may use
- * only `max_mutexes_per_uid` of them.
+ * The true mutexes that each user has at the broker, if they are held by consumer or by quorum. Their Bs
+ * are durable queues, which the broker must keep for some time after their last use (way.h, leaves_b). So
+ * a user may use only `max_mutexes_per_uid` of them.
  *
  * A mutex counts for each user that holds it here, from its claim until its B has ended at the latest.
  * A user can acquire it again in that time, and it then counts on. It makes no difference who has made

@@ -280,8 +280,9 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
 }
 
 /*
- * The claim of a mutex by consumer was refused, perhaps by the post of a mutex by quorum. A holder by consumer looks
- * the same, but for a claim that declares the queue. True: from now on scans ask for its queue by quorum, too.
+ * The claim of a mutex by consumer was refused, perhaps by the post of a mutex by quorum. A holder by
+ * consumer refuses it in the same words, unless the claim declares the queue. True: from now on scans ask
+ * for its queue by quorum, too.
  */
 static bool
 learn_post(

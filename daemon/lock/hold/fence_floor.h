@@ -1,7 +1,8 @@
 /*
  * The floor of all epochs, in the records (broker_records_floor()). A set that is made anew is above the floor.
- * So the floor must be above the fencing numbers of a queue before the queue may be gone with its counts: that of
- * a removed slot, and that of a mutex, which RabbitMQ deletes after an hour without use. This module raises the
+ * A
+ * removed slot takes its counts with it. So does a mutex, which RabbitMQ deletes after an hour without use. Before
+ * that, the floor must be above its fencing numbers. This module raises the
  * floor in the background, until it has succeeded.
  */
 #ifndef LOCK_FENCE_FLOOR_H

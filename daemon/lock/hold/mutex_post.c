@@ -57,9 +57,9 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		broker_channel_put(engine->broker, engine->mutex_post.channel);
 	engine->mutex_post.channel = 0;
 	if (hold != NULL && (reply->answer == BROKER_LOCKED || reply->answer == BROKER_REFUSED))
-		log_warning("%s: the mutex is held by quorum, and its post %s cannot be declared, "
-			    "so programs "
-			    "that do not know this way may hold it, too: %s",
+		log_warning("%s: the post %s of this held mutex cannot be declared; other programs "
+			    "may hold the mutex, "
+			    "too: %s",
 		    hold->name, queue_name_mutex(engine->settings.naming, hold->name).text,
 		    reply->text);
 	if (reply->answer == BROKER_UNKNOWN || reply->answer == BROKER_SKIPPED)
