@@ -120,8 +120,8 @@ const struct config_key config_keys[] = {
 	    "do. consumer: it is the exclusive consumer of a durable queue. That is faster. In a "
 	    "cluster it is safer under the conditions in SAFETY.md. quorum: it is the active "
 	    "consumer of a replicated queue, so that two daemons never hold a slot, and each hold "
-	    "has a fencing number. This needs RabbitMQ 4.0 and naming amqp-locks. Existing slots are held as before; fsck --convert of lockbroker(1) "
-	    "changes them from exclusive-queue to consumer, and back."},
+	    "has a fencing number. This needs RabbitMQ 4.0 and naming amqp-locks. Existing slots "
+	    "are held as before; fsck --convert of lockbroker(1) changes them from exclusive-queue to consumer, and back."},
 	{"quorum-connections", KEY_INTEGER, AT(quorum_connections), "2", "N", 1, 8, NULL, false,
 	    "The number of connections for locks that are held by quorum queues. RabbitMQ can end "
 	    "one of them with all its locks if one claim fails. These locks are spread over them, "
@@ -149,8 +149,8 @@ const struct config_key config_keys[] = {
 	    "Root, the daemon's own user and members of admin-group are exempt."},
 	{"max-mutexes-per-uid", KEY_INTEGER, AT(max_mutexes_per_uid), "2000", "N", 1, 1000000, NULL, true,
 	    "The limit of mutexes that one user uses, if claim is consumer or quorum. Each of them is a "
-	    "durable queue, which costs RabbitMQ 30 to 55 KiB until a minute after its last use, or "
-	    "by quorum 0.12 MiB until an hour after it. A "
+	    "durable queue, which costs RabbitMQ 30 to 55 KiB until a minute after its last use. By "
+	    "quorum it costs 0.12 MiB until an hour after that. A "
 	    "mutex counts for so long, and can be acquired again meanwhile. Acquires of other "
 	    "mutexes are refused as too-many-locks. Root, the daemon's own user and members of "
 	    "admin-group are exempt."},
