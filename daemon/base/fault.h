@@ -238,6 +238,12 @@
 	X(REFUSED_IS_CONVERTED, "test_lock/convert", "a busy slot taken as converted")             \
 	X(SKIPPED_IS_CONVERTED, "test_lock/convert",                                               \
 	    "a slot taken as converted whose request was not performed")                           \
+	X(A_DELETED_UNCLAIMED, "test_lock/convert_quorum",                                         \
+	    "a slot with an A that makes way for one by quorum while it is held")                  \
+	X(GATE_AFTER_AS, "test_lock/convert_quorum",                                               \
+	    "a converted semaphore that looks free until its gate is there")                       \
+	X(RECORD_BEFORE_AS, "test_lock/convert_quorum",                                            \
+	    "the record removed before the slots that it counts are declared")                     \
 	X(CONVERSION_OUTLIVES_CLIENT, "test_lock/convert",                                         \
 	    "a conversion that waits on for a client that is gone")                                \
 	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \

@@ -541,9 +541,8 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 	admin_unlock(engine, admin, unknown.reason, unknown.text);
 }
 
-/* Why no slots by quorum can be made here; static. NULL: they can. */
-static const char *
-quorum_nonsense(const struct lock_engine *engine)
+const char *
+admin_quorum_nonsense(const struct lock_engine *engine)
 {
 	struct broker_info info;
 
@@ -561,7 +560,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	struct admin *admin = admin_find(engine, id);
 	struct broker_info info;
 	struct plan_found found = {full_scan->unlimited, full_scan->gate, full_scan->slots,
-	    LOCK_CLAIM_UNKNOWN, queue_naming_has_quorum(engine->settings.naming)};
+	    LOCK_CLAIM_UNKNOWN, queue_naming_has_quorum(engine->settings.naming),
+	    full_scan->beside};
 
 	/* The scan may have all that it needs although the mutex is gone with the connection. */
 	if (admin == NULL || (!admin->size_only && !mutex_is_held(engine, id)))
@@ -592,8 +592,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 		engine_op_leads_to(engine, admin->op, admin->target);
 	admin->warning = plan_warning(&admin->order, &found);
 	if (admin->plan.refusal == REASON_NONE && plan_slots(&admin->plan, STEP_MAKE_SLOTS) > 0 &&
-	    quorum_nonsense(engine) != NULL) {
-		admin_unlock(engine, admin, REASON_BROKER_REFUSED, quorum_nonsense(engine));
+	    admin_quorum_nonsense(engine) != NULL) {
+		admin_unlock(engine, admin, REASON_BROKER_REFUSED, admin_quorum_nonsense(engine));
 		return;
 	}
 	if (admin->plan.refusal != REASON_NONE) {
@@ -712,7 +712,7 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 	assert(!engine->telling);
 	answer.text = plan_nonsense(&order, change->kind, &answer.parameter);
 	if (answer.text == NULL && full_scan_is_by_beads(order.claim)) {
-		answer.text = quorum_nonsense(engine);
+		answer.text = admin_quorum_nonsense(engine);
 		answer.parameter = "claim";
 	}
 	if (answer.text == NULL && change->takeover_grace != 0 &&

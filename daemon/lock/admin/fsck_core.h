@@ -40,6 +40,14 @@ struct fsck {
 	size_t left_count;
 	size_t left_told; /* `left_count` in the last notice */
 	int converted;
+	int whole;        /* slots by quorum when their conversion began */
+	int quorum_left;  /* those of them that are left */
+	fsck_step *after; /* that conversion */
+	bool settles; /* a pass changed slots by quorum, and the scan that tells the outcome has begun */
+	bool changed; /* slots by quorum, or those beside them, came or went in this pass */
+	/* This connection has B of that slot, and perhaps A cannot be deleted; 0: none */
+	int claimed;
+	enum broker_answer stuck; /* the answer about that A; OK: it is gone */
 	int tries;      /* of a conversion: how many busy slots may still be tried */
 	int tries_most; /* `tries` at the beginning of a pass */
 	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */

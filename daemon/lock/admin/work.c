@@ -670,6 +670,16 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 		      : request->kind == WORK_DELETE_HOLDER ? broker_delete_holder
 							    : broker_check;
 		break;
+	case WORK_CLAIM_HOLDER:
+		queue = queue_name_b(naming, work->name, request->slot);
+		broker_claim(engine->broker, mutex_channel(engine, work->op), BROKER_BY_QUEUE,
+		    queue.text, (struct broker_done){on_answer, engine, work->op});
+		return;
+	case WORK_DROP_HOLDER:
+		queue = queue_name_b(naming, work->name, request->slot);
+		broker_drop(engine->broker, mutex_channel(engine, work->op), BROKER_BY_QUEUE,
+		    queue.text, true, (struct broker_done){on_answer, engine, work->op});
+		return;
 	case WORK_ASK_HOLDER:
 		probe_one(engine, queue_name_b(naming, work->name, request->slot),
 		    BROKER_ASK_HOLDER, on_probed, work->op);
