@@ -110,7 +110,7 @@ judge_cleared(struct lock_engine *engine, struct work *work, const struct work_r
 {
 	struct fsck *fsck = fsck_find(engine, work->op);
 
-	if (request->kind != WORK_CLEAR_BEADS)
+	if (request->kind != WORK_CONVERT_BEADS)
 		return fsck_quorum_judge(engine, work, request, reply);
 	switch (reply->answer) {
 	case BROKER_OK:
@@ -155,7 +155,7 @@ fsck_convert_from_quorum(struct lock_engine *engine, struct fsck *fsck, fsck_ste
 	if (!full_scan->gate)
 		work_add(work, WORK_DECLARE_GATE, 0);
 	for (int slot = fsck->quorum_left; slot > 0; slot--) {
-		struct work_request *request = work_add(work, WORK_CLEAR_BEADS, slot);
+		struct work_request *request = work_add(work, WORK_CONVERT_BEADS, slot);
 
 		request->last = slot;
 		request->depends = slot < fsck->quorum_left;

@@ -66,6 +66,7 @@ patience(const struct work *work)
 	case WORK_LOOK_AT_BEADS:
 	case WORK_CLEAR_BEADS:
 	case WORK_DELETE_BEADS:
+	case WORK_CONVERT_BEADS:
 		return work->beads.wait + BEAD_GRACE_MOST;
 	default:
 		return 0;
@@ -569,6 +570,8 @@ make_one(
 		    want(engine, work, request, slot) == WORK_WANTED_CLASSIC, done);
 	else if (request->kind == WORK_DELETE_BEADS)
 		broker_remove_beads(engine->broker, queue.text, done);
+	else if (request->kind == WORK_CONVERT_BEADS)
+		broker_delete_beads(engine->broker, queue.text, done);
 	else
 		broker_make_beads(engine->broker, queue.text, &work->beads, done);
 }
@@ -591,7 +594,8 @@ static bool
 is_of_many(const struct work_request *request)
 {
 	return request->kind == WORK_MAKE_BEADS || request->kind == WORK_LOOK_AT_BEADS ||
-	       request->kind == WORK_CLEAR_BEADS || request->kind == WORK_DELETE_BEADS;
+	       request->kind == WORK_CLEAR_BEADS || request->kind == WORK_DELETE_BEADS ||
+	       request->kind == WORK_CONVERT_BEADS;
 }
 
 static void
@@ -660,6 +664,7 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 	case WORK_LOOK_AT_BEADS:
 	case WORK_CLEAR_BEADS:
 	case WORK_DELETE_BEADS:
+	case WORK_CONVERT_BEADS:
 		send_quorum(engine, work, request);
 		return;
 	case WORK_MAKE_HOLDER:
