@@ -417,6 +417,16 @@ END_TEST
 
 /* ---- accidents ---- */
 
+/* A set that was not made clean yet costs its first holder a grace. */
+static void
+check_slots_in_time(void)
+{
+	take_all(0);
+	leave(0);
+	world_pass(world, 60 * SECOND);
+	check_slots(SLOTS);
+}
+
 /* After so many timers more, each time. The last cut comes after the end. */
 #define CUT_STEPS 4
 #define CUTS 60
@@ -464,7 +474,7 @@ check_cut(const enum lock_claim *pair, int steps, enum accident accident, bool s
 	world->said_count = 0;
 	lock_fsck(engine(2), 1, ++last_request, &(struct lock_check){.name = "db"});
 	ck_assert_str_eq(await(2, 1, last_request)->detail, "");
-	check_slots(SLOTS);
+	check_slots_in_time();
 }
 
 START_TEST(a_connection_that_ends_at_any_step)
@@ -527,7 +537,7 @@ START_TEST(a_broker_that_restarts_at_any_step)
 	    await(ADMIN, 1, last_request)->text);
 	ck_assert_str_eq(state(), state_of(pair[1]));
 	check_fsck(false, "");
-	check_slots(SLOTS);
+	check_slots_in_time();
 }
 END_TEST
 
