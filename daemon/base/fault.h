@@ -242,7 +242,7 @@
 	    "a slot with an A that makes way for one by quorum while it is held")                  \
 	X(GATE_AFTER_AS, "test_lock/convert_quorum",                                               \
 	    "a converted semaphore that looks free until its gate is there")                       \
-	X(RECORD_BEFORE_AS, "test_lock/convert_quorum",                                            \
+	X(RECORD_BEFORE_AS, "test_lock/convert_quorum_cut",                                            \
 	    "the record removed before the slots that it counts are declared")                     \
 	X(CONVERSION_OUTLIVES_CLIENT, "test_lock/convert",                                         \
 	    "a conversion that waits on for a client that is gone")                                \

@@ -542,6 +542,15 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 }
 
 const char *
+admin_grace_nonsense(int64_t takeover_grace)
+{
+	return takeover_grace == 0 || (takeover_grace >= BEAD_GRACE_LEAST &&
+					  takeover_grace <= BEAD_GRACE_MOST)
+		   ? NULL
+		   : "it is not from 5 s to 5 min";
+}
+
+const char *
 admin_quorum_nonsense(const struct lock_engine *engine)
 {
 	struct broker_info info;
@@ -715,11 +724,10 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 		answer.text = admin_quorum_nonsense(engine);
 		answer.parameter = "claim";
 	}
-	if (answer.text == NULL && change->takeover_grace != 0 &&
-	    (change->takeover_grace < BEAD_GRACE_LEAST ||
-		change->takeover_grace > BEAD_GRACE_MOST)) {
-		answer.text = "it is not from 5 s to 5 min";
-		answer.parameter = "takeover_grace";
+	if (answer.text == NULL) {
+		answer.text = admin_grace_nonsense(change->takeover_grace);
+		if (answer.text != NULL)
+			answer.parameter = "takeover_grace";
 	}
 	answer.target = target;
 	if (answer.text != NULL) {

@@ -686,10 +686,14 @@ lock_fsck(
 	struct op *op;
 
 	assert(!engine->telling);
-	if (check->repair && full_scan_is_by_beads(check->convert) &&
-	    admin_quorum_nonsense(engine) != NULL) {
-		refusal = engine_refusal(REASON_INVALID_PARAMS, admin_quorum_nonsense(engine));
-		refusal.parameter = "convert";
+	refusal = engine_refusal(REASON_INVALID_PARAMS, NULL);
+	refusal.text = full_scan_is_by_beads(check->convert) ? admin_quorum_nonsense(engine) : NULL;
+	refusal.parameter = "convert";
+	if (refusal.text == NULL) {
+		refusal.text = admin_grace_nonsense(check->takeover_grace);
+		refusal.parameter = "takeover_grace";
+	}
+	if (refusal.text != NULL) {
 		engine_tell(engine, peer, request, &refusal);
 		return;
 	}
@@ -706,6 +710,7 @@ lock_fsck(
 	fsck->repair = check->repair;
 	fsck->convert = check->repair ? check->convert : LOCK_CLAIM_UNKNOWN;
 	fsck->wait = check->repair ? check->wait : 0;
+	fsck->takeover_grace = check->takeover_grace;
 	fsck->progress = check->progress;
 	fsck->work = (struct work){.op = op->id, .name = fsck->name, .ended = fsck_work_ended};
 	fsck->peer_order =

@@ -33,7 +33,7 @@ fsck_convert_to_quorum(struct lock_engine *engine, struct fsck *fsck, fsck_step 
 	if (!fsck->waiting && !fsck->quorum.is_meant) {
 		work->wants = NULL;
 		work->saw = NULL;
-		work->beads = (struct broker_beads){.epoch = 0};
+		work->beads = (struct broker_beads){.grace = fsck->takeover_grace};
 		work->grace_seen = 0;
 		work_add(work, WORK_RECORD, full_scan->slots)->last = 1;
 		work_add(work, WORK_MAKE_BEADS, 1)->last = full_scan->slots;

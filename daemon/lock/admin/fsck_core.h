@@ -52,7 +52,8 @@ struct fsck {
 	int tries_most; /* `tries` at the beginning of a pass */
 	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */
 
-	int64_t wait;  /* as requested; 0: it ends with this pass */
+	int64_t takeover_grace; /* as requested */
+	int64_t wait;           /* as requested; 0: it ends with this pass */
 	int64_t until; /* clock time of the end of that wait; INT64_MAX: none */
 	int64_t rest;
 	bool progress;

@@ -103,8 +103,8 @@ is_made(const struct fsck_quorum *quorum, int number)
 /* ---- the findings ---- */
 
 static void
-add_whole(
-    struct fsck_findings *findings, const struct fsck_seen *seen, const struct fsck_quorum *quorum)
+add_whole(struct fsck_findings *findings, const struct fsck_seen *seen,
+    const struct fsck_quorum *quorum, bool has_as)
 {
 	const struct broker_record *record = &quorum->record;
 	int size = fsck_quorum_size(quorum);
@@ -113,6 +113,10 @@ add_whole(
 	if (!quorum->gate && size > 0)
 		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
 		    mem_strdup("its gate is gone, so no program finds its slots"));
+	else if (has_as)
+		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
+		    mem_strdup("it has slots that are held otherwise, so no program finds the "
+			       "others"));
 	fsck_findings_add_listing(findings, exists, seen->listed);
 	if (record->epoch > 0 && counted_of(quorum) > (int)record->size)
 		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
@@ -235,7 +239,7 @@ fsck_quorum_findings(struct fsck_findings *findings, const struct fsck_seen *see
 	int size = fsck_quorum_size(quorum), highest = highest_of(quorum);
 	int as = tells_as && fsck_quorum_has_as(seen) ? fsck_seen_highest(seen) : 0;
 
-	add_whole(findings, seen, quorum);
+	add_whole(findings, seen, quorum, as > 0);
 	if (highest < size)
 		highest = size;
 	for (int number = 1; number <= (highest > as ? highest : as); number++) {
