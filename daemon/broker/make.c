@@ -565,6 +565,7 @@ job_go(struct job *job)
 	if (link == NULL || !amqp_raw_channel_open(&job->channel, BEAD_TEXT))
 		return;
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
+	FAULT_IF(BEADS_DELETED_UNCLAIMED, job->work == JOB_CLAIMS, send_delete(job, 0); return;);
 	if (job->work == JOB_REMOVES || job->work == JOB_DELETES || job->work == JOB_CLAIMS) {
 		beads_init(&job->beads, job->major, job->minor);
 		job->state = JOB_CLEANING;

@@ -127,7 +127,7 @@ any_order(struct sim *sim)
 		if (dice_percent(&sim->dice, 35))
 			any_relative(sim, &order);
 		any_manner(sim, &order);
-	} else if (roll < 92) {
+	} else if (roll < (sim->plan.quorum ? 80 : 92)) {
 		order.what = ASK_DESTROY;
 		order.slots = 0;
 		any_manner(sim, &order);
