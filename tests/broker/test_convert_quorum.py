@@ -166,10 +166,23 @@ class Convert(unittest.TestCase):
         self.assertLessEqual(granted, SLOTS)
         there.hang_up()
         there = Wire(self.daemon("--rescan-interval", "0.5", expect=TROUBLE))
-        repaired = there.call("fsck", within=400, name=self.name, repair=True, wait=60)
-        self.assertIn(repaired["claim"], (before, after), repaired)
+        wait_until(lambda: self.repaired(there, before), what="a repair")
         self.assertEqual(self.convert(there, after, wait=60)["claim"], after)
         self.check(there, after)
+
+    def repaired(self, wire, before):
+        """Whether nothing is left to repair. Just after a kill of RabbitMQ, no node leads its queues."""
+        try:
+            found = wire.call("fsck", within=400, name=self.name, repair=True)
+        except WireError:
+            return False
+        lost = [finding["slot"] for finding in found["findings"] if finding["problem"] == "unreachable"]
+        # RabbitMQ was killed within a second of the declare. The slots with As stay until then.
+        if lost:
+            self.assertEqual(found["claim"], before)
+        for slot in lost:
+            RABBIT.ctl("delete_queue", f"lockbroker=q={self.name}={slot}", check=False)
+        return not [finding for finding in found["findings"] if not finding["repaired"]]
 
     def moments(self, claim):
         by_quorum, a = f"lockbroker=q={self.name}=1", f"{self.name}-%d-A"

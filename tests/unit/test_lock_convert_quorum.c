@@ -405,6 +405,25 @@ START_TEST(an_opened_gate_is_converted)
 }
 END_TEST
 
+/* No node leads the queue of slot 1. The slots with As can be used, and so they stay. */
+START_TEST(slots_that_cannot_be_held_replace_none)
+{
+	const char *b = "lockbroker=q=db=1";
+
+	create(QUORUM, SLOTS);
+	open_gate(2);
+	ck_assert_uint_eq(memory_world_purge(world->memory, b), 3);
+	ck_assert(memory_world_starve(world->memory, b, true));
+	check_fsck(true, "markers:0 claim:1 unreachable:1 claim:2");
+	memory_world_purge(world->memory, b);
+	check_convert(QUORUM, 0, "claim:1 unreachable:1 claim:2", "qq+3 G");
+	check_slots(2);
+	ck_assert(memory_world_starve(world->memory, b, false));
+	check_convert(QUORUM, 2, "no-beads:1!", "+3 G");
+	check_slots(SLOTS);
+}
+END_TEST
+
 /* Without slot 1 and a record, its queues are of no name. */
 START_TEST(a_left_queue_is_no_slot)
 {
@@ -638,6 +657,7 @@ suite_lock_convert_quorum(void)
 	tcase_add_loop_test(tc, waiters_go_on, 0, PAIRS);
 	tcase_add_test(tc, an_opened_gate_is_found_and_repaired);
 	tcase_add_loop_test(tc, an_opened_gate_is_converted, 0, 2);
+	tcase_add_test(tc, slots_that_cannot_be_held_replace_none);
 	tcase_add_test(tc, a_left_queue_is_no_slot);
 	tcase_add_loop_test(tc, an_alarm_ends_it, 0, PAIRS);
 	tcase_add_test(tc, slots_in_use_are_converted);

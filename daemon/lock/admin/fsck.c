@@ -344,6 +344,18 @@ judge_examination(struct lock_engine *engine, struct work *work, const struct wo
 	return WORK_DONE;
 }
 
+/* As beside slots by quorum go when these are repaired. False: there are none, or they were tried. */
+static bool
+removes_as(struct lock_engine *engine, struct fsck *fsck)
+{
+	if (fsck->as_tried || fsck->convert != LOCK_CLAIM_UNKNOWN || !fsck->quorum.is_meant ||
+	    !fsck_quorum_has_as(&fsck->seen))
+		return false;
+	fsck->as_tried = true;
+	fsck_convert_to_quorum(engine, fsck, scan);
+	return true;
+}
+
 static void
 examined(struct lock_engine *engine, struct fsck *fsck)
 {
@@ -359,10 +371,11 @@ examined(struct lock_engine *engine, struct fsck *fsck)
 	else
 		fsck_findings_make(
 		    &now, &fsck->seen, wanted, fsck_convert_is_record_left(fsck));
-	if (fsck->scans == 2) {
+	if (fsck->scans > 1) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
-		convert_if_asked(engine, fsck);
+		if (!removes_as(engine, fsck))
+			convert_if_asked(engine, fsck);
 		return;
 	}
 	fsck->findings = now;

@@ -9,7 +9,8 @@ void
 fsck_convert_to_quorum(struct lock_engine *engine, struct fsck *fsck, fsck_step *then)
 {
 	const struct full_scan *full_scan = &fsck->seen.full_scan;
-	const char *nonsense = admin_quorum_nonsense(engine);
+	bool makes = !fsck->waiting && !fsck->quorum.is_meant;
+	const char *nonsense = makes ? admin_quorum_nonsense(engine) : NULL;
 	struct work *work = &fsck->work;
 
 	if (!fsck_quorum_has_as(&fsck->seen)) {
@@ -23,14 +24,18 @@ fsck_convert_to_quorum(struct lock_engine *engine, struct fsck *fsck, fsck_step 
 				     : "it is unlimited; resize it before it is held by quorum");
 		return;
 	}
-	/* Somebody changed it meanwhile, and perhaps there are no slots by quorum any more. */
-	if (fsck->waiting && !full_scan->beside) {
+	/*
+	 * Somebody changed it meanwhile, and perhaps there are no slots by quorum any more. Or they cannot be
+	 * held: while there are As, the semaphore can be used.
+	 */
+	if (fsck->waiting ? !full_scan->beside
+			  : fsck->quorum.is_meant && !fsck_quorum_is_sound(&fsck->quorum)) {
 		fsck->wait = 0;
 		then(engine, fsck);
 		return;
 	}
 	fsck_work_new(engine, fsck, fsck_quorum_judge, then);
-	if (!fsck->waiting && !fsck->quorum.is_meant) {
+	if (makes) {
 		work->wants = NULL;
 		work->saw = NULL;
 		work->beads = (struct broker_beads){.grace = fsck->takeover_grace};

@@ -43,6 +43,7 @@ struct fsck {
 	int whole;        /* slots by quorum when their conversion began */
 	int quorum_left;  /* those of them that are left */
 	fsck_step *after; /* that conversion */
+	bool as_tried; /* a repair has tried to delete the As beside slots by quorum */
 	bool settles; /* a pass changed slots by quorum, and the scan that tells the outcome has begun */
 	bool changed; /* slots by quorum, or those beside them, came or went in this pass */
 	/* This connection has B of that slot, and perhaps A cannot be deleted; 0: none */

@@ -100,6 +100,19 @@ is_made(const struct fsck_quorum *quorum, int number)
 						slot->beads.foreign > 0 || slot->removed);
 }
 
+bool
+fsck_quorum_is_sound(const struct fsck_quorum *quorum)
+{
+	for (int number = 1; number <= fsck_quorum_size(quorum); number++) {
+		const struct fsck_slot *slot = slot_of(quorum, number);
+
+		if (is_made(quorum, number) || is_cleared(quorum, number) || slot->left ||
+		    slot->answer == BROKER_UNREACHABLE)
+			return false;
+	}
+	return true;
+}
+
 /* ---- the findings ---- */
 
 static void
@@ -194,7 +207,7 @@ add_slot(struct fsck_findings *findings, const struct fsck_slot *slot, int numbe
 	enum lock_problem problem;
 	char *text = slot_words(slot, &problem);
 
-	if (text != NULL && slot->left) {
+	if (text != NULL && slot->left && slot->answer != BROKER_UNREACHABLE) {
 		char *whole = mem_printf("%s; it is in use now, so try again", text);
 
 		free(text);
@@ -299,7 +312,8 @@ saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *r
 	/* A slot that the repair left is in use since then. */
 	if (slot->left && reply->answer == BROKER_LOCKED)
 		return true;
-	slot->left = false;
+	/* If it looks busy next, a mark of this look is there. */
+	slot->left = reply->answer == BROKER_UNREACHABLE;
 	slot->answer = reply->answer;
 	slot->code = reply->code;
 	slot->removed = reply->removed;
@@ -513,12 +527,8 @@ fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *the
 		work_add(work, WORK_RECORD, size);
 	else if (!exists)
 		work_add(work, WORK_RECORD, -1);
-	/* Before the last A goes: at no time does the name look free. */
 	if (exists && !quorum->gate)
 		work_add(work, WORK_DECLARE_GATE, 0);
-	/* A conversion does this by itself, or keeps them. */
-	if (fsck_quorum_has_as(&fsck->seen) && fsck->convert == LOCK_CLAIM_UNKNOWN)
-		fsck_quorum_add_as(fsck);
 	if (exists != fsck->seen.listed)
 		work_add(work, exists ? WORK_ENTER : WORK_LEAVE, 0);
 	work_start(engine, work);

@@ -6,12 +6,12 @@
  *	find the queues		(passive declares, also above the record's size)
  *	look into each		(broker_look_at_beads(): only into those that are free)
  *	repair			write the record; delete queues with other arguments; make slots that
- *				are missing or damaged (broker_make_beads()); declare the gate; delete
- *				As that are beside these slots, and then come first for each client
+ *				are missing or damaged (broker_make_beads()); declare the gate
+ *	scan again, and		delete As that are beside these slots, as in a conversion (fsck_convert.h)
  *
  * The record says how many slots there should be. If more are there without a gap, these count, too.
- * A slot that is in use is not looked into, and not repaired. As are there if a conversion was cut
- * (fsck_convert.h), or after a resize by a daemon of version 0.1, which takes the slots for a gate.
+ * A slot that is in use is not looked into, and not repaired. As are there if a conversion was cut,
+ * or after a resize by a daemon of version 0.1, which takes the slots for a gate.
  */
 #ifndef LOCK_FSCK_QUORUM_H
 #define LOCK_FSCK_QUORUM_H
@@ -60,6 +60,8 @@ bool fsck_quorum_has_as(const struct fsck_seen *seen);
 /* tells_as: As beside slots by quorum are findings. */
 void fsck_quorum_findings(struct fsck_findings *findings, const struct fsck_seen *seen,
     const struct fsck_quorum *quorum, bool tells_as);
+/* Whether each slot that should be there can be held. */
+bool fsck_quorum_is_sound(const struct fsck_quorum *quorum);
 /* The number of slots that should be there. */
 int fsck_quorum_size(const struct fsck_quorum *quorum);
 bool fsck_quorum_repairable(const struct fsck_findings *findings);
