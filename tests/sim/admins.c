@@ -136,7 +136,8 @@ any_order(struct sim *sim)
 		order.slots = 0;
 		order.repair = dice_percent(&sim->dice, 60);
 		if (order.repair)
-			order.claim = sim->plan.quorum ? any_conversion(sim, &order) : any_claim(sim);
+			order.claim =
+			    sim->plan.quorum ? any_conversion(sim, &order) : any_claim(sim);
 	}
 	return order;
 }

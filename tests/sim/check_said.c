@@ -480,10 +480,10 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 		check_lost(sim, daemon, belief, notice->reason);
 		break;
 	case LOCK_NOTICE_REVOKED: /* invariant 5: once, and when A was seen gone */
-		right = belief->with_a ? quorum_was_shrunk(sim, belief)
+		right = belief->with_a     ? quorum_was_shrunk(sim, belief)
 			: sim->plan.quorum ? sim->quorum.slots[belief->name][belief->slot].removed
-					 : slot->deeds[daemon->number].a_absent >
-					       slot->deeds[daemon->number].claimed;
+					   : slot->deeds[daemon->number].a_absent >
+						 slot->deeds[daemon->number].claimed;
 		if (belief->revoked || !right)
 			check_fail(sim, 5, "%s was reported revoked, but is not",
 			    queue_b(belief->name, belief->slot));

@@ -156,8 +156,7 @@ client_cancel(struct sim *sim, const struct ask *meant)
 	if (!lock_cancel(daemon->engine, peer, request)) {
 		if (must)
 			check_fail(sim, 3, "request %d cannot be cancelled", (int)request);
-	} else if (at_once &&
-		   book_find_ask(&sim->book, daemon->number, peer, request) != NULL) {
+	} else if (at_once && book_find_ask(&sim->book, daemon->number, peer, request) != NULL) {
 		check_fail(sim, 3, "request %d was cancelled without an answer", (int)request);
 	}
 	daemon->cancelled = false;

@@ -76,7 +76,7 @@ struct quorum {
 	struct quorum_ghost ghosts[GHOSTS_MAX];
 	size_t ghost_count;
 	int64_t changed_at[NAMES]; /* when a change of a name was asked for or answered last */
-	int64_t slow; /* how late a delivery is that is sent now; 0: as usual */
+	int64_t slow;              /* how late a delivery is that is sent now; 0: as usual */
 	/* A daemon that has just published a set is killed now and then. */
 	struct timer fuse;
 	int fuse_daemon;

@@ -272,8 +272,8 @@ START_TEST(a_busy_slot_stays)
 	release(0, 7, ++last_request, lock);
 	world_pass(world, SECOND);
 	check_slots(2);
-	check_convert(pair[1], pair[1] == QUORUM ? 2 : 3,
-	    pair[1] == QUORUM ? "" : "gap:3!", state_of(pair[1]));
+	check_convert(pair[1], pair[1] == QUORUM ? 2 : 3, pair[1] == QUORUM ? "" : "gap:3!",
+	    state_of(pair[1]));
 	check_slots(SLOTS);
 	check_fsck(false, "");
 }
@@ -398,8 +398,8 @@ START_TEST(an_opened_gate_is_converted)
 {
 	create(QUORUM, SLOTS);
 	open_gate(2);
-	check_convert(_i == 0 ? QUEUE : QUORUM, _i == 0 ? 3 : 2, "markers:0!",
-	    _i == 0 ? "qqq+0" : "+3 G");
+	check_convert(
+	    _i == 0 ? QUEUE : QUORUM, _i == 0 ? 3 : 2, "markers:0!", _i == 0 ? "qqq+0" : "+3 G");
 	check_slots(SLOTS);
 	check_fsck(false, "");
 }
@@ -484,8 +484,8 @@ check_cut(const enum lock_claim *pair, int steps, enum accident accident, bool s
 	lock_fsck(engine(2), 1, ++last_request,
 	    &(struct lock_check){
 		.name = "db", .repair = true, .convert = same ? pair[1] : LOCK_CLAIM_UNKNOWN});
-	ck_assert_msg(
-	    await(2, 1, last_request)->reason == REASON_NONE, "%s", await(2, 1, last_request)->text);
+	ck_assert_msg(await(2, 1, last_request)->reason == REASON_NONE, "%s",
+	    await(2, 1, last_request)->text);
 	if (same)
 		ck_assert_str_eq(state(), state_of(pair[1]));
 	else if (strcmp(state(), state_of(pair[0])) != 0)
@@ -605,9 +605,8 @@ static void
 forget_answers(const struct client *clients)
 {
 	for (int i = 0; i < CLIENTS; i++) {
-		if (clients[i].state == ASKING &&
-		    world_answer(world, i % 2 == 0 ? 0 : 2, 10 + (uint64_t)i, clients[i].request) !=
-			NULL)
+		if (clients[i].state == ASKING && world_answer(world, i % 2 == 0 ? 0 : 2,
+						      10 + (uint64_t)i, clients[i].request) != NULL)
 			return;
 	}
 	world->said_count = 0;

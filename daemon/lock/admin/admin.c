@@ -544,8 +544,8 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 const char *
 admin_grace_nonsense(int64_t takeover_grace)
 {
-	return takeover_grace == 0 || (takeover_grace >= BEAD_GRACE_LEAST &&
-					  takeover_grace <= BEAD_GRACE_MOST)
+	return takeover_grace == 0 ||
+		       (takeover_grace >= BEAD_GRACE_LEAST && takeover_grace <= BEAD_GRACE_MOST)
 		   ? NULL
 		   : "it is not from 5 s to 5 min";
 }

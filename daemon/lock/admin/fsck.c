@@ -369,8 +369,7 @@ examined(struct lock_engine *engine, struct fsck *fsck)
 		fsck_quorum_findings(
 		    &now, &fsck->seen, &fsck->quorum, fsck->convert == LOCK_CLAIM_UNKNOWN);
 	else
-		fsck_findings_make(
-		    &now, &fsck->seen, wanted, fsck_convert_is_record_left(fsck));
+		fsck_findings_make(&now, &fsck->seen, wanted, fsck_convert_is_record_left(fsck));
 	if (fsck->scans > 1) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);

@@ -408,8 +408,8 @@ judge_a(struct fsck *fsck, const struct work_request *request, const struct brok
 		snprintf(fsck->text, sizeof(fsck->text), "%s", reply->text);
 		return WORK_DONE; /* B must be dropped all the same */
 	}
-	fsck->converted += fsck->convert != LOCK_CLAIM_UNKNOWN &&
-			   request->slot <= fsck->seen.full_scan.slots;
+	fsck->converted +=
+	    fsck->convert != LOCK_CLAIM_UNKNOWN && request->slot <= fsck->seen.full_scan.slots;
 	fsck->rest = 0;
 	fsck->changed = true;
 	return WORK_DONE;

@@ -46,9 +46,9 @@ enum work_kind {
 	WORK_MAKE_HOLDER,   /* a durable B */
 	WORK_DELETE_HOLDER, /* a durable B, unless it is held */
 	WORK_CHECK_HOLDER,  /* B, without a declare */
-	WORK_CLAIM_HOLDER,  /* B becomes an exclusive queue of the auxiliary connection, so nobody holds it */
-	WORK_DROP_HOLDER,   /* such a B */
-	WORK_ASK_HOLDER     /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
+	WORK_CLAIM_HOLDER, /* B becomes an exclusive queue of the auxiliary connection, so nobody holds it */
+	WORK_DROP_HOLDER, /* such a B */
+	WORK_ASK_HOLDER   /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
 };
 
 struct work_request {
