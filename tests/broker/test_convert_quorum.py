@@ -1,5 +1,5 @@
-"""Conversion to slots by quorum and back, over a real RabbitMQ: free slots, busy ones, clients that go on meanwhile, an alarm,
-and kill -9 of the daemon and of RabbitMQ.
+"""Conversion to slots by quorum and back, over a real RabbitMQ. Slots are free or busy, and clients go on meanwhile. There is
+an alarm, and kill -9 ends the daemon or RabbitMQ.
 """
 
 import threading

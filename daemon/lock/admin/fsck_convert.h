@@ -12,9 +12,9 @@
  * holders than slots. A daemon of version 0.1 sees the As, or a gate. A slot in use stays, and with it those
  * below, so that there is no gap. Meanwhile the semaphore has fewer slots.
  *
- * What is cut is found by the next fsck, and completed by a repair (fsck_quorum.h): As beside slots by quorum
- * go. Slots by quorum that the record counts are made again. A record beside As alone goes, after the As that it
- * counts have been declared.
+ * The next fsck finds a conversion that was cut, and a repair completes it (fsck_quorum.h). As beside slots by
+ * quorum go. Slots by quorum that the record counts are made again. A record beside As alone goes, after the As
+ * that it counts have been declared.
  */
 #ifndef LOCK_FSCK_CONVERT_H
 #define LOCK_FSCK_CONVERT_H
