@@ -216,6 +216,9 @@ fsck_params(char *buf, size_t size, const struct options *options)
 	if (options->convert != LB_CLAIM_DEFAULT)
 		used += snprintf(buf + used, size - (size_t)used, ",\"convert\":\"%s\"",
 		    lb_claim_word(options->convert));
+	if (options->takeover_grace_ms > 0)
+		used += snprintf(buf + used, size - (size_t)used, ",\"takeover_grace\":%.3f",
+		    (double)options->takeover_grace_ms / 1000);
 	if (options->holder_wait_ms == LB_FOREVER)
 		used += snprintf(buf + used, size - (size_t)used, ",\"wait\":null");
 	else if (options->holder_wait_ms > 0)
@@ -231,7 +234,7 @@ ask_fsck(struct asking *asking)
 	bool repair = asking->options->repair;
 	int64_t wait = asking->options->holder_wait_ms;
 	const char *name = asking->name;
-	char params[128], converted[16], slots[SLOT_WORDS_SIZE], extra[16];
+	char params[192], converted[16], slots[SLOT_WORDS_SIZE], extra[16];
 	int code;
 	struct tally tally = {.members = 0};
 

@@ -107,6 +107,7 @@ static const struct param_spec fsck_params[] = {
     PARAM_LOCK_NAME,
     PARAM(repair, .type = PARAM_BOOL),
     PARAM(convert, WORD(method_claim_words)),
+    PARAM(takeover_grace, .type = PARAM_DURATION),
     PARAM(wait, .type = PARAM_DURATION),
     PARAM_PROGRESS,
     {.name = NULL},

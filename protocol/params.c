@@ -212,6 +212,8 @@ check_repair(const struct method_spec *method, const struct method_params *param
 		return true;
 	if (params->convert != METHOD_CLAIM_ABSENT)
 		return refuse(ret_error, method, "convert", "needs 'repair'");
+	if (params->takeover_grace != 0)
+		return refuse(ret_error, method, "takeover_grace", "needs 'repair'");
 	if (params->wait != 0)
 		return refuse(ret_error, method, "wait", "needs 'repair'");
 	return true;

@@ -117,7 +117,7 @@ static const struct option_row rows[] = {
 	"succeed if the semaphore exists with that number of slots", AT(exist_ok)},
     {OPTION_ASCENDING, "ascending", NULL, FOR_RESIZE | FOR_DESTROY,
 	"remove the lowest slots first, not the highest", AT(ascending)},
-    {OPTION_TAKEOVER_GRACE, "takeover-grace", "DURATION", FOR_CREATE | FOR_RESIZE,
+    {OPTION_TAKEOVER_GRACE, "takeover-grace", "DURATION", FOR_CREATE | FOR_RESIZE | FOR_FSCK,
 	"by quorum: the wait after a hold that did not end cleanly", 0},
     {OPTION_FORCE, "force", NULL, FOR_CREATE | FOR_RESIZE,
 	"by quorum: the clock is right, a year after the last change", AT(force)},
@@ -125,7 +125,7 @@ static const struct option_row rows[] = {
 	"look for uncounted slots up to N above the size (256)", 0},
     {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "repair the problems that were found", AT(repair)},
     {OPTION_CONVERT, "convert", "WAY", FOR_FSCK,
-	"with --repair: how slots are to be held: exclusive-queue, consumer", 0},
+	"with --repair: how slots are to be held: exclusive-queue, consumer, quorum", 0},
     {OPTION_ALL, "all", NULL, FOR_DENY, "all waiters of the lock NAME", AT(all)},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "check the broker too; exit with 69 unless it is up",
 	AT(broker)},
@@ -460,9 +460,11 @@ check_together(
 		return false;
 	}
 	if ((command->user & FOR_FSCK) != 0 && !options->repair &&
-	    (given[OPTION_CONVERT] || given[OPTION_HOLDER_WAIT])) {
+	    (given[OPTION_CONVERT] || given[OPTION_TAKEOVER_GRACE] || given[OPTION_HOLDER_WAIT])) {
 		say("%s: --%s needs --repair", command->name,
-		    given[OPTION_CONVERT] ? "convert" : "wait");
+		    given[OPTION_CONVERT]          ? "convert"
+		    : given[OPTION_TAKEOVER_GRACE] ? "takeover-grace"
+						   : "wait");
 		return false;
 	}
 	if (options->kind == LB_MUTEX && options->create > 0) {

@@ -224,7 +224,9 @@
 	X(RECLAIM_ANY_SUM, "a reclaim of a slot that another one has held since")                  \
 	X(RECLAIM_OF_CLEAN, "a reclaim that takes a slot in clean order")                          \
 	X(RECLAIM_BEFORE_STOP, "a reclaim while the client of the hold goes on")                   \
-	X(LOST_PEER_HAS_STOPPED, "a reclaim when the client of a lost hold hangs up")
+	X(LOST_PEER_HAS_STOPPED, "a reclaim when the client of a lost hold hangs up")              \
+	X(A_DELETED_UNCLAIMED, "a held slot with an A that makes way for slots by quorum")         \
+	X(BEADS_DELETED_UNCLAIMED, "a held slot by quorum that makes way for slots with As")
 
 /*
  * Each row is a name, the program in tests/unit that finds it, perhaps with one of its test cases,
@@ -238,6 +240,10 @@
 	X(REFUSED_IS_CONVERTED, "test_lock/convert", "a busy slot taken as converted")             \
 	X(SKIPPED_IS_CONVERTED, "test_lock/convert",                                               \
 	    "a slot taken as converted whose request was not performed")                           \
+	X(GATE_AFTER_AS, "test_lock/convert_quorum",                                               \
+	    "a converted semaphore that looks free until its gate is there")                       \
+	X(RECORD_BEFORE_AS, "test_lock/convert_quorum_cut",                                        \
+	    "the record removed before the slots that it counts are declared")                     \
 	X(CONVERSION_OUTLIVES_CLIENT, "test_lock/convert",                                         \
 	    "a conversion that waits on for a client that is gone")                                \
 	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \

@@ -545,6 +545,11 @@ void broker_remove_beads(struct broker *broker, const char *queue, struct broker
 /* The same, if the removal is there already. LOCKED without `removed`: it is not. */
 void broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done);
 /*
+ * Claims a slot by quorum behind those that claim it now, and deletes B. OK and others as above; LOCKED: it
+ * is held, and stays.
+ */
+void broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
+/*
  * Deletes a B that has other arguments, or should not exist. If its beads can be claimed, it claims them
  * first. If they cannot, at most an earlier holder believes in its hold. So the caller waits before it makes
  * the slot anew. classic: it is no quorum queue, so no consumer holds the slot.

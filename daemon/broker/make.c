@@ -27,6 +27,7 @@ enum job_work {
 	JOB_LOOKS,   /* tells what is there, and changes nothing */
 	JOB_REMOVES, /* publishes a removal, claims the slot, and deletes it */
 	JOB_DELETES, /* the same, if a removal is there already */
+	JOB_CLAIMS,  /* the same, without one: a slot in use stays */
 	JOB_CLEARS,  /* the same, but the slot is perhaps no slot, and has no beads to claim */
 	JOB_DROPS    /* deletes a classic queue at the place of a slot */
 };
@@ -217,7 +218,7 @@ publish_set(struct job *job)
 static bool
 deletes(const struct job *job)
 {
-	return job->work == JOB_CLEARS ||
+	return job->work == JOB_CLEARS || job->work == JOB_CLAIMS ||
 	       ((job->work == JOB_REMOVES || job->work == JOB_DELETES) && job->removed);
 }
 
@@ -564,7 +565,8 @@ job_go(struct job *job)
 	if (link == NULL || !amqp_raw_channel_open(&job->channel, BEAD_TEXT))
 		return;
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
-	if (job->work == JOB_REMOVES || job->work == JOB_DELETES) {
+	FAULT_IF(BEADS_DELETED_UNCLAIMED, job->work == JOB_CLAIMS, send_delete(job, 0); return;);
+	if (job->work == JOB_REMOVES || job->work == JOB_DELETES || job->work == JOB_CLAIMS) {
 		beads_init(&job->beads, job->major, job->minor);
 		job->state = JOB_CLEANING;
 		if (job->work == JOB_REMOVES)
@@ -631,6 +633,12 @@ void
 broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done)
 {
 	job_start(broker, JOB_REMOVES, queue, NULL, done);
+}
+
+void
+broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done)
+{
+	job_start(broker, JOB_CLAIMS, queue, NULL, done);
 }
 
 void

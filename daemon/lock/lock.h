@@ -133,7 +133,8 @@ struct lock_check {
 	enum lock_claim convert;
 	/* With repair: ns to wait for busy slots that are to be held otherwise; DURATION_FOREVER */
 	int64_t wait;
-	bool progress; /* the client wants LOCK_NOTICE_HOLDERS during that wait */
+	int64_t takeover_grace; /* of slots that are to be held by quorum: see struct lock_change */
+	bool progress;          /* the client wants LOCK_NOTICE_HOLDERS during that wait */
 };
 
 /* The findings of fsck. */

@@ -211,6 +211,7 @@ handle_fsck(const struct call *call)
 	    .repair = call->params->repair,
 	    .convert = lock_claim_of(call->params->convert),
 	    .wait = call->params->wait,
+	    .takeover_grace = call->params->takeover_grace,
 	    .progress = call->params->progress,
 	};
 

@@ -189,8 +189,34 @@ class Compat(unittest.TestCase):
                 self.assertIn(theirs.error("acquire", timeout=0, **mutex).reason, REFUSALS)
                 ours.call("release", lock=granted["lock"])
 
+    def problems(self, answer):
+        return {finding["problem"]: (finding["slot"], finding["repaired"]) for finding in answer["findings"]}
+
+    def test_old_daemons_during_conversions(self):
+        """They find the slots with As, or a gate, and there are never more holders than slots."""
+        admin, outsider, name = Wire(self.new()), AnyWire(self.daemon(THEIRS)), self.name()
+        admin.call("create", name=name, slots=2, claim="exclusive-queue")
+        theirs = outsider.call("acquire", name=name)
+        left = admin.call("fsck", within=60, name=name, repair=True, convert="quorum", takeover_grace=GRACE)
+        self.assertEqual([finding["problem"] for finding in left["findings"]], ["claim"] * theirs["slot"])
+        others = [wire.error("acquire", name=name, timeout=0).reason if theirs["slot"] == 1 else wire.call("acquire", name=name)
+                  for wire in (admin,)]
+        self.assertEqual(len(others), 1)
+        outsider.call("release", lock=theirs["lock"])
+        if theirs["slot"] == 2:
+            admin.call("release", lock=others[0]["lock"])
+        done = admin.call("fsck", within=60, name=name, repair=True, convert="quorum", wait=30)
+        self.assertEqual(done["claim"], "quorum", done)
+        self.try_often(outsider, name)
+        done = admin.call("fsck", within=60, name=name, repair=True, convert="consumer")
+        self.assertEqual((done["clean"], done["claim"]), (True, "consumer"), done)
+        locks = [outsider.call("acquire", name=name) for _ in range(2)]
+        self.assertEqual(admin.error("acquire", name=name, timeout=0).reason, "would-block")
+        for lock in locks:
+            outsider.call("release", lock=lock["lock"])
+
     def test_an_old_resize_opens_the_gate(self):
-        """Slots with As stand beside those by quorum then. QUORUM.md says that only new daemons may administer."""
+        """Slots with As stand beside those by quorum then. fsck finds them, and claims each before it goes."""
         admin, outsider, name = Wire(self.new()), AnyWire(self.daemon(THEIRS)), self.name()
         admin.call("create", name=name, slots=1, claim="quorum", takeover_grace=GRACE)
         held = admin.call("acquire", name=name)
@@ -198,9 +224,15 @@ class Compat(unittest.TestCase):
         theirs = outsider.call("acquire", name=name)
         self.assertIsNone(theirs.get("fence"))
         self.assertIsNotNone(held["fence"])
+        self.assertEqual(self.problems(admin.call("fsck", name=name)), {"markers": (None, False), "claim": (1, False)})
+        # The slot that an old daemon has made is held, and stays. The gate is put back all the same.
+        self.assertEqual(self.problems(admin.call("fsck", name=name, repair=True)),
+                         {"markers": (None, False), "claim": (1, False)})
+        self.assertEqual(outsider.call("verify", lock=theirs["lock"])["name"], name)
         outsider.call("release", lock=theirs["lock"])
-        # That puts the gate back.
-        admin.call("resize", name=name, slots=0)
+        self.assertEqual(self.problems(admin.call("fsck", name=name, repair=True)),
+                         {"markers": (None, True), "claim": (1, True)})
+        self.assertTrue(admin.call("fsck", name=name)["clean"])
         self.assertEqual(outsider.error("acquire", name=name, timeout=0).reason, "would-block")
         admin.call("release", lock=held["lock"])
         self.assertGreater(admin.call("acquire", name=name)["fence"], held["fence"])

@@ -91,6 +91,19 @@ any_claim(struct sim *sim)
 	return sim->plan.consumers ? claims[dice_below(&sim->dice, 3)] : LOCK_CLAIM_UNKNOWN;
 }
 
+/* To one of the three ways, or none. */
+static enum lock_claim
+any_conversion(struct sim *sim, struct order *order)
+{
+	static const enum lock_claim claims[] = {LOCK_CLAIM_UNKNOWN, LOCK_CLAIM_BY_QUEUE,
+	    LOCK_CLAIM_BY_CONSUMER, LOCK_CLAIM_BY_QUORUM, LOCK_CLAIM_BY_QUORUM};
+	enum lock_claim claim = claims[dice_below(&sim->dice, 5)];
+
+	if (claim != LOCK_CLAIM_UNKNOWN && dice_percent(&sim->dice, 50))
+		order->wait = 1 + (int64_t)dice_below(&sim->dice, 5 * NSEC_PER_SEC);
+	return claim;
+}
+
 static struct order
 any_order(struct sim *sim)
 {
@@ -114,7 +127,7 @@ any_order(struct sim *sim)
 		if (dice_percent(&sim->dice, 35))
 			any_relative(sim, &order);
 		any_manner(sim, &order);
-	} else if (roll < 92) {
+	} else if (roll < (sim->plan.quorum ? 80 : 92)) {
 		order.what = ASK_DESTROY;
 		order.slots = 0;
 		any_manner(sim, &order);
@@ -122,8 +135,9 @@ any_order(struct sim *sim)
 		order.what = ASK_FSCK;
 		order.slots = 0;
 		order.repair = dice_percent(&sim->dice, 60);
-		order.claim =
-		    order.repair && !sim->plan.quorum ? any_claim(sim) : LOCK_CLAIM_UNKNOWN;
+		if (order.repair)
+			order.claim =
+			    sim->plan.quorum ? any_conversion(sim, &order) : any_claim(sim);
 	}
 	return order;
 }
@@ -185,7 +199,12 @@ tell_order(struct sim_daemon *daemon, uint64_t peer, uint64_t request, const str
 	case ASK_FSCK:
 		lock_fsck(daemon->engine, peer, request,
 		    &(struct lock_check){
-			.name = change.name, .repair = order->repair, .convert = order->claim});
+			.name = change.name,
+			.repair = order->repair,
+			.convert = order->claim,
+			.wait = order->wait,
+			.takeover_grace = change.takeover_grace,
+		    });
 		break;
 	default:
 		abort();
@@ -204,6 +223,8 @@ admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order
 	of->work[daemon->number].destroys += order->what == ASK_DESTROY;
 	if (order->what != ASK_FSCK)
 		sim->unfinished[order->name] = *order;
+	if (order->what != ASK_FSCK)
+		sim->quorum.changed_at[order->name] = sim->now;
 	request = client_ask(sim, daemon, peer,
 	    (struct ask){
 		.what = order->what,
@@ -243,6 +264,7 @@ admins_heard(struct sim *sim, const struct ask *ask, enum reason reason)
 	}
 	if (ask->order.what == ASK_ACQUIRE || ask->order.what == ASK_FSCK)
 		return;
+	sim->quorum.changed_at[ask->name] = sim->now;
 	if (reason == REASON_NONE || ask->order.by != ORDER_TO)
 		*unfinished = (struct order){0};
 	else

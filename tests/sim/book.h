@@ -93,6 +93,7 @@ struct belief {
 	uint64_t connection; /* lock connection of the grant */
 	bool slotless;    /* takes no slot: unlimited, or granted by an administrator. slot is 0 */
 	bool by_consumer; /* how B is held */
+	bool with_a;      /* in a schedule by quorum: the slot has an A */
 	bool heeds, over; /* obeys its lease; the lease has passed */
 	int64_t safe_until, granted_at;
 	bool suspect; /* the client was told */

@@ -17,7 +17,7 @@ quorum_haunt(struct sim *sim, const struct belief *belief)
 	struct quorum *quorum = &sim->quorum;
 	size_t left = 0;
 
-	if (belief->slotless || !sim->plan.quorum)
+	if (belief->slotless || belief->with_a || !sim->plan.quorum)
 		return;
 	for (size_t i = 0; i < quorum->ghost_count; i++) {
 		if (quorum->ghosts[i].until > sim->now)
@@ -49,14 +49,15 @@ check_believers(struct sim *sim, const struct belief *belief)
 {
 	const struct quorum *quorum = &sim->quorum;
 
-	if (!sim->plan.quorum || belief->slotless || belief->safe_until <= sim->now)
+	if (!sim->plan.quorum || belief->slotless || belief->with_a ||
+	    belief->safe_until <= sim->now)
 		return;
 	check_judged(sim, 22);
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		const struct belief *other = &sim->book.beliefs[i];
 
 		if (other->name == belief->name && other->slot == belief->slot &&
-		    !other->slotless && other->safe_until > sim->now &&
+		    !other->slotless && !other->with_a && other->safe_until > sim->now &&
 		    (other->daemon != belief->daemon || other->lock != belief->lock))
 			fail_two(sim, belief, other->daemon, other->lock, other->safe_until);
 	}
@@ -99,6 +100,58 @@ check_quorum_grant(struct sim *sim, const struct ask *ask, const struct lock_ans
 	slot->clean = false;
 	slot->fence = answer->fence;
 	slot->publisher = 0;
+}
+
+/* ---- conversions ---- */
+
+bool
+quorum_was_shrunk(const struct sim *sim, const struct belief *belief)
+{
+	bool asked = sim->quorum.changed_at[belief->name] >= belief->granted_at;
+
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		const struct order *order = &sim->book.asks[i].order;
+
+		asked |= order->name == belief->name &&
+			 (order->what == ASK_RESIZE || order->what == ASK_DESTROY);
+	}
+	return asked;
+}
+
+/* Whether the server has it for that daemon. */
+static bool
+is_held_with_a(const struct sim *sim, const struct belief *belief)
+{
+	const char *b = queue_b(belief->name, belief->slot);
+	uint64_t owner = memory_world_owner(sim->world, b);
+
+	if (owner == 0)
+		owner = memory_world_holder(sim->world, b, NULL);
+	return owner == belief->connection && !quorum_was_shrunk(sim, belief);
+}
+
+static bool
+is_held_by_quorum(const struct sim *sim, const struct belief *belief)
+{
+	return belief->safe_until > sim->now && !belief->revoked &&
+	       !sim->quorum.slots[belief->name][belief->slot].removed;
+}
+
+void
+check_converted(struct sim *sim, int name, bool by_quorum)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+
+		if (belief->name != name || belief->slotless || belief->with_a != by_quorum)
+			continue;
+		check_judged(sim, 22);
+		if (belief->with_a ? is_held_with_a(sim, belief) : is_held_by_quorum(sim, belief))
+			check_fail(sim, 22,
+			    "a slot of %s is granted, and lock %d of daemon %d has slot %d in "
+			    "another way",
+			    queue_lock(name), (int)belief->lock, belief->daemon + 1, belief->slot);
+	}
 }
 
 /* ---- claims ---- */
@@ -252,7 +305,7 @@ check_removals(struct sim *sim)
 
 		const struct quorum_slot *slot = &sim->quorum.slots[belief->name][belief->slot];
 
-		if (belief->slotless || !slot->sure)
+		if (belief->slotless || belief->with_a || !slot->sure)
 			continue;
 		check_judged(sim, 5);
 		if (!belief->revoked)

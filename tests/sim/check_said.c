@@ -107,7 +107,10 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 	if (daemon->granting == ask->request && (answer->slot != 0 || answer->safe_until != 0))
 		check_fail(sim, 14, "a hold granted by an administrator has a slot");
 	if (sim->plan.quorum && (answer->slot != 0 || answer->safe_until != 0)) {
-		check_quorum_grant(sim, ask, answer);
+		if (answer->slot != 0)
+			check_converted(sim, name, answer->fence != 0);
+		if (answer->slot == 0 || answer->fence != 0)
+			check_quorum_grant(sim, ask, answer);
 		return;
 	}
 	if (answer->slot == 0 && (ask->kind != LOCK_KIND_MUTEX || answer->safe_until == 0)) {
@@ -478,9 +481,10 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 		check_lost(sim, daemon, belief, notice->reason);
 		break;
 	case LOCK_NOTICE_REVOKED: /* invariant 5: once, and when A was seen gone */
-		right = sim->plan.quorum ? sim->quorum.slots[belief->name][belief->slot].removed
-					 : slot->deeds[daemon->number].a_absent >
-					       slot->deeds[daemon->number].claimed;
+		right = belief->with_a     ? quorum_was_shrunk(sim, belief)
+			: sim->plan.quorum ? sim->quorum.slots[belief->name][belief->slot].removed
+					   : slot->deeds[daemon->number].a_absent >
+						 slot->deeds[daemon->number].claimed;
 		if (belief->revoked || !right)
 			check_fail(sim, 5, "%s was reported revoked, but is not",
 			    queue_b(belief->name, belief->slot));

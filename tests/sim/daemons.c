@@ -38,6 +38,7 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 	};
 
 	belief.heeds &= !belief.slotless;
+	belief.with_a = sim->plan.quorum && !belief.slotless && answer->fence == 0;
 	belief.by_consumer = !belief.slotless &&
 			     truth_deeds(sim, daemon->number, ask->name, belief.slot)->by_consumer;
 	for (int i = 0; i < PEERS_MAX; i++) {

@@ -148,8 +148,11 @@ quorum_pass_time(struct sim *sim)
 static void
 repair(struct sim *sim, int name)
 {
-	admins_ask(
-	    sim, any_daemon(sim), &(struct order){.what = ASK_FSCK, .name = name, .repair = true});
+	admins_ask(sim, any_daemon(sim),
+	    &(struct order){.what = ASK_FSCK,
+		.name = name,
+		.repair = true,
+		.claim = sim->calm ? LOCK_CLAIM_BY_QUORUM : LOCK_CLAIM_UNKNOWN});
 }
 
 /* ---- troubles ---- */
@@ -411,8 +414,9 @@ repair_all(struct sim *sim)
 			bool sound = true;
 
 			for (int slot = 1; slot <= SLOTS_KNOWN; slot++)
-				sound &= round < 2 ? is_made(sim, name, slot)
-						   : has_beads(sim, queue_beads(name, slot));
+				sound &= (round < 2 ? is_made(sim, name, slot)
+						    : has_beads(sim, queue_beads(name, slot))) &&
+					 !memory_world_has(sim->world, queue_a(name, slot), NULL);
 			if (!sound)
 				repair(sim, name);
 			made = made && sound;

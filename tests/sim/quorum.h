@@ -75,7 +75,8 @@ struct quorum {
 	struct quorum_slot slots[NAMES][SLOTS_KNOWN + 1];
 	struct quorum_ghost ghosts[GHOSTS_MAX];
 	size_t ghost_count;
-	int64_t slow; /* how late a delivery is that is sent now; 0: as usual */
+	int64_t changed_at[NAMES]; /* when a change of a name was asked for or answered last */
+	int64_t slow;              /* how late a delivery is that is sent now; 0: as usual */
 	/* A daemon that has just published a set is killed now and then. */
 	struct timer fuse;
 	int fuse_daemon;
@@ -135,6 +136,13 @@ void check_unclean(struct sim *sim, struct queue_id id);
 void check_removals(struct sim *sim);
 /* A client was told of its slot. */
 void check_quorum_grant(struct sim *sim, const struct ask *ask, const struct lock_answer *answer);
+/*
+ * A slot of that name is granted: one by quorum, or one with an A. Nobody holds one of the other kind, as a
+ * conversion claims each slot. Removed slots can have holders.
+ */
+void check_converted(struct sim *sim, int name, bool by_quorum);
+/* Whether such a slot was perhaps removed since its grant. */
+bool quorum_was_shrunk(const struct sim *sim, const struct belief *belief);
 /* A lease was told, or extended. */
 void check_believers(struct sim *sim, const struct belief *belief);
 /* A request was answered that is no acquire. */

@@ -31,6 +31,8 @@ void __real_broker_delete_removed(
     struct broker *broker, const char *queue, struct broker_done done);
 void __wrap_broker_delete_removed(
     struct broker *broker, const char *queue, struct broker_done done);
+void __real_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
+void __wrap_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done);
 void __real_broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
 void __wrap_broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
 void __real_broker_wait_queue_join(
@@ -218,6 +220,13 @@ __wrap_broker_remove_beads(struct broker *broker, const char *queue, struct brok
 }
 
 void
+__wrap_broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done)
+{
+	__real_broker_delete_beads(
+	    broker, queue, listen_to_beads(broker, queue, 0, TAP_DELETE, done));
+}
+
+void
 __wrap_broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done)
 {
 	__real_broker_delete_removed(
@@ -235,7 +244,7 @@ __wrap_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way
 
 	if (way == BROKER_BY_QUORUM)
 		done = listen_to_beads(broker, queue, channel, TAP_CLAIM, done);
-	if (id.part == QUEUE_B) {
+	if (id.part == QUEUE_B && !running->plan.quorum) {
 		running->waits.names[id.name].slots[id.slot].seen[daemon->number].claim_sent =
 		    ++running->truth.moment;
 		check_claim_sent(running, daemon, id);

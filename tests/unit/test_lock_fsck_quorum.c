@@ -694,16 +694,6 @@ START_TEST(an_alarm_ends_it)
 }
 END_TEST
 
-START_TEST(slots_are_not_converted)
-{
-	const struct lock_check check = {
-	    .name = "db", .repair = true, .convert = LOCK_CLAIM_BY_CONSUMER};
-
-	lock_fsck(engine(1), 5, ++last_request, &check);
-	ck_assert_int_eq(world_await(world, 1, 5, last_request)->reason, REASON_INVALID_PARAMS);
-}
-END_TEST
-
 /* After so many timers more, each time. The last cut comes after the end. */
 #define CUT_STEPS 61
 #define CUTS 40
@@ -781,7 +771,6 @@ suite_lock_fsck_quorum(void)
 	tcase_add_test(tc, a_newer_set_is_not_replaced);
 	tcase_add_test(tc, another_administrator_is_waited_for);
 	tcase_add_test(tc, an_alarm_ends_it);
-	tcase_add_test(tc, slots_are_not_converted);
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(cut, setup, teardown);
 	tcase_add_loop_test(cut, a_repair_that_is_cut_is_completed, 1, CUTS);

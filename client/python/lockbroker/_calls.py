@@ -233,9 +233,10 @@ def explain(name: str, *, kind: Kind = "semaphore") -> Call[Explained]:
     return Call("explain", {"name": name, "kind": kind}, _result)
 
 
-def fsck(name: str, *, repair: bool = False, convert: Claim | None = None, wait: float | None = 0) -> Call[Checked]:
-    """Finds problems of a semaphore, and repairs them if told to."""
-    params = _params(name=name, repair=repair, convert=convert)
+def fsck(name: str, *, repair: bool = False, convert: Claim | None = None, takeover_grace: float | None = None,
+         wait: float | None = 0) -> Call[Checked]:
+    """Finds problems of a semaphore, and repairs them if told to. takeover_grace (seconds) is for slots by quorum."""
+    params = _params(name=name, repair=repair, convert=convert, takeover_grace=takeover_grace)
     if wait != 0:
         params["wait"] = wait
     # By quorum, a repair waits until earlier holders have stopped: 5 minutes at most.

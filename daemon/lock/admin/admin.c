@@ -542,6 +542,15 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 }
 
 const char *
+admin_grace_nonsense(int64_t takeover_grace)
+{
+	return takeover_grace == 0 ||
+		       (takeover_grace >= BEAD_GRACE_LEAST && takeover_grace <= BEAD_GRACE_MOST)
+		   ? NULL
+		   : "it is not from 5 s to 5 min";
+}
+
+const char *
 admin_quorum_nonsense(const struct lock_engine *engine)
 {
 	struct broker_info info;
@@ -560,7 +569,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	struct admin *admin = admin_find(engine, id);
 	struct broker_info info;
 	struct plan_found found = {full_scan->unlimited, full_scan->gate, full_scan->slots,
-	    LOCK_CLAIM_UNKNOWN, queue_naming_has_quorum(engine->settings.naming)};
+	    LOCK_CLAIM_UNKNOWN, queue_naming_has_quorum(engine->settings.naming),
+	    full_scan->beside};
 
 	/* The scan may have all that it needs although the mutex is gone with the connection. */
 	if (admin == NULL || (!admin->size_only && !mutex_is_held(engine, id)))
@@ -714,11 +724,10 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 		answer.text = admin_quorum_nonsense(engine);
 		answer.parameter = "claim";
 	}
-	if (answer.text == NULL && change->takeover_grace != 0 &&
-	    (change->takeover_grace < BEAD_GRACE_LEAST ||
-		change->takeover_grace > BEAD_GRACE_MOST)) {
-		answer.text = "it is not from 5 s to 5 min";
-		answer.parameter = "takeover_grace";
+	if (answer.text == NULL) {
+		answer.text = admin_grace_nonsense(change->takeover_grace);
+		if (answer.text != NULL)
+			answer.parameter = "takeover_grace";
 	}
 	answer.target = target;
 	if (answer.text != NULL) {

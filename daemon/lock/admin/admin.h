@@ -21,6 +21,8 @@
  * called with it once, later. If such a create is in progress, returns the number of that one.
  */
 uint64_t admin_create_missing(struct lock_engine *engine, const char *name, int slots);
+/* Why that T is none; static. NULL: it is one, or 0, which stands for the default. */
+const char *admin_grace_nonsense(int64_t takeover_grace);
 /* Why no slots by quorum can be made here; static. NULL: they can. */
 const char *admin_quorum_nonsense(const struct lock_engine *engine);
 /* The peer's changes are still performed, but do not wait for holders. */

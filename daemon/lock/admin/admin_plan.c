@@ -197,6 +197,16 @@ may_be_unlimited(struct plan *plan)
 	return false;
 }
 
+/* Only fsck knows which of its slots go. */
+static bool
+is_being_converted(struct plan *plan, const struct plan_found *found)
+{
+	if (!found->beside)
+		return false;
+	refuse(plan, REASON_WOULD_BLOCK, "its conversion is not complete; complete it, see fsck");
+	return true;
+}
+
 /* Whether the existing slots are held otherwise than requested. */
 static bool
 claims_differ(const struct plan_order *order, const struct plan_found *found)
@@ -275,10 +285,10 @@ create_again(struct plan *plan, const struct plan_order *order, const struct pla
 		return;
 	}
 	/* A gate beside slots or N-U is left from an interrupted resize. It has no effect. */
-	if (found->gate && order->slots != 0)
+	if (found->gate && !found->beside && order->slots != 0)
 		add_sweep(plan, order, found->slots);
 	add(plan, STEP_ENTER);
-	if (found->gate && order->slots != 0)
+	if (found->gate && !found->beside && order->slots != 0)
 		add(plan, STEP_DELETE_GATE);
 }
 
@@ -324,6 +334,8 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 		refuse(plan, REASON_NO_SUCH_LOCK, "%s", "");
 		return;
 	}
+	if (is_being_converted(plan, found))
+		return;
 	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
 	if (order->by != PLAN_TO && found->unlimited) {
 		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited; give a number of slots");
@@ -380,6 +392,8 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 {
 	struct plan_order its = *order;
 
+	if (is_being_converted(plan, found))
+		return;
 	FAULT(DESTROY_ASCENDING, its.ascending = true);
 	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
 	plan->vain = !exists(found); /* unless an interrupted destroy has left queues */

@@ -41,6 +41,7 @@ struct plan_found {
 	int slots;
 	enum lock_claim claim; /* of the slots; UNKNOWN: there are none */
 	bool has_records;      /* slots can be held by quorum */
+	bool beside;           /* such slots are there, too: a conversion is not complete */
 };
 
 enum step_kind {

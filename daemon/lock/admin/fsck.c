@@ -7,8 +7,9 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/admin/admin.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/fsck_core.h"
+#include "daemon/lock/admin/fsck_convert.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/registry.h"
 #include "protocol/duration.h"
@@ -113,6 +114,8 @@ judge_repair(struct lock_engine *engine, struct work *work, const struct work_re
 		return not_performed(reply) ? work_again(engine, work)
 		       : gone               ? WORK_DONE
 					    : WORK_LEFT;
+	case WORK_RECORD:
+		return fsck_quorum_judge(engine, work, request, reply);
 	default:
 		return not_performed(reply) ? work_again(engine, work) : WORK_DONE;
 	}
@@ -141,6 +144,8 @@ repair(struct lock_engine *engine, struct fsck *fsck)
 		if (fsck->seen.make[slot - 1] == FSCK_MAKE_TRANSIENT)
 			renew(fsck, slot);
 	}
+	if (fsck_convert_is_record_left(fsck))
+		fsck_convert_add_record_left(fsck);
 	/* A gate has no effect beside slots, or beside N-U. */
 	if (FAULT_ELSE(GATE_LEFT, false, full_scan->gate) &&
 	    (full_scan->unlimited || full_scan->slots > 0))
@@ -184,14 +189,30 @@ may_try(struct fsck *fsck, int slot)
 static void
 converted(struct lock_engine *engine, struct fsck *fsck)
 {
+	const struct full_scan *full_scan = &fsck->seen.full_scan;
+
+	/* Behind As, the scan has not seen them. */
+	if (full_scan->beside && !full_scan_is_by_beads(fsck->convert))
+		fsck_seen_put_quorum(&fsck->seen, fsck->quorum_left);
 	free(fsck->left);
-	fsck->left = mem_grow(NULL, (size_t)fsck->seen.full_scan.slots + 1, sizeof(*fsck->left));
+	fsck->left = mem_grow(NULL, (size_t)full_scan->slots + 1, sizeof(*fsck->left));
 	fsck->left_count = 0;
-	for (int slot = 1; slot <= fsck->seen.full_scan.slots; slot++) {
+	for (int slot = 1; slot <= full_scan->slots; slot++) {
 		if (fsck_seen_claim(&fsck->seen, slot) != fsck->convert)
 			fsck->left[fsck->left_count++] = slot;
 	}
 	report(engine, fsck);
+}
+
+/* A pass over slots by quorum. The next scan tells what is there now. */
+static void
+settle(struct lock_engine *engine, struct fsck *fsck)
+{
+	fsck->settles = fsck->changed;
+	if (fsck->changed)
+		scan(engine, fsck);
+	else
+		converted(engine, fsck);
 }
 
 static enum work_verdict
@@ -237,6 +258,15 @@ convert(struct lock_engine *engine, struct fsck *fsck)
 {
 	bool makes = full_scan_way(fsck->convert)->make != NULL;
 
+	fsck->changed = false;
+	if (full_scan_is_by_beads(fsck->convert)) {
+		fsck_convert_to_quorum(engine, fsck, settle);
+		return;
+	}
+	if (fsck_convert_is_from_quorum(fsck)) {
+		fsck_convert_from_quorum(engine, fsck, settle);
+		return;
+	}
 	fsck_work_new(engine, fsck, judge_conversion, converted);
 	if (fsck->tries > 0)
 		fsck->tried = 0; /* the last pass came to the end */
@@ -314,6 +344,18 @@ judge_examination(struct lock_engine *engine, struct work *work, const struct wo
 	return WORK_DONE;
 }
 
+/* As beside slots by quorum go when these are repaired. False: there are none, or they were tried. */
+static bool
+removes_as(struct lock_engine *engine, struct fsck *fsck)
+{
+	if (fsck->as_tried || fsck->convert != LOCK_CLAIM_UNKNOWN || !fsck->quorum.is_meant ||
+	    !fsck_quorum_has_as(&fsck->seen))
+		return false;
+	fsck->as_tried = true;
+	fsck_convert_to_quorum(engine, fsck, scan);
+	return true;
+}
+
 static void
 examined(struct lock_engine *engine, struct fsck *fsck)
 {
@@ -324,13 +366,15 @@ examined(struct lock_engine *engine, struct fsck *fsck)
 	if (fsck->convert == LOCK_CLAIM_UNKNOWN && fsck->seen.full_scan.slots > 0)
 		wanted = fsck_seen_claim(&fsck->seen, 1);
 	if (fsck->quorum.is_meant)
-		fsck_quorum_findings(&now, &fsck->seen, &fsck->quorum);
+		fsck_quorum_findings(
+		    &now, &fsck->seen, &fsck->quorum, fsck->convert == LOCK_CLAIM_UNKNOWN);
 	else
-		fsck_findings_make(&now, &fsck->seen, wanted);
-	if (fsck->scans == 2) {
+		fsck_findings_make(&now, &fsck->seen, wanted, fsck_convert_is_record_left(fsck));
+	if (fsck->scans > 1) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
-		convert_if_asked(engine, fsck);
+		if (!removes_as(engine, fsck))
+			convert_if_asked(engine, fsck);
 		return;
 	}
 	fsck->findings = now;
@@ -424,12 +468,12 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		fsck_unlock_unknown(engine, fsck, "its markers exist");
 		return;
 	}
-	if (fsck->convert != LOCK_CLAIM_UNKNOWN && full_scan_is_by_beads(full_scan_claim(found))) {
-		fsck_unlock(engine, fsck, REASON_INVALID_PARAMS,
-		    "its slots are held by quorum, which fsck does not convert");
+	fsck_seen_take(&fsck->seen, found, fsck->waiting);
+	if (fsck->settles) {
+		fsck->settles = false;
+		converted(engine, fsck);
 		return;
 	}
-	fsck_seen_take(&fsck->seen, found, fsck->waiting);
 	if (fsck->waiting) {
 		convert(engine, fsck);
 		return;
@@ -444,8 +488,9 @@ scan(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->scans++;
 	fsck_set_state(fsck, FSCK_SCANNING);
-	full_scan_start(engine, fsck->name, fsck->waiting ? FULL_SCAN_BUSY : FULL_SCAN_ALL_SLOTS,
-	    on_scanned, fsck->op);
+	full_scan_start(engine, fsck->name,
+	    fsck->waiting || fsck->settles ? FULL_SCAN_BUSY : FULL_SCAN_ALL_SLOTS, on_scanned,
+	    fsck->op);
 }
 
 /* Acquires behind it are scanned for, and other requests of its peer begin. */
@@ -464,6 +509,10 @@ static void
 end(struct lock_engine *engine, struct fsck *fsck)
 {
 	directory_forget(engine, fsck->op);
+	/* Else this connection would hold the slot, whose B is exclusive. */
+	if (fsck->claimed > 0 && broker_auxiliary_is_up(engine->broker))
+		broker_reset(engine->broker, BROKER_AUXILIARY,
+		    "a slot that was claimed for its conversion was not freed");
 	if (!fsck->waiting)
 		let_others_begin(engine, fsck);
 	fsck_free(engine, fsck);
@@ -649,11 +698,14 @@ lock_fsck(
 	struct op *op;
 
 	assert(!engine->telling);
-	if (check->repair && full_scan_is_by_beads(check->convert)) {
-		refusal = engine_refusal(REASON_INVALID_PARAMS,
-		    "slots are not converted to be held by quorum; destroy the semaphore, and "
-		    "create it with claim quorum");
-		refusal.parameter = "convert";
+	refusal = engine_refusal(REASON_INVALID_PARAMS, NULL);
+	refusal.text = full_scan_is_by_beads(check->convert) ? admin_quorum_nonsense(engine) : NULL;
+	refusal.parameter = "convert";
+	if (refusal.text == NULL) {
+		refusal.text = admin_grace_nonsense(check->takeover_grace);
+		refusal.parameter = "takeover_grace";
+	}
+	if (refusal.text != NULL) {
 		engine_tell(engine, peer, request, &refusal);
 		return;
 	}
@@ -670,6 +722,7 @@ lock_fsck(
 	fsck->repair = check->repair;
 	fsck->convert = check->repair ? check->convert : LOCK_CLAIM_UNKNOWN;
 	fsck->wait = check->repair ? check->wait : 0;
+	fsck->takeover_grace = check->takeover_grace;
 	fsck->progress = check->progress;
 	fsck->work = (struct work){.op = op->id, .name = fsck->name, .ended = fsck_work_ended};
 	fsck->peer_order =

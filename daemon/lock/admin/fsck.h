@@ -11,7 +11,7 @@
  *				into the directory, or remove it
  *	scan again		findings that are gone were repaired
  *	convert			if requested: declare or delete the B of each free slot that is held
- *				otherwise
+ *				otherwise. To and from slots by quorum: fsck_convert.h
  *	drop the mutex
  *	rest			while busy slots are left, if requested; then with the mutex again:
  *				scan, convert

@@ -40,12 +40,23 @@ struct fsck {
 	size_t left_count;
 	size_t left_told; /* `left_count` in the last notice */
 	int converted;
-	int tries;      /* of a conversion: how many busy slots may still be tried */
-	int tries_most; /* `tries` at the beginning of a pass */
+	int whole;        /* slots by quorum when their conversion began */
+	int quorum_left;  /* those of them that are left */
+	fsck_step *after; /* that conversion */
+	bool as_tried;    /* a repair has tried to delete the As beside slots by quorum */
+	bool
+	    settles; /* a pass changed slots by quorum, and the scan that tells the outcome has begun */
+	bool changed; /* slots by quorum, or those beside them, came or went in this pass */
+	/* This connection has B of that slot, and perhaps A cannot be deleted; 0: none */
+	int claimed;
+	enum broker_answer stuck; /* the answer about that A; OK: it is gone */
+	int tries;                /* of a conversion: how many busy slots may still be tried */
+	int tries_most;           /* `tries` at the beginning of a pass */
 	int tried; /* the last busy slot of the pass before, which tried as many as it could; or 0 */
 
-	int64_t wait;  /* as requested; 0: it ends with this pass */
-	int64_t until; /* clock time of the end of that wait; INT64_MAX: none */
+	int64_t takeover_grace; /* as requested */
+	int64_t wait;           /* as requested; 0: it ends with this pass */
+	int64_t until;          /* clock time of the end of that wait; INT64_MAX: none */
 	int64_t rest;
 	bool progress;
 	bool waiting; /* the first pass is over; `awaited` is in use, and `peer_order` is not */

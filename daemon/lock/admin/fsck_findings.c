@@ -48,6 +48,22 @@ fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found, bool keeps
 }
 
 void
+fsck_seen_put_quorum(struct fsck_seen *seen, int slots)
+{
+	size_t room = (size_t)slots + 1;
+
+	seen->b = mem_grow(seen->b, room, sizeof(*seen->b));
+	seen->ways = mem_grow(seen->ways, room, sizeof(*seen->ways));
+	for (int i = 0; i < slots; i++) {
+		seen->b[i] = BROKER_OK;
+		seen->ways[i] = BROKER_BY_QUORUM;
+	}
+	seen->full_scan.b = seen->b;
+	seen->full_scan.ways = seen->ways;
+	seen->full_scan.slots = slots;
+}
+
+void
 fsck_seen_done(struct fsck_seen *seen)
 {
 	free((enum broker_answer *)seen->full_scan.a);
@@ -213,13 +229,16 @@ add_holder(
 }
 
 void
-fsck_findings_make(
-    struct fsck_findings *findings, const struct fsck_seen *seen, enum lock_claim wanted)
+fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen,
+    enum lock_claim wanted, bool has_record)
 {
 	const struct full_scan *full_scan = &seen->full_scan;
 	int highest = fsck_seen_highest(seen);
 
 	add_whole(findings, seen);
+	if (has_record)
+		fsck_findings_add(findings, LOCK_PROBLEM_STALE_RECORD, 0,
+		    mem_strdup("there is a record of slots by quorum, but none is there"));
 	for (int slot = 1; slot <= full_scan->seen; slot++) {
 		bool there = fsck_seen_slot(seen, slot);
 
@@ -267,6 +286,7 @@ fsck_findings_repairable(const struct fsck_findings *findings, const struct fsck
 		case LOCK_PROBLEM_MARKERS:
 		case LOCK_PROBLEM_NOT_LISTED:
 		case LOCK_PROBLEM_LISTED_MISSING:
+		case LOCK_PROBLEM_STALE_RECORD:
 			return true;
 		default: /* of slots by quorum (fsck_quorum.h) */
 			break;

@@ -34,6 +34,8 @@ struct fsck_seen {
  */
 void fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found, bool keeps_odd);
 void fsck_seen_done(struct fsck_seen *seen);
+/* Its slots are so many by quorum, all of them busy. */
+void fsck_seen_put_quorum(struct fsck_seen *seen, int slots);
 /* The highest slot that exists; 0: none does. */
 int fsck_seen_highest(const struct fsck_seen *seen);
 static inline bool
@@ -60,9 +62,12 @@ struct fsck_findings {
 	size_t count, room;
 };
 
-/* wanted: how the slots are to be held; UNKNOWN: that is no matter. */
-void fsck_findings_make(
-    struct fsck_findings *findings, const struct fsck_seen *seen, enum lock_claim wanted);
+/*
+ * wanted: how the slots are to be held; UNKNOWN: that is no matter. has_record: there is a record of slots by
+ * quorum.
+ */
+void fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen,
+    enum lock_claim wanted, bool has_record);
 /* Takes the text. */
 void fsck_findings_add(
     struct fsck_findings *findings, enum lock_problem problem, int slot, char *text);

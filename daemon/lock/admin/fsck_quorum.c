@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/beads.h"
 #include "daemon/lock/admin/fsck_core.h"
@@ -45,9 +46,8 @@ counted_of(const struct fsck_quorum *quorum)
 	return counted;
 }
 
-/* The number of slots that should be there. */
-static int
-size_of(const struct fsck_quorum *quorum)
+int
+fsck_quorum_size(const struct fsck_quorum *quorum)
 {
 	int size = quorum->record.epoch > 0 ? (int)quorum->record.size : 0;
 	int counted = counted_of(quorum);
@@ -79,7 +79,7 @@ is_cleared(const struct fsck_quorum *quorum, int number)
 	const struct fsck_slot *slot = slot_of(quorum, number);
 
 	return slot != NULL && slot->exists &&
-	       (number > size_of(quorum) ||
+	       (number > fsck_quorum_size(quorum) ||
 		   (slot->answer == BROKER_REFUSED && slot->code == BROKER_DIFFERS));
 }
 
@@ -88,7 +88,7 @@ is_made(const struct fsck_quorum *quorum, int number)
 {
 	const struct fsck_slot *slot = slot_of(quorum, number);
 
-	if (number > size_of(quorum))
+	if (number > fsck_quorum_size(quorum))
 		return false;
 	if (slot == NULL || !slot->exists)
 		return true;
@@ -98,19 +98,36 @@ is_made(const struct fsck_quorum *quorum, int number)
 						slot->beads.foreign > 0 || slot->removed);
 }
 
+bool
+fsck_quorum_is_sound(const struct fsck_quorum *quorum)
+{
+	for (int number = 1; number <= fsck_quorum_size(quorum); number++) {
+		const struct fsck_slot *slot = slot_of(quorum, number);
+
+		if (is_made(quorum, number) || is_cleared(quorum, number) || slot->left ||
+		    slot->answer == BROKER_UNREACHABLE)
+			return false;
+	}
+	return true;
+}
+
 /* ---- the findings ---- */
 
 static void
-add_whole(
-    struct fsck_findings *findings, const struct fsck_seen *seen, const struct fsck_quorum *quorum)
+add_whole(struct fsck_findings *findings, const struct fsck_seen *seen,
+    const struct fsck_quorum *quorum, bool has_as)
 {
 	const struct broker_record *record = &quorum->record;
-	int size = size_of(quorum);
+	int size = fsck_quorum_size(quorum);
 	bool exists = quorum->gate || size > 0;
 
 	if (!quorum->gate && size > 0)
 		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
 		    mem_strdup("its gate is gone, so no program finds its slots"));
+	else if (has_as)
+		fsck_findings_add(findings, LOCK_PROBLEM_MARKERS, 0,
+		    mem_strdup("it has slots that are held otherwise, so no program finds the "
+			       "others"));
 	fsck_findings_add_listing(findings, exists, seen->listed);
 	if (record->epoch > 0 && counted_of(quorum) > (int)record->size)
 		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
@@ -188,7 +205,7 @@ add_slot(struct fsck_findings *findings, const struct fsck_slot *slot, int numbe
 	enum lock_problem problem;
 	char *text = slot_words(slot, &problem);
 
-	if (text != NULL && slot->left) {
+	if (text != NULL && slot->left && slot->answer != BROKER_UNREACHABLE) {
 		char *whole = mem_printf("%s; it is in use now, so try again", text);
 
 		free(text);
@@ -208,27 +225,50 @@ add_slot(struct fsck_findings *findings, const struct fsck_slot *slot, int numbe
 			slot->beads.foreign == 1 ? "it" : "them"));
 }
 
-void
-fsck_quorum_findings(
-    struct fsck_findings *findings, const struct fsck_seen *seen, const struct fsck_quorum *quorum)
+bool
+fsck_quorum_has_as(const struct fsck_seen *seen)
 {
-	int size = size_of(quorum), highest = highest_of(quorum);
+	const struct full_scan *full_scan = &seen->full_scan;
 
-	add_whole(findings, seen, quorum);
-	for (int number = 1; number <= (size > highest ? size : highest); number++) {
+	return full_scan->slots > 0 && !full_scan_is_by_beads(full_scan_claim(full_scan));
+}
+
+/* Clients find these alone, and the slots by quorum are as if they did not exist. */
+static void
+add_a(struct fsck_findings *findings, const struct fsck_seen *seen, int number)
+{
+	fsck_findings_add(findings, LOCK_PROBLEM_CLAIM, number,
+	    mem_printf("held by %s, beside the slots held by quorum%s",
+		way_row(seen->ways[number - 1])->by_what,
+		seen->b[number - 1] == BROKER_OK ? "; it is busy" : ""));
+}
+
+void
+fsck_quorum_findings(struct fsck_findings *findings, const struct fsck_seen *seen,
+    const struct fsck_quorum *quorum, bool tells_as)
+{
+	int size = fsck_quorum_size(quorum), highest = highest_of(quorum);
+	int as = tells_as && fsck_quorum_has_as(seen) ? fsck_seen_highest(seen) : 0;
+
+	add_whole(findings, seen, quorum, as > 0);
+	if (highest < size)
+		highest = size;
+	for (int number = 1; number <= (highest > as ? highest : as); number++) {
 		const struct fsck_slot *slot = slot_of(quorum, number);
+		bool exists = slot != NULL && slot->exists;
 
-		if (slot == NULL || !slot->exists) {
+		if (!exists && number <= highest)
 			fsck_findings_add(findings, LOCK_PROBLEM_GAP, number,
 			    mem_printf("slot %d is missing", number));
-			continue;
-		}
-		if (number > size)
+		if (exists && number > size)
 			fsck_findings_add(findings, LOCK_PROBLEM_UNCOUNTED, number,
 			    mem_strdup(number <= quorum->counted
 					   ? "it was removed, and its queue is left"
 					   : "above a missing slot, so it does not count"));
-		add_slot(findings, slot, number, size);
+		if (number <= as && fsck_seen_slot(seen, number))
+			add_a(findings, seen, number);
+		if (exists)
+			add_slot(findings, slot, number, size);
 	}
 }
 
@@ -241,7 +281,7 @@ fsck_quorum_repairable(const struct fsck_findings *findings)
 	return false;
 }
 
-/* ---- the repair ---- */
+/* ---- the answers about slots ---- */
 
 static enum work_want
 wants(const struct lock_engine *engine, const struct work *work, enum work_kind kind, int number)
@@ -270,7 +310,8 @@ saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *r
 	/* A slot that the repair left is in use since then. */
 	if (slot->left && reply->answer == BROKER_LOCKED)
 		return true;
-	slot->left = false;
+	/* If it looks busy next, a mark of this look is there. */
+	slot->left = reply->answer == BROKER_UNREACHABLE;
 	slot->answer = reply->answer;
 	slot->code = reply->code;
 	slot->removed = reply->removed;
@@ -327,21 +368,110 @@ fail(const struct lock_engine *engine, struct work *work, const struct broker_re
 	}
 }
 
+/* ---- slots with As ---- */
+
+void
+fsck_quorum_add_as(struct fsck *fsck)
+{
+	struct work *work = &fsck->work;
+	bool first = true;
+
+	for (int slot = fsck_seen_highest(&fsck->seen); slot > 0; slot--) {
+		struct work_request *request;
+
+		if (!fsck_seen_slot(&fsck->seen, slot))
+			continue;
+		FAULT(A_DELETED_UNCLAIMED, work_add(work, WORK_DELETE_SLOT, slot); continue;);
+		/* A consume that finds no B is refused, and its client claims as below. */
+		if (way_is_durable(fsck->seen.ways[slot - 1])) {
+			work_add(work, WORK_DELETE_HOLDER, slot)->depends = !first;
+			first = false;
+		}
+		work_add(work, WORK_CLAIM_HOLDER, slot)->depends = !first;
+		first = false;
+		/* In one flight: a refused claim closes the channel, and the rest is not performed. */
+		request = work_add(work, WORK_DELETE_SLOT, slot);
+		request->depends = request->flows = true;
+		request = work_add(work, WORK_DROP_HOLDER, slot);
+		request->depends = request->flows = true;
+	}
+}
+
+/* A is gone, or stays because another connection has it, or a permission is missing. */
 static enum work_verdict
-judge(struct lock_engine *engine, struct work *work, const struct work_request *request,
+judge_a(struct fsck *fsck, const struct work_request *request, const struct broker_reply *reply)
+{
+	fsck->stuck = reply->answer;
+	if (reply->answer != BROKER_OK) {
+		snprintf(fsck->text, sizeof(fsck->text), "%s", reply->text);
+		return WORK_DONE; /* B must be dropped all the same */
+	}
+	fsck->converted +=
+	    fsck->convert != LOCK_CLAIM_UNKNOWN && request->slot <= fsck->seen.full_scan.slots;
+	fsck->rest = 0;
+	fsck->changed = true;
+	return WORK_DONE;
+}
+
+static enum work_verdict
+judge_dropped(struct fsck *fsck, struct work *work)
+{
+	enum broker_answer stuck = fsck->stuck;
+
+	fsck->claimed = 0;
+	fsck->stuck = BROKER_OK;
+	if (stuck == BROKER_OK)
+		return WORK_DONE;
+	return stuck == BROKER_LOCKED ? WORK_LEFT
+				      : work_fail(work, REASON_BROKER_REFUSED, fsck->text);
+}
+
+static enum work_verdict
+judge_as(struct lock_engine *engine, struct fsck *fsck, const struct work_request *request,
     const struct broker_reply *reply)
 {
-	(void)request;
+	struct work *work = &fsck->work;
+
+	/* After an answer that did not come, B is perhaps claimed. */
+	if (request->kind == WORK_CLAIM_HOLDER &&
+	    (reply->answer == BROKER_OK || reply->answer == BROKER_UNKNOWN))
+		fsck->claimed = request->slot;
+	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
+		return work_again(engine, work);
+	if (request->kind == WORK_DELETE_SLOT)
+		return judge_a(fsck, request, reply);
+	if (reply->answer == BROKER_REFUSED)
+		return work_fail(work, REASON_BROKER_REFUSED, reply->text);
+	if (request->kind == WORK_DROP_HOLDER)
+		return judge_dropped(fsck, work);
+	return reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT ? WORK_DONE : WORK_LEFT;
+}
+
+enum work_verdict
+fsck_quorum_judge(struct lock_engine *engine, struct work *work, const struct work_request *request,
+    const struct broker_reply *reply)
+{
+	switch (request->kind) {
+	case WORK_DELETE_HOLDER:
+	case WORK_CLAIM_HOLDER:
+	case WORK_DELETE_SLOT:
+	case WORK_DROP_HOLDER:
+		return judge_as(engine, fsck_find(engine, work->op), request, reply);
+	default:
+		break;
+	}
 	if (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT)
 		return WORK_DONE;
 	return fail(engine, work, reply);
 }
 
+/* ---- the repair ---- */
+
 /* The first slot that is made, or deleted and made; 0: none is. */
 static int
 first_made(const struct fsck_quorum *quorum)
 {
-	for (int number = 1; number <= size_of(quorum); number++)
+	for (int number = 1; number <= fsck_quorum_size(quorum); number++)
 		if (is_made(quorum, number) || is_cleared(quorum, number))
 			return number;
 	return 0;
@@ -371,10 +501,10 @@ fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *the
 {
 	const struct fsck_quorum *quorum = &fsck->quorum;
 	struct work *work = &fsck->work;
-	int size = size_of(quorum), first = first_made(quorum);
+	int size = fsck_quorum_size(quorum), first = first_made(quorum);
 	bool exists = quorum->gate || size > 0, has_record = quorum->record.epoch > 0;
 
-	fsck_work_new(engine, fsck, judge, then);
+	fsck_work_new(engine, fsck, fsck_quorum_judge, then);
 	work->beads = (struct broker_beads){.repairs = true};
 	/* The sets keep the T that they had. */
 	if (!has_record)
@@ -405,8 +535,10 @@ fsck_quorum_repair(struct lock_engine *engine, struct fsck *fsck, fsck_step *the
 void
 fsck_quorum_tell(struct lock_engine *engine, const struct fsck *fsck)
 {
-	if (fsck->quorum.is_meant)
-		hint_changed(engine, fsck->name, 0, size_of(&fsck->quorum));
+	if (fsck->changed)
+		hint_changed(engine, fsck->name, 0, full_scan_size(&fsck->seen.full_scan));
+	else if (fsck->quorum.is_meant && !fsck->waiting)
+		hint_changed(engine, fsck->name, 0, fsck_quorum_size(&fsck->quorum));
 }
 
 /* ---- the scan ---- */
@@ -414,18 +546,29 @@ fsck_quorum_tell(struct lock_engine *engine, const struct fsck *fsck)
 bool
 fsck_quorum_may_be(const struct lock_engine *engine, const struct fsck_seen *seen)
 {
-	const struct full_scan *full_scan = &seen->full_scan;
-
-	if (!queue_naming_has_quorum(engine->settings.naming) || full_scan->unlimited)
-		return false;
-	return full_scan_is_by_beads(full_scan_claim(full_scan)) || fsck_seen_highest(seen) == 0;
+	return queue_naming_has_quorum(engine->settings.naming) && !seen->full_scan.unlimited;
 }
 
-/* The slots of the scan are held so. Else it has seen a gate, or nothing. */
+/* The slots of the scan are held so. Else it has seen As, a gate, or nothing. */
 static bool
 is_certain(const struct fsck *fsck)
 {
-	return fsck->seen.full_scan.slots > 0;
+	return fsck->seen.full_scan.slots > 0 && !fsck_quorum_has_as(&fsck->seen);
+}
+
+/*
+ * Beside As, such slots are meant if the first one is there, or the record counts them. A record alone is left
+ * from a conversion to As (fsck_convert.h).
+ */
+static bool
+are_meant(const struct fsck *fsck)
+{
+	const struct fsck_quorum *quorum = &fsck->quorum;
+	bool has_record = quorum->record.epoch > 0;
+
+	if (fsck_quorum_has_as(&fsck->seen))
+		return quorum->counted > 0 || (has_record && highest_of(quorum) > 0);
+	return is_certain(fsck) || highest_of(quorum) > 0 || has_record;
 }
 
 static void
@@ -435,12 +578,12 @@ look(struct lock_engine *engine, struct fsck *fsck)
 
 	while (quorum->counted < quorum->asked && quorum->slots[quorum->counted].exists)
 		quorum->counted++;
-	quorum->is_meant = is_certain(fsck) || highest_of(quorum) > 0 || quorum->record.epoch > 0;
+	quorum->is_meant = are_meant(fsck);
 	if (!quorum->is_meant) {
 		quorum->then(engine, fsck);
 		return;
 	}
-	fsck_work_new(engine, fsck, judge, quorum->then);
+	fsck_work_new(engine, fsck, fsck_quorum_judge, quorum->then);
 	fsck->work.wants = wants;
 	fsck->work.saw = saw;
 	work_add(&fsck->work, WORK_LOOK_AT_BEADS, 1)->last = quorum->asked;
@@ -458,7 +601,10 @@ last_to_ask(const struct lock_engine *engine, const struct fsck *fsck, int highe
 
 	if (record->epoch > 0 && last < (int)record->size)
 		last = (int)record->size;
-	last += last > 0 || fsck->quorum.has_records || is_certain(fsck) ? FULL_SCAN_ABOVE : 1;
+	last += last > 0 || is_certain(fsck) ||
+			(fsck->quorum.has_records && !fsck_quorum_has_as(&fsck->seen))
+		    ? FULL_SCAN_ABOVE
+		    : 1;
 	return last < most ? last : most;
 }
 

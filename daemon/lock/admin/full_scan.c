@@ -145,14 +145,14 @@ take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at
 	return true;
 }
 
-/* A gate without slots: there may be slots by quorum behind it. */
+/* A gate: there may be slots by quorum behind it. If there are As, too, only the first one is asked for. */
 static bool
 goes_on_by_quorum(const struct lock_engine *engine, const struct full_scan_job *job)
 {
 	const struct full_scan *found = &job->found;
 
 	return !job->by_quorum && found->unknown < 0 && found->gate && !found->unlimited &&
-	       found->slots == 0 && queue_naming_has_quorum(engine->settings.naming);
+	       queue_naming_has_quorum(engine->settings.naming);
 }
 
 /* Of slots by quorum, B alone is the slot. False: no more windows are needed. */
@@ -161,6 +161,10 @@ take_quorum_window(struct full_scan_job *job, const struct broker_seen *seen)
 {
 	struct full_scan *found = &job->found;
 
+	if (job->first == 1 && found->slots > 0) {
+		found->beside = seen->answers[0] != BROKER_ABSENT;
+		return false;
+	}
 	for (int i = 0; i < job->window; i++) {
 		int slot = job->first + i;
 		enum broker_answer b = seen->answers[i];

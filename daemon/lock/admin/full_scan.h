@@ -33,7 +33,9 @@ enum full_scan_depth {
 
 struct full_scan {
 	bool unlimited, gate; /* N-U, N-G */
-	int slots;            /* without a gap, from 1 */
+	/* There are As, and behind a gate slots by quorum: a conversion was cut, or goes on. */
+	bool beside;
+	int slots; /* without a gap, from 1 */
 	/* The slot whose unknown answer ended the full scan; 0 = a marker; -1 = none */
 	int unknown;
 	int seen; /* a and b have the slots 1..seen */

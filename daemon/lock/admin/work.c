@@ -67,6 +67,7 @@ patience(const struct work *work)
 	case WORK_LOOK_AT_BEADS:
 	case WORK_CLEAR_BEADS:
 	case WORK_DELETE_BEADS:
+	case WORK_CONVERT_BEADS:
 		return work->beads.wait + BEAD_GRACE_MOST;
 	default:
 		return 0;
@@ -573,6 +574,8 @@ make_one(
 		    want(engine, work, request, slot) == WORK_WANTED_CLASSIC, done);
 	else if (request->kind == WORK_DELETE_BEADS)
 		broker_remove_beads(engine->broker, queue.text, done);
+	else if (request->kind == WORK_CONVERT_BEADS)
+		broker_delete_beads(engine->broker, queue.text, done);
 	else
 		broker_make_beads(engine->broker, queue.text, &work->beads, done);
 }
@@ -595,7 +598,8 @@ static bool
 is_of_many(const struct work_request *request)
 {
 	return request->kind == WORK_MAKE_BEADS || request->kind == WORK_LOOK_AT_BEADS ||
-	       request->kind == WORK_CLEAR_BEADS || request->kind == WORK_DELETE_BEADS;
+	       request->kind == WORK_CLEAR_BEADS || request->kind == WORK_DELETE_BEADS ||
+	       request->kind == WORK_CONVERT_BEADS;
 }
 
 static void
@@ -668,6 +672,7 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 	case WORK_LOOK_AT_BEADS:
 	case WORK_CLEAR_BEADS:
 	case WORK_DELETE_BEADS:
+	case WORK_CONVERT_BEADS:
 		send_quorum(engine, work, request);
 		return;
 	case WORK_MAKE_HOLDER:
@@ -678,6 +683,16 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 		      : request->kind == WORK_DELETE_HOLDER ? broker_delete_holder
 							    : broker_check;
 		break;
+	case WORK_CLAIM_HOLDER:
+		queue = queue_name_b(naming, work->name, request->slot);
+		broker_claim(engine->broker, mutex_channel(engine, work->op), BROKER_BY_QUEUE,
+		    queue.text, (struct broker_done){on_answer, engine, work->op});
+		return;
+	case WORK_DROP_HOLDER:
+		queue = queue_name_b(naming, work->name, request->slot);
+		broker_drop(engine->broker, mutex_channel(engine, work->op), BROKER_BY_QUEUE,
+		    queue.text, true, (struct broker_done){on_answer, engine, work->op});
+		return;
 	case WORK_ASK_HOLDER:
 		probe_one(engine, queue_name_b(naming, work->name, request->slot),
 		    BROKER_ASK_HOLDER, on_probed, work->op);

@@ -43,10 +43,13 @@ enum work_kind {
 	WORK_CLEAR_BEADS, /* the same slots: those that are not as this way makes them are deleted */
 	/* Downwards from slot to last. One that is held stays, as a removed slot. It can take a grace */
 	WORK_DELETE_BEADS,
+	WORK_CONVERT_BEADS, /* of a slot by quorum: claimed and deleted. One that is held stays as it is */
 	WORK_MAKE_HOLDER,   /* a durable B */
 	WORK_DELETE_HOLDER, /* a durable B, unless it is held */
 	WORK_CHECK_HOLDER,  /* B, without a declare */
-	WORK_ASK_HOLDER     /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
+	WORK_CLAIM_HOLDER, /* B becomes an exclusive queue of the auxiliary connection, so nobody holds it */
+	WORK_DROP_HOLDER, /* such a B */
+	WORK_ASK_HOLDER   /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
 };
 
 struct work_request {
