@@ -141,7 +141,7 @@ live(void)
 static char *
 save(size_t *ret_len)
 {
-	struct state_writer *writer = state_writer_new();
+	struct state_writer *writer = state_writer_new(broker_state_version(broker));
 	struct state_text text;
 
 	lock_freeze(engine, true);
