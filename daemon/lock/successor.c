@@ -607,8 +607,9 @@ restore_grace(struct lock_engine *engine, const struct grace_record *record)
 	if (!is_name(engine, record->name) || !is_number(engine, record->id) ||
 	    hold_find(&engine->holds, record->id) != NULL ||
 	    hold_find_lock(&engine->holds, record->id) != NULL || record->kind == LOCK_KIND_MUTEX ||
-	    record->slot < 1 || record->slot > engine->settings.slots_most ||
-	    record->channel == 0 || record->uid < 0 || record->uid > UINT32_MAX)
+	    (record->kind == LOCK_KIND_PERSISTENT_MUTEX && record->slot != 1) || record->slot < 1 ||
+	    record->slot > engine->settings.slots_most || record->channel == 0 || record->uid < 0 ||
+	    record->uid > UINT32_MAX)
 		return false;
 	b = queue_name_quorum(record->name, record->slot);
 	if (hold_find_queue(&engine->holds, b.text) != NULL)
