@@ -38,8 +38,6 @@
 	X(RESTORED_DEADLINE_IS_NEW, "a deadline that begins anew at the successor")                \
 	X(RESTORED_HOLDER_WAIT_FORGOTTEN, "a wait for holders forgotten by the successor")         \
 	X(RESTORED_COUNT_FORGOTTEN, "the count of a bead forgotten by the successor")              \
-	X(RESTORED_REJECT_FORGOTTEN, "a renewal in flight forgotten by the successor")             \
-	X(RESTORED_PROOF_IS_NEW, "a lease by quorum that begins anew at the successor")            \
 	X(RESTORED_GRACE_IS_OVER, "a grace that is over at the successor")                         \
 	X(RESTORED_HAND_OFFS_ANEW, "a fence that falls at the successor")                          \
 	X(RESTORED_RECLAIM_STOPPED, "a lost holder that has stopped for the successor")            \
@@ -292,6 +290,10 @@
 	    "a mutex that is not counted while its queue still exists")                            \
 	X(PASSED_MUTEX_UNLIMITED, "test_lock/used_mutexes",                                        \
 	    "a mutex handed off to a user that has too many")                                      \
+	X(RESTORED_REJECT_FORGOTTEN, "test_lock/quorum_successor",                                 \
+	    "a renewal in flight forgotten by the successor")                                      \
+	X(RESTORED_PROOF_IS_NEW, "test_lock/quorum_successor",                                     \
+	    "a lease by quorum that begins anew at the successor")                                 \
 	X(RESTORED_REJECT_SENT_AGAIN, "test_lock/quorum_successor",                                \
 	    "a renewal in flight sent again by the successor")                                     \
 	X(RESTORED_PROOF_UNHEARD, "test_lock/quorum_successor",                                    \

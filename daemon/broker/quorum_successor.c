@@ -272,15 +272,16 @@ restore_beads(struct claim *claim, const struct claim_record *record, struct sta
 		return false;
 	FAULT(RESTORED_COUNT_FORGOTTEN, saved.mine[0].count = 0);
 	FAULT_IF(RESTORED_REJECT_FORGOTTEN, record->awaited, saved.state = BEADS_HELD);
-	FAULT_IF(RESTORED_PROOF_IS_NEW, record->held, saved.proved_at = now);
 	FAULT_IF(RESTORED_GRACE_IS_OVER, !record->held, saved.until = now);
 	amqp_claim_begin_beads(claim, amqp_quorum_link_up(claim->link));
 	if (!beads_resume(&claim->beads, &saved, now))
 		return state_spoil(reader, "a claim has beads that cannot be");
+	FAULT_IF(RESTORED_PROOF_IS_NEW, record->held,
+	    claim->beads.proved_at = claim->beads.asked_at = now);
 	timers_set(claim->quorum->broker->timers, &claim->timer,
 	    record->held ? beads_held_until(&claim->beads) : claim->beads.until);
 	FAULT_IF(RESTORED_REJECT_SENT_AGAIN, record->awaited,
-	    amqp_raw_channel_reject(&claim->raw, saved.mine[0].tag));
+	    amqp_raw_channel_reject(&claim->raw, saved.mine[BEADS - 1].tag));
 	return true;
 }
 

@@ -159,6 +159,7 @@ START_TEST(a_renewal_in_flight_is_awaited)
 
 	make_slots(1);
 	granted = take(0, 1, TRY);
+	world_pass(world, 3 * SECOND);
 	memory_world_delay_deliveries(world->memory, b, true);
 	lock_verify(engine(0), 1, 7, granted->lock, 0);
 	asked = world->now;
