@@ -1,4 +1,4 @@
-"""A daemon with holds by quorum is replaced by its successor over a real RabbitMQ: no hold is lost, no fence falls, and no
+"""A daemon with holds by quorum is replaced by its successor over a real RabbitMQ. No hold is lost, no fence falls, and no
 grace begins anew.
 """
 

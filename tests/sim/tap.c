@@ -206,7 +206,7 @@ __wrap_broker_check_holder(struct broker *broker, uint64_t channel, enum broker_
 	__real_broker_check_holder(broker, channel, way, queue, done);
 }
 
-/* What the daemon asked for before it was replaced is answered to its successor. */
+/* The claim of a daemon that was replaced is answered to its successor. */
 bool
 __wrap_broker_restore_grace(struct broker *broker, uint64_t channel, const char *queue,
     struct broker_done claimed, int64_t *ret_until)

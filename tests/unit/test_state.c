@@ -1,5 +1,5 @@
 /*
- * The state that a daemon leaves to its successor, as text: the reader accepts the writer's text,
+ * The state that a daemon leaves to its successor, as text. The reader accepts the writer's text,
  * and those of earlier and later programs with other members.
  */
 #include <stdio.h>
