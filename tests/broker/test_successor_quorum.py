@@ -2,9 +2,11 @@
 grace begins anew.
 """
 
+import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import unittest
@@ -39,6 +41,17 @@ if "LOCKBROKERD_STATE" in os.environ:
     os.set_inheritable(3, True)
     os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES="lockbrokerd-state")
 os.execv("{daemon}", ["{daemon}", *sys.argv[1:]])
+"""
+# The first record of each rehearsal. In the first one, a client acquires a lock.
+REHEARSAL = """#!/bin/sh
+if [ -n "$LOCKBROKERD_REHEARSAL" ]; then
+    head -n 1 /proc/self/fd/$LOCKBROKERD_REHEARSAL >> {dir}/versions
+    if ! [ -e {dir}/held ]; then
+        : > {dir}/held
+        {command} acquire --socket {socket} --for-pid {pid} {name}
+    fi
+fi
+exec {daemon} "$@"
 """
 
 setUpModule = RABBIT.serve_module
@@ -124,17 +137,24 @@ class SuccessorQuorum(unittest.TestCase):
         finally:
             peer.hang_up()
 
-    def test_the_store_of_systemd(self):
-        daemon, there = Daemon(self, *OPTIONS, broker=RABBIT.url, start=False), self.daemon()
-        path = os.path.join(daemon.dir, "lockbrokerd")
-        shutil.copy(program("lockbrokerd"), path)
-        daemon.command[0] = path
+    def own_program(self):
+        """A daemon from a file of its own, which can be replaced."""
+        daemon = Daemon(self, *OPTIONS, broker=RABBIT.url, start=False)
+        daemon.command[0] = shutil.copy(program("lockbrokerd"), daemon.dir)
         daemon.start()
         daemon.wait_broker()
+        return daemon
+
+    def upgrade(self, daemon, script):
+        path = daemon.command[0]
         with open(path + ".new", "w", encoding="ascii") as file:
-            file.write(STORE.format(python=sys.executable, daemon=program("lockbrokerd")))
+            file.write(script)
         os.chmod(path + ".new", 0o755)
         os.rename(path + ".new", path)
+
+    def test_the_store_of_systemd(self):
+        daemon, there = self.own_program(), self.daemon()
+        self.upgrade(daemon, STORE.format(python=sys.executable, daemon=program("lockbrokerd")))
         holder = Wire(daemon)
         name = self.create(holder, 10)
         grants = self.hold_all(holder, name, 10)
@@ -143,6 +163,47 @@ class SuccessorQuorum(unittest.TestCase):
         for grant in grants:
             holder.call("release", lock=grant["lock"])
         self.check_clean(there, name, grants)
+
+    def test_a_hold_that_begins_in_the_rehearsal(self):
+        """The new program is asked again, by the version of the state that it would get."""
+        daemon, there = self.own_program(), self.daemon()
+        name = self.create(Wire(daemon), 1)
+        process = subprocess.Popen(["sleep", "600"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.upgrade(daemon, REHEARSAL.format(dir=daemon.dir, command=program("lockbroker"), socket=daemon.socket,
+                                              pid=process.pid, name=name, daemon=program("lockbrokerd")))
+        self.replace(daemon)
+        with open(os.path.join(daemon.dir, "versions"), encoding="ascii") as file:
+            self.assertEqual([json.loads(line)["state"] for line in file], [1, 2])
+        self.assertEqual(Wire(there).error("acquire", name=name, timeout=0).reason, "would-block")
+        process.kill()
+        self.assertLess(Wire(there).call("acquire", name=name, timeout=60)["waited"], GRACE)
+
+    def rehearse(self, daemon, state):
+        """The exit status of a rehearsal with that state."""
+        path = os.path.join(daemon.dir, "state")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(state)
+        done = subprocess.run(["/bin/sh", "-c", f'exec "$@" 9<{path}', "sh", program("lockbrokerd"), *daemon.command[1:]],
+                              env={**daemon.env, "LOCKBROKERD_REHEARSAL": "9"}, check=False, capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    def test_the_host_of_a_quorum_connection(self):
+        """It must be in the configuration of the new program, too: the lock connection can have another one."""
+        daemon = self.own_program()
+        daemon.expect("exit status 3")
+        holder = Wire(daemon)
+        holder.call("acquire", name=self.create(holder, 1))
+        self.upgrade(daemon, f"#!/bin/sh\ncat /proc/self/fd/$LOCKBROKERD_REHEARSAL > {daemon.dir}/text\nexit 3\n")
+        daemon.signal(signal.SIGUSR2)
+        daemon.wait_log("exit status 3")
+        with open(os.path.join(daemon.dir, "text"), encoding="utf-8") as file:
+            state = file.read()
+        self.assertEqual(self.rehearse(daemon, state)[0], 84)
+        status, said = self.rehearse(daemon, state.replace('"record":"host","broker":"', '"record":"host","broker":"other-'))
+        self.assertEqual(status, 69)
+        self.assertIn("the broker has changed", said)
 
     def test_a_claim_in_its_grace(self):
         """The holder's daemon is killed. The successor waits no longer than its predecessor would have."""
