@@ -172,9 +172,9 @@ struct beads_acts beads_prove_after(
  */
 void beads_reclaim(struct beads *beads, const struct beads_memory *memory);
 /*
- * The successor: after beads_init(), goes on with the view of an earlier program, which was IN_GRACE, HELD or RENEWING.
- * In RENEWING the last bead of the set was rejected. saved: state, mine, others, other_count, and all times.
- * False: that cannot be.
+ * The successor: after beads_init(), goes on with the view of an earlier program. That was IN_GRACE, HELD or
+ * RENEWING. In RENEWING the last bead of the set was rejected. saved: state, mine, others, other_count, and all
+ * times. False: that cannot be.
  */
 bool beads_resume(struct beads *beads, const struct beads *saved, int64_t now)
     __attribute__((warn_unused_result));

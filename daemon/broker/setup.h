@@ -60,8 +60,8 @@ size_t broker_channels_taken(const struct broker *broker);
  */
 bool broker_restore_channel(struct broker *broker, uint64_t channel, bool consumes);
 /*
- * The same by quorum, for a hold. False: there is no such hold of that queue. ret_proof: as the answer to the newest
- * broker_check_holder().
+ * The same by quorum, for a hold. False: there is no such hold of that queue. ret_proof: as the answer to the
+ * newest broker_check_holder().
  */
 bool broker_restore_hold(struct broker *broker, uint64_t channel, const char *queue,
     struct broker_reply *ret_proof) __attribute__((warn_unused_result));

@@ -191,8 +191,8 @@ lock_freeze(struct lock_engine *engine, bool frozen)
 }
 
 /*
- * By quorum, claims in their graces go on, and others end. Requests about a hold can be unanswered: the broker layer
- * knows them.
+ * By quorum, claims in their graces go on, and others end. Requests about a hold can be unanswered: the broker
+ * layer knows them.
  */
 static bool
 is_still_by_quorum(const struct hold *hold)
