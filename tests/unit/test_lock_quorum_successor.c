@@ -263,6 +263,22 @@ START_TEST(a_hold_goes_on_without_the_lock_connection)
 }
 END_TEST
 
+/* The client is told once. The slot can be had when it has stopped. */
+START_TEST(a_lease_that_ends_meanwhile_is_a_loss)
+{
+	const struct said *granted;
+
+	make_slots(1);
+	granted = take(0, 1, TRY);
+	freeze();
+	succeed(LEASE + SECOND);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(losses(1), 1);
+	lock_release(engine(0), 1, 2, granted->lock);
+	assert_clean(granted->fence);
+}
+END_TEST
+
 /* The connection ends in the pause. */
 START_TEST(a_connection_that_ends_meanwhile_is_a_loss)
 {
@@ -580,6 +596,7 @@ suite_lock_quorum_successor(void)
 	tcase_add_test(tc, a_removed_slot_stays_revoked);
 	tcase_add_test(tc, a_hold_goes_on_without_the_lock_connection);
 	tcase_add_test(tc, a_connection_that_ends_meanwhile_is_a_loss);
+	tcase_add_test(tc, a_lease_that_ends_meanwhile_is_a_loss);
 	tcase_add_loop_test(tc, a_grace_keeps_its_end, 0, 4);
 	tcase_add_loop_test(tc, a_claim_in_flight_ends_and_its_waiter_goes_on, 0, 2);
 	tcase_add_test(tc, a_frozen_daemon_rotates_nothing);
