@@ -2,6 +2,23 @@
 
 #include <string.h>
 
+#include "daemon/broker/setup.h"
+
+/* The host of a quorum connection, which may be another one than that of the lock connection. */
+struct host_record {
+	const char *broker;
+	int port;
+	const char *vhost, *user;
+};
+
+static const struct state_field host_fields[] = {
+    STATE_FIELD(host_record, broker, STATE_TEXT),
+    STATE_RANGE(host_record, port, 0, UINT16_MAX),
+    STATE_FIELD(host_record, vhost, STATE_TEXT),
+    STATE_FIELD(host_record, user, STATE_TEXT),
+    {0},
+};
+
 static const struct state_field daemon_fields[] = {
     STATE_FIELD(daemon_record, run, STATE_SIGNED),
     STATE_FIELD(daemon_record, started_at, STATE_SIGNED),
@@ -24,9 +41,27 @@ static const struct state_field daemon_fields[] = {
     {0},
 };
 
-void
-daemon_record_put(const struct daemon_record *record, struct state_writer *writer)
+static void
+put_hosts(const struct config *config, const struct broker *broker, struct state_writer *writer)
 {
+	struct broker_quorum_info info;
+
+	broker_get_quorum(broker, &info);
+	for (unsigned i = 0; i < info.connections; i++) {
+		const struct config_broker *of = &config->brokers[info.connection[i].host_number];
+
+		if (info.connection[i].state == BROKER_UP)
+			state_put(writer, "host", host_fields,
+			    &(struct host_record){of->host, of->port, of->vhost, of->user});
+	}
+}
+
+void
+daemon_record_put(const struct daemon_record *record, const struct config *config,
+    const struct broker *broker, struct state_writer *writer)
+{
+	if (broker_state_version(broker) > 1)
+		put_hosts(config, broker, writer);
 	state_put(writer, "daemon", daemon_fields, record);
 }
 
@@ -36,9 +71,9 @@ is_same(const char *here, const char *there)
 	return there != NULL && strcmp(here, there) == 0;
 }
 
-/* The broker of the earlier daemon is one of this configuration. */
+/* The host of the earlier daemon is one of this configuration. */
 static bool
-has_broker(const struct config *config, const struct daemon_record *record)
+has_host(const struct config *config, const struct host_record *record)
 {
 	for (size_t i = 0; i < config->broker_count; i++) {
 		const struct config_broker *broker = &config->brokers[i];
@@ -51,12 +86,16 @@ has_broker(const struct config *config, const struct daemon_record *record)
 	return false;
 }
 
+static const char broker_has_changed[] = "the broker has changed, which needs a restart";
+
 /* NULL: this configuration can go on with that daemon. Else the reason against it. */
 static const char *
 differs(const struct config *config, const struct daemon_record *record)
 {
-	if (config->memory || !has_broker(config, record))
-		return "the broker has changed, which needs a restart";
+	const struct host_record host = {record->broker, record->port, record->vhost, record->user};
+
+	if (config->memory || !has_host(config, &host))
+		return broker_has_changed;
 	if (!is_same(config->naming, record->naming) ||
 	    !is_same(config->slot_queue, record->slot_queue) ||
 	    !is_same(config->holder_queue, record->holder_queue))
@@ -72,6 +111,14 @@ const char *
 daemon_record_take(
     const struct config *config, struct state_reader *reader, struct daemon_record *ret)
 {
+	struct host_record host;
+
+	while (state_is(reader, "host")) {
+		if (!state_take(reader, "host", host_fields, &host))
+			return state_error(reader);
+		if (!has_host(config, &host))
+			return broker_has_changed;
+	}
 	if (!state_take(reader, "daemon", daemon_fields, ret))
 		return state_error(reader);
 	return differs(config, ret);

@@ -11,6 +11,8 @@
 #include "daemon/peer/dispatch.h"
 #include "daemon/state/state.h"
 
+struct broker;
+
 struct daemon_record {
 	int64_t run, started_at, started;
 	int takeovers;
@@ -25,9 +27,11 @@ struct daemon_record {
 	uint64_t file_device, file_inode;
 };
 
-void daemon_record_put(const struct daemon_record *record, struct state_writer *writer);
+/* Also the hosts of the other connections that are handed over. config: that of the hosts of the broker. */
+void daemon_record_put(const struct daemon_record *record, const struct config *config,
+    const struct broker *broker, struct state_writer *writer);
 /*
- * Reads the record. NULL: this configuration can go on with the earlier daemon. Else the reason
+ * Reads the record, and the hosts. NULL: this configuration can go on with the earlier daemon. Else the reason
  * against it, borrowed. The texts of *ret are borrowed until the next record.
  */
 const char *daemon_record_take(

@@ -29,6 +29,7 @@ struct replacement {
 	enum replacement_state state;
 	const char *restarts; /* see replacement_config */
 	struct successor *successor;
+	int version; /* of the state that is rehearsed */
 	int64_t frozen_since;
 	bool settled;      /* FROZEN: signals that came before have been handled */
 	struct timer wake; /* FROZEN: the loop makes a pass by then */
@@ -53,7 +54,7 @@ begin_state(const struct replacement *replacement)
 {
 	const struct replacement_config *parts = &replacement->config;
 	const struct config *started = parts->started;
-	struct state_writer *writer = state_writer_new();
+	struct state_writer *writer = state_writer_new(broker_state_version(parts->broker));
 	const struct config_broker *broker;
 	struct broker_info info;
 	struct listener_file file;
@@ -80,7 +81,7 @@ begin_state(const struct replacement *replacement)
 	record.port = broker->port;
 	record.vhost = broker->vhost;
 	record.user = broker->user;
-	daemon_record_put(&record, writer);
+	daemon_record_put(&record, started, parts->broker, writer);
 	return writer;
 }
 
@@ -148,6 +149,16 @@ wake(void *ctx, uint64_t id)
 }
 
 static void
+rehearse(struct replacement *replacement)
+{
+	struct state_text text = state_finish(begin_state(replacement));
+
+	replacement->version = broker_state_version(replacement->config.broker);
+	successor_rehearse(replacement->successor, &text);
+	state_text_done(&text);
+}
+
+static void
 rehearsed(void *ctx, const char *why)
 {
 	struct replacement *replacement = ctx;
@@ -158,6 +169,11 @@ rehearsed(void *ctx, const char *why)
 		why = hindrance(replacement);
 	if (why != NULL) {
 		give_up(replacement, why);
+		return;
+	}
+	/* Something by quorum has begun meanwhile, which the new program may not know. */
+	if (broker_state_version(replacement->config.broker) > replacement->version) {
+		rehearse(replacement);
 		return;
 	}
 	replacement_set_state(replacement, REPLACEMENT_FROZEN);
@@ -173,7 +189,6 @@ void
 replacement_begin(struct replacement *replacement, const char *restarts)
 {
 	const char *why = hindrance(replacement);
-	struct state_text text;
 
 	log_info("%s: the program is to be replaced, without the loss of a lock",
 	    restarts != NULL ? restarts : "SIGUSR2");
@@ -185,9 +200,7 @@ replacement_begin(struct replacement *replacement, const char *restarts)
 		return;
 	}
 	replacement_set_state(replacement, REPLACEMENT_REHEARSING);
-	text = state_finish(begin_state(replacement));
-	successor_rehearse(replacement->successor, &text);
-	state_text_done(&text);
+	rehearse(replacement);
 }
 
 void

@@ -37,6 +37,10 @@
 	X(RESTORED_ORDER_LOST, "the order of the waiters lost by the successor")                   \
 	X(RESTORED_DEADLINE_IS_NEW, "a deadline that begins anew at the successor")                \
 	X(RESTORED_HOLDER_WAIT_FORGOTTEN, "a wait for holders forgotten by the successor")         \
+	X(RESTORED_COUNT_FORGOTTEN, "the count of a bead forgotten by the successor")              \
+	X(RESTORED_GRACE_IS_OVER, "a grace that is over at the successor")                         \
+	X(RESTORED_HAND_OFFS_ANEW, "a fence that falls at the successor")                          \
+	X(RESTORED_RECLAIM_STOPPED, "a lost holder that has stopped for the successor")            \
 	X(STILL_WHILE_CLAIMING, "a claim in flight repeated by the successor")                     \
 	X(CHANGE_REPEATED, "a change by a number of slots repeated in full by the successor")      \
 	X(FROZEN_TAKES_HINTS, "a frozen engine that takes hints from other daemons")               \
@@ -299,6 +303,15 @@
 	    "a mutex that is not counted while its queue still exists")                            \
 	X(PASSED_MUTEX_UNLIMITED, "test_lock/used_mutexes",                                        \
 	    "a mutex handed off to a user that has too many")                                      \
+	X(RESTORED_REJECT_FORGOTTEN, "test_lock/quorum_successor",                                 \
+	    "a renewal in flight forgotten by the successor")                                      \
+	X(RESTORED_PROOF_IS_NEW, "test_lock/quorum_successor",                                     \
+	    "a lease by quorum that begins anew at the successor")                                 \
+	X(RESTORED_REJECT_SENT_AGAIN, "test_lock/quorum_successor",                                \
+	    "a renewal in flight sent again by the successor")                                     \
+	X(RESTORED_PROOF_UNHEARD, "test_lock/quorum_successor",                                    \
+	    "an answer to the earlier program that the successor does not hear")                   \
+	X(LOST_NOT_SAVED, "test_lock/quorum_successor", "a lost hold forgotten by the successor")  \
 	X(RESTORED_UNSUSPECT, "test_lock/successor",                                               \
 	    "a suspect hold that the successor takes for a safe one")                              \
 	X(SILENCE_UNSEEN, "test_lock/suspect", "a ping that says nothing of a silent broker")      \

@@ -414,6 +414,56 @@ beads_release_new(struct beads *beads, uint64_t publisher, int64_t now)
 	return acts;
 }
 
+/* ---- the successor ---- */
+
+static bool
+is_bead(const struct bead *bead)
+{
+	return bead->number >= 1 && bead->number <= BEADS && bead->epoch > 0 &&
+	       bead->epoch <= BEAD_EPOCH_MOST && bead->grace >= BEAD_GRACE_LEAST &&
+	       bead->grace <= BEAD_GRACE_MOST && bead->count <= BEAD_COUNT_MOST && bead->tag > 0;
+}
+
+static bool
+is_past(int64_t time, int64_t now)
+{
+	return time > 0 && time <= now;
+}
+
+bool
+beads_resume(struct beads *beads, const struct beads *saved, int64_t now)
+{
+	unsigned numbers = 0;
+
+	assert(beads->state == BEADS_GATHERING && saved->other_count <= BEADS_PREFETCH);
+	for (unsigned i = 0; i < BEADS; i++) {
+		if (!is_bead(&saved->mine[i]) || !same_set(&saved->mine[i], &saved->mine[0]) ||
+		    saved->mine[i].major != beads->major)
+			return false;
+		numbers |= 1U << saved->mine[i].number;
+	}
+	for (unsigned i = 0; i < saved->other_count; i++)
+		if (!is_bead(&saved->others[i]))
+			return false;
+	beads->state = saved->state;
+	memcpy(beads->mine, saved->mine, sizeof(beads->mine));
+	memcpy(beads->others, saved->others, sizeof(beads->others));
+	beads->other_count = saved->other_count;
+	beads->grace = saved->grace;
+	beads->until = saved->until;
+	beads->asked_at = saved->asked_at;
+	beads->proved_at = saved->proved_at;
+	if (saved->state == BEADS_RENEWING)
+		beads->asked = beads->mine[BEADS - 1];
+	if (numbers != (1U << (BEADS + 1)) - 2 || is_clean(beads) ||
+	    saved->grace < saved->mine[0].grace || saved->grace > BEAD_GRACE_MOST)
+		return false;
+	if (saved->state == BEADS_IN_GRACE)
+		return saved->until > 0 && saved->until <= now + saved->grace;
+	return is_past(saved->proved_at, now) && is_past(saved->asked_at, now) &&
+	       saved->asked_at >= saved->proved_at;
+}
+
 /* ---- questions ---- */
 
 int64_t

@@ -171,6 +171,13 @@ struct beads_acts beads_prove_after(
  * becomes clean at once (RELEASED). Else it stays as it is (OVER).
  */
 void beads_reclaim(struct beads *beads, const struct beads_memory *memory);
+/*
+ * The successor: after beads_init(), goes on with the view of an earlier program. That was IN_GRACE, HELD or
+ * RENEWING. In RENEWING the last bead of the set was rejected. saved: state, mine, others, other_count, and all
+ * times. False: that cannot be.
+ */
+bool beads_resume(struct beads *beads, const struct beads *saved, int64_t now)
+    __attribute__((warn_unused_result));
 /* HELD or later. Clock time of the end of the hold, if it is not renewed. */
 int64_t beads_held_until(const struct beads *beads);
 /* The sum of the counts of the claimed set. With one more for each unanswered reject, it only grows. */

@@ -389,28 +389,58 @@ broker_owes_hints(const struct broker *broker)
 	return amqp_hints_any(broker->hints);
 }
 
+void
+broker_freeze(struct broker *broker, bool frozen)
+{
+	broker->frozen = frozen;
+	if (!frozen)
+		amqp_quorum_wake(broker->quorum);
+}
+
+int
+broker_state_version(const struct broker *broker)
+{
+	return amqp_quorum_has_state(broker->quorum) ? 2 : 1;
+}
+
+bool
+broker_quorum_is_still(const struct broker *broker)
+{
+	return amqp_quorum_is_still(broker->quorum);
+}
+
+bool
+broker_quorum_is_idle(const struct broker *broker)
+{
+	return amqp_quorum_is_idle(broker->quorum);
+}
+
 bool
 broker_save(struct broker *broker, struct state_writer *writer)
 {
-	return !broker->ready || amqp_reconnector_save(broker->locks, writer);
+	return (!broker->ready || amqp_reconnector_save(broker->locks, writer)) &&
+	       amqp_quorum_save(broker->quorum, writer);
 }
 
 bool
 broker_resume(struct broker *broker, struct state_reader *reader)
 {
-	if (!state_is(reader, "link")) {
+	if (state_is(reader, "link")) {
+		/* Its holds go on during the test. */
+		broker->ready = true;
+		if (!amqp_reconnector_resume(broker->locks, reader))
+			return false;
+	} else {
 		broker_start(broker);
-		return true;
 	}
-	/* Its holds go on during the test. */
-	broker->ready = true;
-	return amqp_reconnector_resume(broker->locks, reader);
+	return amqp_quorum_resume(broker->quorum, reader);
 }
 
 size_t
 broker_channels_taken(const struct broker *broker)
 {
-	return amqp_channels_taken(amqp_reconnector_channels(broker->locks));
+	return amqp_channels_taken(amqp_reconnector_channels(broker->locks)) +
+	       amqp_quorum_taken(broker->quorum);
 }
 
 bool
@@ -418,6 +448,32 @@ broker_restore_channel(struct broker *broker, uint64_t channel, bool consumes)
 {
 	return amqp_channels_restore_to_hold(
 	    amqp_reconnector_channels(broker->locks), channel, consumes);
+}
+
+bool
+broker_restore_hold(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_reply *ret_proof)
+{
+	return amqp_quorum_restore_hold(broker->quorum, channel, queue, ret_proof);
+}
+
+bool
+broker_restore_grace(struct broker *broker, uint64_t channel, const char *queue,
+    struct broker_done claimed, int64_t *ret_until)
+{
+	return amqp_quorum_restore_grace(broker->quorum, channel, queue, claimed, ret_until);
+}
+
+bool
+broker_in_grace(const struct broker *broker, uint64_t channel)
+{
+	return amqp_quorum_in_grace(broker->quorum, channel);
+}
+
+bool
+broker_await_proof(struct broker *broker, uint64_t channel, struct broker_done done)
+{
+	return amqp_quorum_await(broker->quorum, channel, done);
 }
 
 void

@@ -315,6 +315,7 @@ struct broker_quorum_info {
 		size_t holds;
 		uint64_t reconnects; /* as in broker_traffic */
 		const char *version; /* of its server; "" unless it is up; borrowed */
+		size_t host_number;  /* while it is up: in the list of hosts */
 	} connection[BROKER_QUORUM_MOST];
 	size_t graces;      /* claims that wait for the end of a grace */
 	uint64_t reclaimed; /* since the start: unclean ends after which nobody had to wait for T */

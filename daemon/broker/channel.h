@@ -76,7 +76,7 @@ uint64_t amqp_channels_by_number(const struct amqp_channels *channels, uint16_t 
 
 /*
  * Whether no request of a channel is unanswered and no channel is being opened or closed, so that
- * the channels can be saved.
+ * the channels can be saved. A raw channel of a quorum connection may be closing.
  */
 bool amqp_channels_are_still(const struct amqp_channels *channels);
 /* Writes a record for each channel. They are still. */
@@ -118,5 +118,13 @@ void amqp_channels_drop_raw(struct amqp_channels *channels, uint16_t number);
 int64_t amqp_channels_closing_since(const struct amqp_channels *channels);
 /* Closes the channel. The handler gets only `closed`, when the channel is closed. */
 void amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number);
+/*
+ * After amqp_channels_restore() of a quorum connection: an open channel goes on with the handler. False: it is
+ * not open, or has one.
+ */
+bool amqp_channels_resume_raw(
+    struct amqp_channels *channels, uint16_t number, const struct amqp_raw_handler *handler);
+/* Closes the open channels that have no handler then. */
+void amqp_channels_drop_unused(struct amqp_channels *channels);
 
 #endif

@@ -17,6 +17,7 @@ struct broker {
 	struct jitter jitter;
 	struct broker_events events; /* each NULL: there is no listener for it, or none any more */
 	bool stopped;                /* no answer and no event comes after this */
+	bool frozen;                 /* see broker_freeze() */
 
 	struct amqp_reconnector *locks, *auxiliary; /* owned */
 	struct amqp_channels *channels; /* of the auxiliary connection, which owns them */

@@ -5,22 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/base/queue.h"
-#include "daemon/broker/beads.h"
-#include "daemon/broker/internal.h"
-#include "daemon/broker/quorum_links.h"
+#include "daemon/broker/quorum_internal.h"
 #include "daemon/broker/quorum_queue.h"
-#include "daemon/broker/raw_channel.h"
-#include "daemon/broker/reclaim.h"
 #include "daemon/broker/reconnector.h"
 
-/* Ids of other channels have another highest bit (channel.c). */
-#define ID_BIT (UINT64_C(1) << 63)
 #define TAG 'q'
 /*
  * The age at which a hold ends, before the consumer timeout of its queue (quorum_queue.c). RabbitMQ 4.3 then
@@ -35,62 +26,13 @@
 #define ROTATE_RENEWALS 1000
 #define ROTATE_GRANTS 500
 
-/* A request that is not answered, or one of an id that has no claim any more. */
-struct question {
-	STAILQ_ENTRY(question) entry;
-	struct broker_done done;
-	int64_t at; /* clock time of the request */
-};
-STAILQ_HEAD(questions, question);
-
-enum claim_state {
-	CLAIM_TAKEN,    /* nothing is asked */
-	CLAIM_WAITING,  /* for its connection */
-	CLAIM_ATTACHED, /* the consume is sent, and the beads decide */
-	CLAIM_GRANTED   /* the claim was answered OK */
-};
-
-struct claim {
-	UT_hash_handle hh;
-	TAILQ_ENTRY(claim) entry;
-	uint64_t id;
-	struct amqp_quorum *quorum;    /* borrowed */
-	struct amqp_quorum_link *link; /* borrowed */
-	enum claim_state state;
-	struct amqp_raw_channel raw;
-	struct beads beads;                  /* since ATTACHED */
-	int64_t granted_at;                  /* GRANTED: clock time */
-	char *queue;                         /* owned; NULL: TAKEN */
-	struct timer timer;                  /* the next deadline of its state */
-	struct broker_done claimed, dropped; /* claimed.fn NULL: a reclaim */
-	uint64_t reclaims; /* the id of the hold that it reclaims; 0: it is a claim of the engine */
-	struct beads_memory memory; /* of that hold */
-	bool drops;                 /* the drop is asked, and not answered */
-	bool removed;               /* a removal is here, unacknowledged */
-	bool proved;                /* the release is proved */
-	bool stopped;               /* GRANTED: its holder uses the slot no more */
-	bool rotates;               /* GRANTED: a rotation follows the next renewal */
-	bool uncertain; /* the broker ended the consumer, and may have kept some beads */
-	struct questions asked,
-	    later; /* checks: answered by the renewal in flight, and by the next */
-};
-
-struct amqp_quorum {
-	struct broker *broker;           /* borrowed */
-	struct amqp_quorum_links *links; /* owned */
-	struct claim *by_id;
-	TAILQ_HEAD(, claim) claims; /* owned */
-	uint64_t serial;
-	uint64_t reclaimed;             /* since the start: graces that nobody needed */
-	struct amqp_reclaims *reclaims; /* owned */
-	struct questions gone; /* questions about claims that ended; the timer answers them */
-	struct timer gone_timer;
-};
+/* How often a frozen daemon looks whether it goes on, while a grace is over. */
+#define FROZEN_REST (100 * NSEC_PER_MSEC)
 
 static void claim_go(struct claim *claim);
 
-static struct claim *
-find(const struct amqp_quorum *quorum, uint64_t id)
+struct claim *
+amqp_claim_find(const struct amqp_quorum *quorum, uint64_t id)
 {
 	struct claim *claim;
 
@@ -128,8 +70,8 @@ answer_all(
 	}
 }
 
-static void
-question_add(struct questions *questions, struct broker_done done, int64_t at)
+void
+amqp_question_add(struct questions *questions, struct broker_done done, int64_t at)
 {
 	struct question *question = mem_alloc(sizeof(*question));
 
@@ -156,7 +98,7 @@ answer_skipped_later(struct amqp_quorum *quorum, struct broker_done done)
 {
 	int64_t at = broker_now(quorum->broker);
 
-	question_add(&quorum->gone, done, at);
+	amqp_question_add(&quorum->gone, done, at);
 	if (!timer_is_set(&quorum->gone_timer))
 		timers_set(quorum->broker->timers, &quorum->gone_timer, at);
 }
@@ -280,8 +222,8 @@ tell_unclean(const struct claim *claim)
 }
 
 /* The answer that the newest proof gives. */
-static struct broker_reply
-proof_of(const struct claim *claim)
+struct broker_reply
+amqp_claim_proof(const struct claim *claim)
 {
 	return (struct broker_reply){
 	    .answer = BROKER_OK,
@@ -294,11 +236,12 @@ proof_of(const struct claim *claim)
 	};
 }
 
-/* Whether a rotation is due, of one in so many. */
+/* Whether a rotation is due, of one in so many. A frozen daemon begins none, so that it is soon still. */
 static bool
 rotates(const struct claim *claim, int64_t of)
 {
-	return !claim->beads.strict && jitter_below(&claim->quorum->broker->jitter, of) == 0;
+	return !claim->beads.strict && !claim->quorum->broker->frozen &&
+	       jitter_below(&claim->quorum->broker->jitter, of) == 0;
 }
 
 static void act(struct claim *claim, struct beads_acts acts);
@@ -306,7 +249,7 @@ static void act(struct claim *claim, struct beads_acts acts);
 static void
 grant(struct claim *claim)
 {
-	const struct broker_reply reply = proof_of(claim);
+	const struct broker_reply reply = amqp_claim_proof(claim);
 
 	claim->state = CLAIM_GRANTED;
 	claim->granted_at = now(claim);
@@ -346,7 +289,7 @@ renewed(struct claim *claim)
 {
 	struct amqp_quorum *quorum = claim->quorum;
 	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
-	const struct broker_reply reply = proof_of(claim);
+	const struct broker_reply reply = amqp_claim_proof(claim);
 
 	if (now(claim) - claim->granted_at >= HOLD_MOST) {
 		claim_end(claim, BROKER_LOCKED, 0, "the hold is as old as its queue allows");
@@ -354,11 +297,13 @@ renewed(struct claim *claim)
 	}
 	STAILQ_CONCAT(&asked, &claim->asked);
 	set_timer(claim, beads_held_until(&claim->beads));
-	if (!claim->drops && (claim->rotates || rotates(claim, ROTATE_RENEWALS)))
+	if (!claim->drops &&
+	    ((claim->rotates && !quorum->broker->frozen) || rotates(claim, ROTATE_RENEWALS))) {
+		claim->rotates = false;
 		act(claim, beads_rotate(&claim->beads, now(claim)));
-	else
+	} else {
 		go_on(claim);
-	claim->rotates = false;
+	}
 	/* Last, as they may end the claim. */
 	answer_all(quorum, &asked, &reply);
 }
@@ -471,6 +416,8 @@ on_timer(void *ctx, uint64_t id)
 	(void)id;
 	if (claim->state == CLAIM_WAITING)
 		claim_end(claim, BROKER_SKIPPED, 0, "");
+	else if (claim->beads.state == BEADS_IN_GRACE && claim->quorum->broker->frozen)
+		set_timer(claim, now(claim) + FROZEN_REST); /* or the successor proves it */
 	else if (claim->beads.state == BEADS_IN_GRACE)
 		act(claim, beads_prove(&claim->beads, now(claim)));
 	else
@@ -559,20 +506,27 @@ on_closed(void *ctx, int code, const char *text)
 
 /* ---- attaching ---- */
 
+void
+amqp_claim_begin_beads(struct claim *claim, const struct amqp_link *link)
+{
+	unsigned major = 0, minor = 0;
+
+	(void)sscanf(link->server.version, "%u.%u", &major, &minor);
+	beads_init(&claim->beads, major, minor);
+}
+
 /* Opens the channel, and becomes a consumer. All goes out in one flight. */
 static void
 attach(struct claim *claim)
 {
 	const struct amqp_link *link = amqp_quorum_link_up(claim->link);
-	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(TAG, claim->id & ~ID_BIT);
+	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(TAG, claim->id & ~AMQP_CLAIM_BIT);
 	amqp_basic_consume_t consume = {
 	    .queue = amqp_cstring_bytes(claim->queue),
 	    .consumer_tag = amqp_cstring_bytes(tag.text),
 	};
-	unsigned major = 0, minor = 0;
 
-	(void)sscanf(link->server.version, "%u.%u", &major, &minor);
-	beads_init(&claim->beads, major, minor);
+	amqp_claim_begin_beads(claim, link);
 	if (claim->reclaims != 0)
 		beads_reclaim(&claim->beads, &claim->memory);
 	claim->state = CLAIM_ATTACHED;
@@ -634,7 +588,7 @@ again:
 bool
 amqp_quorum_has(uint64_t id)
 {
-	return (id & ID_BIT) != 0;
+	return (id & AMQP_CLAIM_BIT) != 0;
 }
 
 struct amqp_reconnector *
@@ -659,6 +613,7 @@ amqp_quorum_get(const struct amqp_quorum *quorum, struct broker_quorum_info *ret
 
 		ret->connection[i].state = amqp_reconnector_state(reconnector);
 		ret->connection[i].reconnects = amqp_reconnector_count(reconnector);
+		ret->connection[i].host_number = amqp_reconnector_host(reconnector);
 		ret->connection[i].version =
 		    ret->connection[i].state == BROKER_UP ? up->server.version : "";
 	}
@@ -670,16 +625,16 @@ amqp_quorum_get(const struct amqp_quorum *quorum, struct broker_quorum_info *ret
 	}
 }
 
-uint64_t
-amqp_quorum_take(struct amqp_quorum *quorum)
+struct claim *
+amqp_claim_new(struct amqp_quorum *quorum, uint64_t id, struct amqp_quorum_link *link)
 {
 	static const struct amqp_raw_channel_events raw_events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct claim *claim = mem_alloc(sizeof(*claim));
 
-	claim->id = ++quorum->serial | ID_BIT;
+	claim->id = id;
 	claim->quorum = quorum;
-	claim->link = amqp_quorum_links_take(quorum->links);
+	claim->link = link;
 	amqp_raw_channel_init(
 	    &claim->raw, amqp_quorum_link_channels(claim->link), &raw_events, claim);
 	timer_init(&claim->timer, on_timer, claim, 0);
@@ -687,13 +642,21 @@ amqp_quorum_take(struct amqp_quorum *quorum)
 	STAILQ_INIT(&claim->later);
 	HASH_ADD(hh, quorum->by_id, id, sizeof(claim->id), claim);
 	TAILQ_INSERT_TAIL(&quorum->claims, claim, entry);
-	return claim->id;
+	return claim;
+}
+
+uint64_t
+amqp_quorum_take(struct amqp_quorum *quorum)
+{
+	uint64_t id = ++quorum->serial | AMQP_CLAIM_BIT;
+
+	return amqp_claim_new(quorum, id, amqp_quorum_links_take(quorum->links))->id;
 }
 
 void
 amqp_quorum_put(struct amqp_quorum *quorum, uint64_t id)
 {
-	struct claim *claim = find(quorum, id);
+	struct claim *claim = amqp_claim_find(quorum, id);
 
 	if (claim == NULL)
 		return;
@@ -722,20 +685,20 @@ void
 amqp_quorum_claim(
     struct amqp_quorum *quorum, uint64_t id, const char *queue, struct broker_done done)
 {
-	claim_begin(find(quorum, id), queue, done);
+	claim_begin(amqp_claim_find(quorum, id), queue, done);
 }
 
 void
 amqp_quorum_check(struct amqp_quorum *quorum, uint64_t id, struct broker_done done)
 {
-	struct claim *claim = find(quorum, id);
+	struct claim *claim = amqp_claim_find(quorum, id);
 
 	if (claim == NULL) {
 		answer_skipped_later(quorum, done);
 		return;
 	}
 	assert(claim->state == CLAIM_GRANTED && !claim->drops);
-	question_add(&claim->later, done, now(claim));
+	amqp_question_add(&claim->later, done, now(claim));
 	FAULT(BEADS_TWO_IN_FLIGHT, claim->beads.asked.number = 0; claim->beads.state = BEADS_HELD);
 	if (claim->beads.state == BEADS_HELD)
 		go_on(claim);
@@ -744,7 +707,7 @@ amqp_quorum_check(struct amqp_quorum *quorum, uint64_t id, struct broker_done do
 void
 amqp_quorum_drop(struct amqp_quorum *quorum, uint64_t id, bool stopped, struct broker_done done)
 {
-	struct claim *claim = find(quorum, id);
+	struct claim *claim = amqp_claim_find(quorum, id);
 
 	if (claim == NULL) {
 		answer_skipped_later(quorum, done);
@@ -773,7 +736,7 @@ static void
 try_reclaim(void *ctx, uint64_t id, const char *queue, const struct beads_memory *memory)
 {
 	struct amqp_quorum *quorum = ctx;
-	struct claim *claim = find(quorum, amqp_quorum_take(quorum));
+	struct claim *claim = amqp_claim_find(quorum, amqp_quorum_take(quorum));
 
 	claim->reclaims = id;
 	claim->memory = *memory;
@@ -783,7 +746,7 @@ try_reclaim(void *ctx, uint64_t id, const char *queue, const struct beads_memory
 void
 amqp_quorum_stopped(struct amqp_quorum *quorum, uint64_t id)
 {
-	struct claim *claim = find(quorum, id), *next;
+	struct claim *claim = amqp_claim_find(quorum, id), *next;
 	const char *queue;
 
 	if (claim != NULL) {

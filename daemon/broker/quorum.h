@@ -22,6 +22,8 @@
 
 struct amqp_quorum;
 struct amqp_server;
+struct state_reader;
+struct state_writer;
 
 /* broker: borrowed. vet: as that of a link (link.h), with the broker. */
 struct amqp_quorum *amqp_quorum_new(
@@ -65,5 +67,30 @@ void amqp_quorum_stopped(struct amqp_quorum *quorum, uint64_t id);
 void amqp_quorum_wake(struct amqp_quorum *quorum);
 /* The number of reclaims that were not tried yet, or are tried for the first time. */
 size_t amqp_quorum_fresh(const struct amqp_quorum *quorum);
+
+/*
+ * The successor (setup.h). It goes on with claims that are granted or in their grace, and with reclaims. Other
+ * claims end: their channels are closed, and a proof that was sent is reclaimed. A renewal can be unanswered. It is
+ * awaited, and never sent again.
+ */
+/* Whether there is something to save. Frozen, it does not become true. */
+bool amqp_quorum_has_state(const struct amqp_quorum *quorum);
+/* Whether all can be saved: no rotation is under way, and no message is half here. */
+bool amqp_quorum_is_still(const struct amqp_quorum *quorum);
+/* Whether nothing is unanswered. */
+bool amqp_quorum_is_idle(const struct amqp_quorum *quorum);
+/* False: a connection is over TLS. */
+bool amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer);
+/* False: the reader has the error. */
+bool amqp_quorum_resume(struct amqp_quorum *quorum, struct state_reader *reader)
+    __attribute__((warn_unused_result));
+size_t amqp_quorum_taken(const struct amqp_quorum *quorum); /* claims, in any state */
+/* As broker_in_grace() and so on. */
+bool amqp_quorum_in_grace(const struct amqp_quorum *quorum, uint64_t id);
+bool amqp_quorum_restore_hold(
+    struct amqp_quorum *quorum, uint64_t id, const char *queue, struct broker_reply *ret_proof);
+bool amqp_quorum_restore_grace(struct amqp_quorum *quorum, uint64_t id, const char *queue,
+    struct broker_done claimed, int64_t *ret_until);
+bool amqp_quorum_await(struct amqp_quorum *quorum, uint64_t id, struct broker_done done);
 
 #endif

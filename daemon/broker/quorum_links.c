@@ -7,6 +7,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/broker/internal.h"
 #include "daemon/broker/reconnector.h"
+#include "daemon/state/state.h"
 
 struct amqp_quorum_link {
 	struct amqp_quorum_links *links;      /* borrowed */
@@ -22,7 +23,8 @@ struct amqp_quorum_links {
 	struct broker *broker; /* borrowed */
 	struct amqp_quorum_links_events events;
 	struct amqp_quorum_link all[BROKER_QUORUM_MOST];
-	unsigned count;
+	unsigned count;  /* those with a reconnector */
+	unsigned wanted; /* those that take new claims. Others are of an earlier program */
 };
 
 static struct amqp_quorum_link *
@@ -160,11 +162,18 @@ amqp_quorum_links_take(struct amqp_quorum_links *links)
 {
 	struct amqp_quorum_link *best = &links->all[0];
 
-	for (unsigned i = 1; i < links->count; i++)
+	for (unsigned i = 1; i < links->wanted; i++)
 		if (is_better(&links->all[i], best))
 			best = &links->all[i];
 	best->claims++;
 	return best;
+}
+
+void
+amqp_quorum_link_enter(struct amqp_quorum_link *link)
+{
+	link->claims++;
+	timers_cancel(link->links->broker->timers, &link->idle);
 }
 
 void
@@ -201,7 +210,75 @@ amqp_quorum_link_number(const struct amqp_quorum_link *link)
 	return link->number;
 }
 
+/* The connections up to that number exist. */
+static void
+make_links(struct amqp_quorum_links *links, unsigned count)
+{
+	const struct amqp_reconnector_events own = {
+	    .vet = on_vet,
+	    .blocked = on_blocked,
+	    .up = on_up,
+	    .down = on_down,
+	    .changed = on_changed,
+	    .ctx = links,
+	};
+
+	assert(count <= BROKER_QUORUM_MOST);
+	for (; links->count < count; links->count++) {
+		struct amqp_quorum_link *link = &links->all[links->count];
+
+		link->links = links;
+		link->number = links->count;
+		link->reconnector =
+		    amqp_reconnector_new(links->broker, BROKER_QUORUM + links->count, &own);
+		timer_init(&link->idle, on_idle, link, 0);
+		timer_init(&link->closes, on_closes, link, 0);
+	}
+}
+
+/* ---- the successor ---- */
+
+bool
+amqp_quorum_links_are_still(const struct amqp_quorum_links *links)
+{
+	for (unsigned i = 0; i < links->count; i++)
+		if (amqp_quorum_link_up(&links->all[i]) != NULL &&
+		    !amqp_reconnector_is_still(links->all[i].reconnector))
+			return false;
+	return true;
+}
+
+bool
+amqp_quorum_link_save(const struct amqp_quorum_link *link, struct state_writer *writer)
+{
+	return amqp_reconnector_save(link->reconnector, writer);
+}
+
+struct amqp_quorum_link *
+amqp_quorum_links_resume(
+    struct amqp_quorum_links *links, unsigned number, struct state_reader *reader)
+{
+	struct amqp_quorum_link *link = &links->all[number];
+
+	make_links(links, number + 1);
+	if (amqp_quorum_link_up(link) != NULL) {
+		(void)state_spoil(reader, "a connection of holds by quorum is there twice");
+		return NULL;
+	}
+	if (!amqp_reconnector_resume(link->reconnector, reader))
+		return NULL;
+	check_closes(link);
+	return link;
+}
+
 /* ---- life ---- */
+
+struct amqp_quorum_link *
+amqp_quorum_links_get(struct amqp_quorum_links *links, unsigned number)
+{
+	assert(number < links->count);
+	return &links->all[number];
+}
 
 unsigned
 amqp_quorum_links_count(const struct amqp_quorum_links *links)
@@ -220,29 +297,12 @@ struct amqp_quorum_links *
 amqp_quorum_links_new(struct broker *broker, const struct amqp_quorum_links_events *events)
 {
 	struct amqp_quorum_links *links = mem_alloc(sizeof(*links));
-	const struct amqp_reconnector_events own = {
-	    .vet = on_vet,
-	    .blocked = on_blocked,
-	    .up = on_up,
-	    .down = on_down,
-	    .changed = on_changed,
-	    .ctx = links,
-	};
 
 	links->broker = broker;
 	links->events = *events;
-	links->count =
+	links->wanted =
 	    broker->settings.quorum_connections != 0 ? broker->settings.quorum_connections : 2;
-	assert(links->count <= BROKER_QUORUM_MOST);
-	for (unsigned i = 0; i < links->count; i++) {
-		struct amqp_quorum_link *link = &links->all[i];
-
-		link->links = links;
-		link->number = i;
-		link->reconnector = amqp_reconnector_new(broker, BROKER_QUORUM + i, &own);
-		timer_init(&link->idle, on_idle, link, 0);
-		timer_init(&link->closes, on_closes, link, 0);
-	}
+	make_links(links, links->wanted);
 	return links;
 }
 

@@ -20,6 +20,8 @@ struct amqp_quorum_link;
 struct amqp_quorum_links;
 struct amqp_reconnector;
 struct amqp_server;
+struct state_reader;
+struct state_writer;
 
 struct amqp_quorum_links_events {
 	/* As that of a link (link.h), with the broker. */
@@ -42,6 +44,8 @@ struct amqp_reconnector *amqp_quorum_links_reconnector(
 
 /* A new claim: the connection with the fewest. */
 struct amqp_quorum_link *amqp_quorum_links_take(struct amqp_quorum_links *links);
+/* A claim of an earlier program goes on at that connection. */
+void amqp_quorum_link_enter(struct amqp_quorum_link *link);
 /* The claim has closed its channel, and ends. */
 void amqp_quorum_link_leave(struct amqp_quorum_link *link);
 /* The connection is wanted up, at the host of the lock connection. */
@@ -50,5 +54,17 @@ struct amqp_channels *amqp_quorum_link_channels(const struct amqp_quorum_link *l
 /* NULL: it is not up. */
 const struct amqp_link *amqp_quorum_link_up(const struct amqp_quorum_link *link);
 unsigned amqp_quorum_link_number(const struct amqp_quorum_link *link); /* from 0 */
+struct amqp_quorum_link *amqp_quorum_links_get(struct amqp_quorum_links *links, unsigned number);
+
+/* The successor, as in reconnector.h: whether each connection that is up can be saved. */
+bool amqp_quorum_links_are_still(const struct amqp_quorum_links *links);
+/* It is up. */
+bool amqp_quorum_link_save(const struct amqp_quorum_link *link, struct state_writer *writer);
+/*
+ * number: below BROKER_QUORUM_MOST. The connection takes no new claims if the settings have fewer, and ends when it
+ * is idle. NULL: the reader has the error.
+ */
+struct amqp_quorum_link *amqp_quorum_links_resume(
+    struct amqp_quorum_links *links, unsigned number, struct state_reader *reader);
 
 #endif

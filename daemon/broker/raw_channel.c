@@ -67,6 +67,23 @@ amqp_raw_channel_open(struct amqp_raw_channel *raw, size_t body_max)
 	return true;
 }
 
+bool
+amqp_raw_channel_resume(struct amqp_raw_channel *raw, uint16_t number, size_t body_max)
+{
+	assert(raw->number == 0);
+	if (!amqp_channels_resume_raw(raw->channels, number, &raw->handler))
+		return false;
+	raw->number = number;
+	amqp_content_init(&raw->content, body_max);
+	return true;
+}
+
+bool
+amqp_raw_channel_is_still(const struct amqp_raw_channel *raw)
+{
+	return raw->content.state == AMQP_CONTENT_IDLE;
+}
+
 void
 amqp_raw_channel_forget(struct amqp_raw_channel *raw)
 {

@@ -54,6 +54,13 @@ void amqp_raw_channel_init(struct amqp_raw_channel *raw, struct amqp_channels *c
  */
 bool amqp_raw_channel_open(struct amqp_raw_channel *raw, size_t body_max)
     __attribute__((warn_unused_result));
+/*
+ * The successor: instead, goes on with a channel of the earlier program (amqp_channels_restore()). False: there is
+ * no such channel. The earlier one was still: no message was arriving.
+ */
+bool amqp_raw_channel_resume(struct amqp_raw_channel *raw, uint16_t number, size_t body_max)
+    __attribute__((warn_unused_result));
+bool amqp_raw_channel_is_still(const struct amqp_raw_channel *raw);
 /* Closes the channel if it is open. No callback is called after this. */
 void amqp_raw_channel_close(struct amqp_raw_channel *raw);
 /* The link died, and the channel with it. */

@@ -13,6 +13,7 @@
 #include "daemon/broker/auxiliary.h"
 #include "daemon/broker/count.h"
 #include "daemon/broker/internal.h"
+#include "daemon/state/state.h"
 
 /* The rest after a failure is doubled from the first to the last. */
 #define REST_FIRST (100 * NSEC_PER_MSEC)
@@ -121,7 +122,9 @@ on_looked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int c
 	(void)consumers;
 	if (reclaim == NULL || reclaim->state != RECLAIM_TRYING)
 		return;
-	if (answer == BROKER_OK && messages >= BEADS)
+	if (reclaims->broker->frozen)
+		set_state(find(reclaims, id), RECLAIM_READY);
+	else if (answer == BROKER_OK && messages >= BEADS)
 		reclaims->try_one(reclaims->ctx, id, reclaim->queue, &reclaim->memory);
 	else
 		amqp_reclaims_tried(reclaims, id,
@@ -137,7 +140,8 @@ on_due(void *ctx, uint64_t id)
 	struct reclaim *reclaim;
 
 	(void)id;
-	while (!reclaims->broker->stopped && reclaims->trying < AMQP_RECLAIM_AT_ONCE &&
+	while (!reclaims->broker->stopped && !reclaims->broker->frozen &&
+	       reclaims->trying < AMQP_RECLAIM_AT_ONCE &&
 	       (reclaim = TAILQ_FIRST(&reclaims->ready)) != NULL) {
 		set_state(reclaim, RECLAIM_TRYING);
 		amqp_counters_check(reclaims->broker->counters, reclaim->queue,
@@ -250,6 +254,7 @@ amqp_reclaims_wake(struct amqp_reclaims *reclaims)
 		if (reclaim->state == RECLAIM_RESTING)
 			set_state(reclaim, RECLAIM_READY);
 	}
+	run_soon(reclaims);
 }
 
 size_t
@@ -257,6 +262,109 @@ amqp_reclaims_fresh(const struct amqp_reclaims *reclaims)
 {
 	return reclaims->fresh;
 }
+
+/* ---- the successor ---- */
+
+struct reclaim_record {
+	uint64_t id;
+	const char *queue;
+	uint64_t epoch, publisher, sum;
+	bool asked, stopped;
+	int failures, busy;
+	int64_t until;
+};
+
+static const struct state_field reclaim_fields[] = {
+    STATE_FIELD(reclaim_record, id, STATE_NUMBER),
+    STATE_FIELD(reclaim_record, queue, STATE_TEXT),
+    STATE_FIELD(reclaim_record, epoch, STATE_NUMBER),
+    STATE_FIELD(reclaim_record, publisher, STATE_NUMBER),
+    STATE_FIELD(reclaim_record, sum, STATE_NUMBER),
+    STATE_FIELD(reclaim_record, asked, STATE_BOOL),
+    STATE_FIELD(reclaim_record, stopped, STATE_BOOL),
+    STATE_RANGE(reclaim_record, failures, 0, INT32_MAX),
+    STATE_RANGE(reclaim_record, busy, 0, AMQP_RECLAIM_BUSY_MOST - 1),
+    STATE_FIELD(reclaim_record, until, STATE_SIGNED),
+    {0},
+};
+
+bool
+amqp_reclaims_any(const struct amqp_reclaims *reclaims)
+{
+	return reclaims->by_id != NULL;
+}
+
+static struct reclaim_record
+record_of(uint64_t id, const char *queue, const struct beads_memory *memory, int64_t until)
+{
+	return (struct reclaim_record){.id = id,
+	    .queue = queue,
+	    .epoch = memory->epoch,
+	    .publisher = memory->publisher,
+	    .sum = memory->sum,
+	    .asked = memory->asked,
+	    .stopped = true,
+	    .until = until};
+}
+
+void
+amqp_reclaims_save(const struct amqp_reclaims *reclaims, struct state_writer *writer)
+{
+	const struct reclaim *reclaim;
+
+	for (reclaim = reclaims->by_id; reclaim != NULL; reclaim = reclaim->by_id.next) {
+		struct reclaim_record record =
+		    record_of(reclaim->id, reclaim->queue, &reclaim->memory, reclaim->until);
+
+		record.stopped = reclaim->state != RECLAIM_WORKING;
+		record.failures = (int)reclaim->failures;
+		record.busy = (int)reclaim->busy;
+		state_put(writer, "reclaim", reclaim_fields, &record);
+	}
+}
+
+void
+amqp_reclaims_save_claim(const struct amqp_reclaims *reclaims, struct state_writer *writer,
+    uint64_t id, const char *queue, const struct beads_memory *memory)
+{
+	const struct reclaim_record record =
+	    record_of(id, queue, memory, broker_now(reclaims->broker) + AMQP_RECLAIM_KEPT);
+
+	state_put(writer, "reclaim", reclaim_fields, &record);
+}
+
+bool
+amqp_reclaims_restore(struct amqp_reclaims *reclaims, struct state_reader *reader)
+{
+	int64_t most = broker_now(reclaims->broker) + AMQP_RECLAIM_KEPT;
+	struct reclaim_record record;
+	struct reclaim *reclaim;
+
+	while (state_is(reader, "reclaim")) {
+		if (!state_take(reader, "reclaim", reclaim_fields, &record))
+			return false;
+		if (record.queue == NULL || strlen(record.queue) > UINT8_MAX || record.until < 0 ||
+		    record.until > most || find(reclaims, record.id) != NULL)
+			return state_spoil(reader, "invalid record of a reclaim");
+		FAULT(RESTORED_RECLAIM_STOPPED, record.stopped = true);
+		amqp_reclaims_add(reclaims, record.id, record.queue,
+		    &(struct beads_memory){.epoch = record.epoch,
+			.publisher = record.publisher,
+			.sum = record.sum,
+			.asked = record.asked},
+		    record.stopped);
+		reclaim = find(reclaims, record.id);
+		if (reclaim == NULL)
+			continue; /* there are too many */
+		reclaim->busy = (unsigned)record.busy;
+		reclaim->until = record.until;
+		if (reclaim->state == RECLAIM_WORKING)
+			timers_set(reclaims->broker->timers, &reclaim->timer, reclaim->until);
+	}
+	return true;
+}
+
+/* ---- life ---- */
 
 struct amqp_reclaims *
 amqp_reclaims_new(struct broker *broker, amqp_reclaims_try *try_one, void *ctx)

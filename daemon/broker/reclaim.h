@@ -30,6 +30,8 @@
 
 struct broker;
 struct amqp_reclaims;
+struct state_reader;
+struct state_writer;
 
 /* Makes an attempt, whose end is reported by amqp_reclaims_tried(). Strings are borrowed. */
 typedef void amqp_reclaims_try(
@@ -61,5 +63,15 @@ void amqp_reclaims_tried(
 void amqp_reclaims_wake(struct amqp_reclaims *reclaims);
 /* Those that are tried for the first time, or will be at once. */
 size_t amqp_reclaims_fresh(const struct amqp_reclaims *reclaims);
+
+/* The successor tries all whose holders have stopped. A frozen daemon begins no attempt. */
+bool amqp_reclaims_any(const struct amqp_reclaims *reclaims);
+void amqp_reclaims_save(const struct amqp_reclaims *reclaims, struct state_writer *writer);
+/* A claim that ends with this program. It was not answered, so it has no holder. */
+void amqp_reclaims_save_claim(const struct amqp_reclaims *reclaims, struct state_writer *writer,
+    uint64_t id, const char *queue, const struct beads_memory *memory);
+/* False: the reader has the error. */
+bool amqp_reclaims_restore(struct amqp_reclaims *reclaims, struct state_reader *reader)
+    __attribute__((warn_unused_result));
 
 #endif

@@ -454,7 +454,7 @@ amqp_reconnector_resume(struct amqp_reconnector *reconnector, struct state_reade
 		return state_spoil(reader, "the configuration does not have this broker");
 	if (record.link.fd < 0 && record.link.connection == 0)
 		return state_spoil(reader, "the connection to the broker did not arrive");
-	reconnector->keep = true;
+	reconnector->keep = reconnector->which == BROKER_LOCKS;
 	reconnector_make_link(reconnector, &record.link);
 	if (reconnector->link == NULL)
 		return state_spoil(reader, "invalid record of the connection, or it is gone");

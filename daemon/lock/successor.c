@@ -13,10 +13,13 @@
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/rows.h"
 #include "daemon/lock/core/wait_queue.h"
+#include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/lifecycle.h"
+#include "daemon/lock/hold/lost.h"
+#include "daemon/lock/hold/mutex_post.h"
 #include "daemon/lock/hold/removed.h"
 #include "daemon/lock/hold/watch.h"
 #include "daemon/lock/lock.h"
@@ -105,6 +108,39 @@ static const struct state_field hold_fields[] = {
     {0},
 };
 
+/* Of a hold by quorum, in addition. */
+struct quorum_hold_record {
+	int hand_offs;
+	uint64_t granted_fence;
+};
+
+static const struct state_field quorum_hold_fields[] = {
+    STATE_RANGE(quorum_hold_record, hand_offs, 0, HOLD_HAND_OFFS_MOST),
+    STATE_FIELD(quorum_hold_record, granted_fence, STATE_NUMBER),
+    {0},
+};
+
+/* A claim by quorum in its grace, without a waiter. */
+struct grace_record {
+	uint64_t id;
+	const char *name;
+	int kind, slot;
+	uint64_t channel;
+	int64_t uid;
+	bool exempt;
+};
+
+static const struct state_field grace_fields[] = {
+    STATE_FIELD(grace_record, id, STATE_NUMBER),
+    STATE_FIELD(grace_record, name, STATE_TEXT),
+    STATE_RANGE(grace_record, kind, 0, LOCK_KIND_PERSISTENT_MUTEX),
+    STATE_RANGE(grace_record, slot, 0, INT32_MAX),
+    STATE_FIELD(grace_record, channel, STATE_NUMBER),
+    STATE_FIELD(grace_record, uid, STATE_SIGNED),
+    STATE_FIELD(grace_record, exempt, STATE_BOOL),
+    {0},
+};
+
 struct waiter_record {
 	uint64_t peer, request;
 	const char *name;
@@ -140,6 +176,7 @@ lock_freeze(struct lock_engine *engine, bool frozen)
 {
 	assert(!engine->telling && engine->frozen != frozen);
 	engine->frozen = frozen;
+	broker_freeze(engine->broker, frozen);
 	/*
 	 * RabbitMQ gives hints to other daemons meanwhile. Members that join again scan for slots
 	 * that were freed meanwhile.
@@ -154,21 +191,35 @@ lock_freeze(struct lock_engine *engine, bool frozen)
 		timers_set(engine->timers, &engine->run_queues, engine_now(engine));
 }
 
+/*
+ * By quorum, claims in their graces go on, and others end. Requests about a hold can be unanswered: the broker
+ * layer knows them.
+ */
+static bool
+is_still_by_quorum(const struct hold *hold)
+{
+	return hold->state == HOLD_CLAIMING || hold->state == HOLD_HELD;
+}
+
 bool
 lock_is_still(const struct lock_engine *engine)
 {
 	const struct hold *hold;
 
-	/* The connections of holds by quorum are not handed over. */
-	if (engine->holds.elsewhere > 0)
-		return false;
 	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		if (hold->state == HOLD_SLOTLESS)
 			continue;
+		if (way_row(hold->way)->by_beads) {
+			if (!is_still_by_quorum(hold))
+				return false;
+			continue;
+		}
 		FAULT_IF(STILL_WHILE_CLAIMING, hold->state <= HOLD_CHECKING, return true);
 		if (hold->state != HOLD_HELD || hold->asked != 0 || hold->verify != 0)
 			return false;
 	}
+	if (!broker_quorum_is_still(engine->broker))
+		return false;
 	/* Without the connection there is nothing on it to hand over. */
 	return engine->link == BROKER_UP ? broker_is_still(engine->broker)
 					 : hold_count_on_link(&engine->holds) == 0;
@@ -178,7 +229,8 @@ bool
 lock_is_idle(const struct lock_engine *engine)
 {
 	return engine->ops == NULL && engine->mutexes == NULL && removed_is_quiet(engine) &&
-	       engine->hint_questions == NULL && !broker_owes_hints(engine->broker);
+	       engine->hint_questions == NULL && !broker_owes_hints(engine->broker) &&
+	       broker_quorum_is_idle(engine->broker);
 }
 
 /* ---- saving ---- */
@@ -253,6 +305,49 @@ save_hold(struct state_writer *writer, const struct hold *hold)
 }
 
 static void
+save_quorum_hold(struct state_writer *writer, const struct hold *hold)
+{
+	const struct quorum_hold_record record = {
+	    .hand_offs = (int)hold->hand_offs,
+	    .granted_fence = hold->granted_fence,
+	};
+
+	save_hold(writer, hold);
+	state_put(writer, "quorum-hold", quorum_hold_fields, &record);
+}
+
+static void
+save_grace(struct state_writer *writer, const struct hold *hold)
+{
+	const struct grace_record record = {
+	    .id = hold->id,
+	    .name = hold->name,
+	    .kind = (int)hold->kind,
+	    .slot = hold->slot,
+	    .channel = hold->channel,
+	    .uid = hold->share != NULL ? (int64_t)hold->share->uid : 0,
+	    .exempt = hold->share == NULL,
+	};
+
+	state_put(writer, "grace", grace_fields, &record);
+}
+
+/* Version 1 of the state has no such holds, and no records for them. */
+static void
+save_by_quorum(const struct lock_engine *engine, struct state_writer *writer)
+{
+	const struct hold *hold;
+
+	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (way_row(hold->way)->by_beads && broker_in_grace(engine->broker, hold->channel))
+			save_grace(writer, hold);
+	}
+	/* Nothing else asks for them. */
+	if (broker_state_version(engine->broker) > 1)
+		lost_save_all(engine, writer);
+}
+
+static void
 save_waiter(struct state_writer *writer, const struct waiter *waiter)
 {
 	const struct waiter_record record = {
@@ -293,8 +388,12 @@ lock_save_holds(const struct lock_engine *engine, struct state_writer *writer)
 	state_put(writer, "engine", engine_fields, &record);
 	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		FAULT_IF(STILL_WHILE_CLAIMING, hold->peer == 0, continue);
-		save_hold(writer, hold);
+		if (hold->state == HOLD_SLOTLESS || !way_row(hold->way)->by_beads)
+			save_hold(writer, hold);
+		else if (hold->state == HOLD_HELD)
+			save_quorum_hold(writer, hold);
 	}
+	save_by_quorum(engine, writer);
 }
 
 /* By number: in this order they have joined their queues. */
@@ -356,13 +455,17 @@ acquire_of(const struct who_record *who)
 
 /*
  * Unless the channel is the hold, one that died may not be replaced yet. False: the channel cannot
- * be the hold's.
+ * be the hold's. ret_proof: by quorum.
  */
 static bool
-restore_channel(struct lock_engine *engine, const struct hold_record *record)
+restore_channel(
+    struct lock_engine *engine, const struct hold_record *record, struct broker_reply *ret_proof)
 {
 	if (record->slotless || record->channel == 0)
 		return record->slotless || !way_row(record->way)->is_channel;
+	if (way_row(record->way)->by_beads)
+		return broker_restore_hold(
+		    engine->broker, record->channel, record->queue, ret_proof);
 	return broker_restore_channel(
 	    engine->broker, record->channel, way_row(record->way)->is_channel);
 }
@@ -370,6 +473,8 @@ restore_channel(struct lock_engine *engine, const struct hold_record *record)
 static struct queue_name
 b_of(const struct lock_engine *engine, const struct hold_record *record)
 {
+	if (way_row(record->way)->by_beads)
+		return queue_name_quorum(record->name, record->slot);
 	if (record->kind == LOCK_KIND_MUTEX)
 		return queue_name_mutex(engine->settings.naming, record->name);
 	return queue_name_b(engine->settings.naming, record->name, record->slot);
@@ -395,8 +500,8 @@ hold_is_possible(const struct lock_engine *engine, const struct hold_record *rec
 	    (record->kind == LOCK_KIND_PERSISTENT_MUTEX && record->slot != 1) ||
 	    (way_row(record->way)->is_channel && !way_row(record->way)->by_beads &&
 		mutex != (way_row(record->way)->leaves_b > 0)) ||
-	    record->admitted || engine->lease.state == LEASE_NONE || record->from == 0 ||
-	    record->ours_since == 0)
+	    record->admitted || record->from == 0 || record->ours_since == 0 ||
+	    (engine->lease.state == LEASE_NONE && !way_row(record->way)->by_beads))
 		return false;
 	b = b_of(engine, record);
 	return record->queue != NULL && strcmp(record->queue, b.text) == 0 &&
@@ -416,6 +521,27 @@ hold_of(struct lock_engine *engine, const struct hold_record *record)
 	    (enum broker_way)record->way);
 }
 
+/* False: the fencing number would fall. */
+static bool
+restore_proof(struct hold *hold, const struct broker_reply *proof, struct state_reader *reader)
+{
+	struct quorum_hold_record record;
+
+	if (!state_take(reader, "quorum-hold", quorum_hold_fields, &record))
+		return false;
+	hold->from = proof->sent_at;
+	hold->grace = proof->grace;
+	hold->fence = proof->fence;
+	hold->hand_offs = (unsigned)record.hand_offs;
+	hold->granted_fence = record.granted_fence;
+	FAULT(RESTORED_HAND_OFFS_ANEW, hold->hand_offs = 0);
+	FAULT(RESTORED_COUNT_FORGOTTEN, return true;);
+	FAULT(RESTORED_HAND_OFFS_ANEW, return true;);
+	if (hold_fence(hold) < record.granted_fence)
+		return state_spoil(reader, "a fencing number is smaller than before");
+	return true;
+}
+
 /* The hold is at rest, with a slot. */
 static void
 hold_goes_on(struct lock_engine *engine, struct hold *hold, const struct hold_record *record)
@@ -425,7 +551,8 @@ hold_goes_on(struct lock_engine *engine, struct hold *hold, const struct hold_re
 	hold_set_channel(&engine->holds, hold, record->channel);
 	if (!FAULT_ELSE(RESTORED_UNCHARGED, true, record->who.exempt))
 		channels_charge_again(engine, hold, (uid_t)record->who.uid);
-	hold->from = record->from;
+	if (!way_row(hold->way)->by_beads)
+		hold->from = record->from;
 	FAULT(RESTORED_LEASE_IS_NEW, hold->from = engine->lease.from = engine_now(engine));
 	hold->ours_since = record->ours_since;
 	hold->wants_lease = record->wants_lease;
@@ -439,23 +566,32 @@ hold_goes_on(struct lock_engine *engine, struct hold *hold, const struct hold_re
 	hold->passes = (unsigned)record->passes;
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
 	lifecycle_resume(engine, hold);
+	if (way_row(hold->way)->by_beads)
+		keepalive_await(engine, hold);
 	keepalive_granted(engine, hold);
+	mutex_post_granted(engine, hold);
 	FAULT(RESTORED_UNWATCHED, return );
 	watch_start(engine, hold);
 }
 
 static bool
-restore_hold(struct lock_engine *engine, const struct hold_record *record)
+restore_hold(
+    struct lock_engine *engine, const struct hold_record *record, struct state_reader *reader)
 {
 	struct lock_acquire acquire = acquire_of(&record->who);
+	struct broker_reply proof = {.text = ""};
 	struct hold *hold;
 
-	if (!hold_is_possible(engine, record) || !restore_channel(engine, record))
-		return false;
+	if (!hold_is_possible(engine, record) || !restore_channel(engine, record, &proof))
+		return state_spoil(reader, "invalid record of a hold");
 	FAULT(RESTORED_HOLD_FORGOTTEN, return true;);
 	hold = hold_of(engine, record);
 	hold_renumber(&engine->holds, hold, record->lock);
 	hold->requester = requester_new(record->who.waiter, &acquire);
+	/* The record's texts are gone then. */
+	if (!record->slotless && way_row(record->way)->by_beads &&
+	    !restore_proof(hold, &proof, reader))
+		return false;
 	hold->since = record->since;
 	hold->admitted = record->admitted;
 	registry_hold_attach(engine, hold, record->peer);
@@ -463,6 +599,31 @@ restore_hold(struct lock_engine *engine, const struct hold_record *record)
 		hold_goes_on(engine, hold, record);
 	rows_holds(engine, hold);
 	return true;
+}
+
+static bool
+restore_grace(struct lock_engine *engine, const struct grace_record *record)
+{
+	struct queue_name b;
+	struct hold *hold;
+
+	if (!is_name(engine, record->name) || !is_number(engine, record->id) ||
+	    hold_find(&engine->holds, record->id) != NULL ||
+	    hold_find_lock(&engine->holds, record->id) != NULL ||
+	    (record->kind == LOCK_KIND_MUTEX) != (record->slot == 0) ||
+	    (record->kind == LOCK_KIND_PERSISTENT_MUTEX && record->slot != 1) ||
+	    record->slot > engine->settings.slots_most || record->channel == 0 || record->uid < 0 ||
+	    record->uid > UINT32_MAX)
+		return false;
+	b = queue_name_quorum(record->name, record->slot);
+	if (hold_find_queue(&engine->holds, b.text) != NULL)
+		return false;
+	hold = hold_new(&engine->holds, record->id, &b, record->name, (enum lock_kind)record->kind,
+	    record->slot, BROKER_BY_QUORUM);
+	hold_set_channel(&engine->holds, hold, record->channel);
+	if (!record->exempt)
+		channels_charge_again(engine, hold, (uid_t)record->uid);
+	return claim_resume(engine, hold);
 }
 
 static size_t
@@ -499,6 +660,7 @@ lock_restore_holds(struct lock_engine *engine, struct state_reader *reader)
 {
 	struct engine_record all;
 	struct hold_record record;
+	struct grace_record grace;
 
 	assert(engine->holds.by_id == NULL && engine->last_id == 0);
 	if (!state_take(reader, "engine", engine_fields, &all))
@@ -519,12 +681,19 @@ lock_restore_holds(struct lock_engine *engine, struct state_reader *reader)
 	engine->total.lost = all.lost;
 	engine->total.holder_queues_lost = all.holder_queues_lost;
 	while (state_is(reader, "hold")) {
-		if (!state_take(reader, "hold", hold_fields, &record))
+		if (!state_take(reader, "hold", hold_fields, &record) ||
+		    !restore_hold(engine, &record, reader))
 			return false;
-		if (!restore_hold(engine, &record))
-			return state_spoil(reader, "invalid record of a hold");
 	}
 	make_counts_add_up(&engine->total, HASH_CNT(by_id, engine->holds.by_id));
+	while (state_is(reader, "grace")) {
+		if (!state_take(reader, "grace", grace_fields, &grace))
+			return false;
+		if (!restore_grace(engine, &grace))
+			return state_spoil(reader, "invalid record of a grace");
+	}
+	if (!lost_restore_all(engine, reader))
+		return false;
 	FAULT(RESTORED_COUNTS_ANEW, engine->total.granted = engine->total.released = 0);
 	FAULT(RESTORED_WITHOUT_KEEPALIVE, return true;);
 	keepalive_resume(engine);

@@ -832,14 +832,12 @@ cut_behind(struct memory_link *link, int64_t notice)
 	lose(connection, memory_later(last, now) - now + notice + 1);
 }
 
-void
-memory_broker_detach(struct broker *broker, int64_t notice)
+static void
+link_detach(struct memory_link *link)
 {
-	struct memory_link *link = client_of(broker)->sides[BROKER_LOCKS].link;
 	struct memory_connection *connection = link == NULL ? NULL : link->connection;
 	struct memory_channel *channel;
 
-	cut_behind(client_of(broker)->sides[BROKER_AUXILIARY].link, notice);
 	if (connection == NULL)
 		return;
 	for (channel = connection->channels; channel != NULL; channel = channel->hh.next)
@@ -848,6 +846,24 @@ memory_broker_detach(struct broker *broker, int64_t notice)
 	connection->link = NULL;
 	connection->client = NULL;
 	link->connection = NULL;
+}
+
+void
+memory_broker_detach(struct broker *broker, int64_t notice)
+{
+	const struct memory_client *client = client_of(broker);
+
+	cut_behind(client->sides[BROKER_AUXILIARY].link, notice);
+	link_detach(client->sides[BROKER_LOCKS].link);
+	for (int which = BROKER_QUORUM; which < BROKER_LINKS; which++) {
+		struct memory_link *link = client->sides[which].link;
+
+		/* Without claims the connection is not in the state. */
+		if (broker_state_version(broker) == 1)
+			cut_behind(link, notice);
+		else
+			link_detach(link);
+	}
 }
 
 void

@@ -197,8 +197,8 @@ void memory_broker_deny(struct broker *broker, enum broker_link link, const char
 void memory_broker_restore(struct broker *broker, enum broker_link link);
 
 /*
- * After broker_save(): the lock connection, if there is one, waits for broker_resume() of another
- * broker of this server. The broker does nothing more with it, and is freed. Its auxiliary
+ * After broker_save(): the connections that are in the state wait for broker_resume() of another
+ * broker of this server. The broker does nothing more with them, and is freed. Its auxiliary
  * connection ends. The server takes what was sent there, and notices the end `notice` ns later.
  */
 void memory_broker_detach(struct broker *broker, int64_t notice);

@@ -138,12 +138,13 @@ put(struct state_writer *writer, const char *record, const struct state_field *f
 }
 
 struct state_writer *
-state_writer_new(void)
+state_writer_new(int version)
 {
 	struct state_writer *writer = mem_alloc(sizeof(*writer));
 
+	assert(version >= 1 && version <= STATE_VERSION);
 	put(writer, FIRST, header_fields,
-	    &(struct header){.state = STATE_VERSION, .version = PACKAGE_VERSION});
+	    &(struct header){.state = version, .version = PACKAGE_VERSION});
 	return writer;
 }
 
@@ -382,6 +383,36 @@ get_text(const struct cJSON *value, const char **ret)
 	return json_is_null(value) || json_string(value, ret);
 }
 
+/* An earlier version did not write the member. False: its writer must. */
+static bool
+set_default(const struct state_field *field, void *to)
+{
+	void *at = (char *)to + field->offset;
+
+	switch (field->type) {
+	case STATE_NUMBER:
+	case STATE_SIGNED:
+		*(uint64_t *)at = 0;
+		break;
+	case STATE_INT:
+		*(int *)at = 0;
+		return field->least <= 0 && field->most >= 0;
+	case STATE_BOOL:
+		*(bool *)at = false;
+		break;
+	case STATE_TEXT:
+		*(const char **)at = NULL;
+		break;
+	case STATE_BYTES:
+		*(struct state_bytes *)at = (struct state_bytes){.bytes = NULL};
+		break;
+	case STATE_SOCKET:
+		*(int *)at = -1;
+		break;
+	}
+	return true;
+}
+
 static bool
 get_field(struct state_reader *reader, const struct cJSON *value, const struct state_field *field,
     void *to)
@@ -420,26 +451,23 @@ bool
 state_take(
     struct state_reader *reader, const char *record, const struct state_field *fields, void *ret)
 {
-	const struct cJSON *member;
+	const struct cJSON *value;
 
 	give_back(reader);
 	if (!state_is(reader, record))
 		return fail(reader, reader->line, "expected the record \"%s\"", record);
 	reader->last = reader->next;
 	reader->next = NULL;
-	/* The members come in the order of the table, and there are no others. */
-	member = json_next(json_first(reader->last));
+	/* Members that are not in the table are of a later program. */
 	for (const struct state_field *field = fields; field->name != NULL; field++) {
-		if (member == NULL || strcmp(json_name(member), field->name) != 0)
+		value = json_get(reader->last, field->name);
+		if (value == NULL && !set_default(field, ret))
 			return fail(reader, reader->line, "%s: expected the member \"%s\"", record,
 			    field->name);
-		if (!get_field(reader, member, field, ret))
+		if (value != NULL && !get_field(reader, value, field, ret))
 			return fail(
 			    reader, reader->line, "%s: invalid value of %s", record, field->name);
-		member = json_next(member);
 	}
-	if (member != NULL)
-		return fail(reader, reader->line, "%s: unknown member", record);
 	if (strcmp(record, LAST) != 0)
 		advance(reader);
 	return true;
@@ -460,8 +488,8 @@ state_reader_new(const char *text, size_t len, const int *fds, size_t fd_count)
 		return reader;
 	if (header.version != NULL)
 		reader->version = mem_strdup(header.version);
-	if (header.state != STATE_VERSION)
-		fail(reader, 1, "the state has version %d, and this program reads version %d",
+	if (header.state < 1 || header.state > STATE_VERSION)
+		fail(reader, 1, "the state has version %d, and this program reads versions 1 to %d",
 		    header.state, STATE_VERSION);
 	return reader;
 }

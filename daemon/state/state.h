@@ -7,8 +7,8 @@
  *	{"record":"hold","id":"17","name":"db-slots","slot":1, ...}
  *	{"record":"end","records":1}
  *
- * The writer aborts if memory runs out (daemon/base/mem.h). The reader returns an error for
- * each text that a writer of the same version does not write; white space and zeros do not matter.
+ * The writer aborts if memory runs out (daemon/base/mem.h). The reader takes each version since 1. It
+ * ignores members that it does not know. A member that is missing is 0, false, NULL, or no socket.
  */
 #ifndef STATE_STATE_H
 #define STATE_STATE_H
@@ -17,8 +17,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Changes with each change of a record, from the first release on. */
-#define STATE_VERSION 1
+/*
+ * The newest version, which a reader before it refuses. It changes with each new record. A new member does not
+ * need it, if the default is right.
+ */
+#define STATE_VERSION 2
 
 enum state_type {
 	STATE_NUMBER, /* uint64_t */
@@ -56,7 +59,8 @@ struct state_field {
 
 struct state_writer;
 
-struct state_writer *state_writer_new(void);
+/* version: 1 to STATE_VERSION. The oldest one that has all records is read by most programs. */
+struct state_writer *state_writer_new(int version);
 /* Appends a record. fields, and the name of the record, are static. */
 void state_put(struct state_writer *writer, const char *record, const struct state_field *fields,
     const void *object);

@@ -345,6 +345,35 @@ class Compat(unittest.TestCase):
     def test_going_back_loses_no_lock(self):
         self.change_version(OURS, THEIRS)
 
+    def go_back_in_vain(self, daemon):
+        """The old program refuses the state in its rehearsal, and the new one goes on."""
+        refused = "this program goes on, and is not replaced"
+        self.install(daemon, THEIRS)
+        before = daemon.log().count(refused)
+        daemon.signal(signal.SIGUSR2)
+        daemon.wait_log(refused, count=before + 1)
+        daemon.wait_log("the state has version 2, and this program reads version 1")
+        self.assertEqual(daemon.log().count("has taken over"), 0)
+
+    def test_an_old_daemon_refuses_holds_by_quorum(self):
+        """It takes over when nothing of them is left."""
+        daemon = self.daemon(OURS, config="quorum-servers = untested\n", expect=["cannot take over", "is not replaced"])
+        peer, name = AnyWire(daemon), self.name()
+        peer.call("create", name=name, slots=1, claim="quorum", takeover_grace=GRACE)
+        kept = peer.call("acquire", name="kept", kind="mutex")
+        held = peer.call("acquire", name=name)
+        # The old program would refuse the setting before it reads the state.
+        daemon.write_config("")
+        self.go_back_in_vain(daemon)
+        verified = peer.call("verify", lock=held["lock"])
+        self.assertGreaterEqual(verified["safe_until"], held["safe_until"])
+        peer.call("release", lock=held["lock"])
+        self.replace(daemon, THEIRS)
+        peer.call("verify", lock=kept["lock"])
+        self.replace(daemon, OURS)
+        peer.call("verify", lock=kept["lock"])
+        peer.call("release", lock=kept["lock"])
+
     def test_an_upgrade_of_an_old_daemon_and_back_again(self):
         daemon = self.daemon(THEIRS)
         peer, grants, waiting, process = self.take_all(daemon)

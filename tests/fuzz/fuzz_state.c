@@ -27,7 +27,7 @@
 #include "tests/lock_settings.h"
 #include "tests/virtual_time.h"
 
-enum { RECORDS_MOST = 64, TEXT_MOST = 65536, CLIENTS = 4, NUMBERS = 60, STEPS_MOST = 20000 };
+enum { RECORDS_MOST = 128, TEXT_MOST = 65536, CLIENTS = 4, NUMBERS = 60, STEPS_MOST = 20000 };
 
 static struct timers *timers;
 static struct memory_world *world;
@@ -113,7 +113,37 @@ acquire(uint64_t peer, uint64_t request, const char *name, enum lock_kind kind, 
 	pass(20 * NSEC_PER_MSEC);
 }
 
-/* Holds of each kind, in both ways, with a slot and without; waiters, an await, a wait. */
+static void
+on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	(void)ctx;
+	(void)id;
+	must(reply->answer == BROKER_OK, "a slot by quorum is made");
+}
+
+/* A hold, a grace, and a hold that is lost. Two connections carry them. */
+static void
+live_by_quorum(void)
+{
+	const struct broker_beads wanted = {.epoch = 100, .grace = 20 * NSEC_PER_SEC};
+	const struct broker_done made = {.fn = on_made};
+
+	memory_world_put(world, "by-quorum-G", false);
+	broker_make_beads(broker, "lockbroker=q=by-quorum=1", &wanted, made);
+	broker_make_beads(broker, "lockbroker=q=by-quorum=2", &wanted, made);
+	broker_make_beads(broker, "lockbroker=q=by-quorum=3", &wanted, made);
+	pass(4 * NSEC_PER_SEC);
+	for (uint64_t i = 0; i < 3; i++)
+		acquire(2 + i, 20 + i, "by-quorum", LOCK_KIND_SEMAPHORE, 0);
+	pass(NSEC_PER_SEC);
+	broker_reset(broker, BROKER_QUORUM, "cut");
+	pass(NSEC_PER_SEC);
+	lock_peer_gone(engine, 4);
+	acquire(1, 23, "by-quorum", LOCK_KIND_SEMAPHORE, 0);
+	pass(NSEC_PER_SEC);
+}
+
+/* Holds of each kind, in all ways, with a slot and without; waiters, an await, a wait. */
 static void
 live(void)
 {
@@ -136,12 +166,13 @@ live(void)
 	    &(struct lock_change){
 		.name = "sem", .kind = LOCK_KIND_SEMAPHORE, .slots = 2, .wait = 60 * NSEC_PER_SEC});
 	pass(2 * NSEC_PER_SEC);
+	live_by_quorum();
 }
 
 static char *
 save(size_t *ret_len)
 {
-	struct state_writer *writer = state_writer_new();
+	struct state_writer *writer = state_writer_new(broker_state_version(broker));
 	struct state_text text;
 
 	lock_freeze(engine, true);

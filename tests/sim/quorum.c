@@ -13,8 +13,11 @@
 
 /* The slots of a name when the schedule begins, at most. */
 #define SLOTS_FIRST 3
-/* So long after the last trouble, each slot can be acquired. */
-#define PEACE (3 * QUORUM_GRACE)
+/*
+ * So long after the last trouble, each slot can be acquired. One that is removed, and could not be deleted, is
+ * left alone for 30 s (removed.c).
+ */
+#define PEACE (3 * QUORUM_GRACE + 30 * NSEC_PER_SEC)
 /* Attempts of a repair. */
 #define REPAIRS 4
 
@@ -23,7 +26,8 @@
 	(1U << TROUBLE_CUT | 1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |   \
 	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART | 1U << TROUBLE_ALARM |                  \
 	    1U << TROUBLE_SILENCE | 1U << TROUBLE_CLOSE | 1U << TROUBLE_LATE |                     \
-	    1U << TROUBLE_KILL | 1U << TROUBLE_DRAIN | 1U << TROUBLE_HINTS | 1U << TROUBLE_HOMES)
+	    1U << TROUBLE_KILL | 1U << TROUBLE_DRAIN | 1U << TROUBLE_HINTS | 1U << TROUBLE_HOMES | \
+	    1U << TROUBLE_REPLACE)
 
 /* ---- the plan ---- */
 
@@ -77,6 +81,8 @@ quorum_plan(struct dice *dice)
 	/* Without this setting, mutexes would be held in ways that excuse more. */
 	if (dice_percent(dice, 60))
 		plan.settings.claim = BROKER_BY_QUORUM;
+	if (dice_percent(dice, 20)) /* besides the others */
+		plan.troubles |= 1U << TROUBLE_REPLACE;
 	/* Only 4.3 ends a consumer and keeps some of its messages. */
 	if (version < 2 || (plan.troubles & 1U << TROUBLE_LATE) != 0)
 		plan.beads_troubles &= ~(1U << BEADS_TIMED_OUT);

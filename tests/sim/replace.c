@@ -88,6 +88,9 @@ find_repeated(struct sim *sim, const struct sim_daemon *daemon, struct ask *ret)
 		ask->handed_over = lock_saves(daemon->engine, ask->peer, ask->request);
 		if (ask->handed_over)
 			continue;
+		/* By quorum, an unanswered renewal does not keep the daemon from its end. */
+		if (ask->what == ASK_VERIFY)
+			ask->due = sim->now + sim->plan.settings.request_timeout;
 		slots = lock_leads_to(daemon->engine, ask->peer, ask->request);
 		check_repeated(sim, ask, slots);
 		if (slots >= 0) {
@@ -139,7 +142,7 @@ forget(struct sim *sim, struct sim_daemon *daemon)
 static struct state_text
 save(struct sim_daemon *daemon)
 {
-	struct state_writer *writer = state_writer_new();
+	struct state_writer *writer = state_writer_new(broker_state_version(daemon->broker));
 
 	if (!broker_save(daemon->broker, writer))
 		check_fail(daemon->sim, 0, "the lock connection cannot be saved");
@@ -226,7 +229,7 @@ replace(struct sim_daemon *daemon)
 	forget(sim, daemon);
 	sim->truth.moment++;
 	daemon_open(daemon);
-	for (int link = BROKER_LOCKS; link <= BROKER_AUXILIARY; link++)
+	for (int link = BROKER_LOCKS; link < LINKS; link++)
 		if (daemon->denied[link])
 			memory_broker_deny(daemon->broker, link, "ACCESS_REFUSED");
 	reader = state_reader_new(text.text, text.len, NULL, 0);

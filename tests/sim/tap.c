@@ -23,6 +23,10 @@ void __real_broker_drop(struct broker *broker, uint64_t channel, enum broker_way
     const char *queue, bool stopped, struct broker_done done);
 void __wrap_broker_drop(struct broker *broker, uint64_t channel, enum broker_way way,
     const char *queue, bool stopped, struct broker_done done);
+bool __real_broker_restore_grace(struct broker *broker, uint64_t channel, const char *queue,
+    struct broker_done claimed, int64_t *ret_until);
+bool __wrap_broker_restore_grace(struct broker *broker, uint64_t channel, const char *queue,
+    struct broker_done claimed, int64_t *ret_until);
 void __real_broker_make_beads(struct broker *broker, const char *queue,
     const struct broker_beads *wanted, struct broker_done done);
 void __wrap_broker_make_beads(struct broker *broker, const char *queue,
@@ -202,6 +206,17 @@ __wrap_broker_check_holder(struct broker *broker, uint64_t channel, enum broker_
 	if (way == BROKER_BY_QUORUM)
 		done = listen_to_beads(broker, queue, channel, TAP_CHECK, done);
 	__real_broker_check_holder(broker, channel, way, queue, done);
+}
+
+/* The claim of a daemon that was replaced is answered to its successor. */
+bool
+__wrap_broker_restore_grace(struct broker *broker, uint64_t channel, const char *queue,
+    struct broker_done claimed, int64_t *ret_until)
+{
+	NOTE(running, .text = "{d} goes on with the claim of {q}",
+	    .daemon = daemon_of(broker)->number, .queue = queue_text(queue_find(queue)));
+	return __real_broker_restore_grace(broker, channel, queue,
+	    listen_to_beads(broker, queue, channel, TAP_CLAIM, claimed), ret_until);
 }
 
 void

@@ -24,6 +24,7 @@ Suite *suite_lock_quorum(void);
 Suite *suite_lock_quorum_removed(void);
 Suite *suite_lock_quorum_mutex(void);
 Suite *suite_lock_quorum_ends(void);
+Suite *suite_lock_quorum_successor(void);
 Suite *suite_lock_mutex(void);
 Suite *suite_lock_holder_wait(void);
 Suite *suite_lock_fsck(void);

@@ -645,7 +645,7 @@ static const struct {
     {"\"number\":1,", "\"number\":65535,"},
     {"\"consumer\":0", "\"consumer\":2"},
     {"\"serial\":\"", "\"serial\":\"0"},
-    {"\"state\":1", "\"state\":2"},
+    {"\"state\":1", "\"state\":3"},
     {"\"timeout\":\"", "\"timeout\":\"9223372036854775806"},
     {"\"records\":", "\"records\":99"},
 };

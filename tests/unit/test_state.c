@@ -1,6 +1,6 @@
 /*
- * The state that a daemon leaves to its successor, as text: the reader accepts the writer's text,
- * and no other.
+ * The state that a daemon leaves to its successor, as text. The reader accepts the writer's text,
+ * and those of earlier and later programs with other members.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ read_text(const char *text)
 static void
 check_same(const struct sample *wrote)
 {
-	struct state_writer *writer = state_writer_new();
+	struct state_writer *writer = state_writer_new(STATE_VERSION);
 	struct sample got;
 	struct state_text text;
 
@@ -110,7 +110,7 @@ END_TEST
 static struct sample
 pass_socket(int fd, const int *fds, size_t fd_count)
 {
-	struct state_writer *writer = state_writer_new();
+	struct state_writer *writer = state_writer_new(STATE_VERSION);
 	struct sample got;
 	struct state_text text;
 
@@ -145,7 +145,7 @@ END_TEST
 /* Its number is that of another file now. */
 START_TEST(another_file_is_not_taken_for_the_socket)
 {
-	struct state_writer *writer = state_writer_new();
+	struct state_writer *writer = state_writer_new(STATE_VERSION);
 	struct sample got;
 	int ends[2];
 	struct state_text text;
@@ -187,16 +187,11 @@ static const char *const refused[] = {
     HEADER SAMPLE "{\"record\":\"end\"}\n",
     HEADER SAMPLE SAMPLE END,
     SAMPLE END,
-    "{\"record\":\"lockbrokerd\",\"state\":2,\"version\":\"9.9\"}\n" SAMPLE END,
+    "{\"record\":\"lockbrokerd\",\"state\":3,\"version\":\"9.9\"}\n" SAMPLE END,
     "{\"record\":\"lockbrokerd\",\"state\":0,\"version\":\"9.9\"}\n" SAMPLE END,
-    "{\"state\":1,\"record\":\"lockbrokerd\",\"version\":\"9.9\"}\n" SAMPLE END,
-    "{\"record\":\"lockbrokerd\",\"state\":1}\n" SAMPLE END,
-    HEADER "{\"record\":\"sample\"}\n" END,
-    HEADER "{\"record\":\"sample\"," MEMBERS "}\n" END,
-    HEADER "{\"record\":\"sample\"," MEMBERS ",\"fd\":\"-1\",\"more\":1}\n" END,
-    HEADER "{\"record\":\"sample\"," MEMBERS ",\"other\":\"-1\"}\n" END,
-    HEADER "{\"record\":\"sample\",\"fd\":\"-1\"," MEMBERS "}\n" END,
-    HEADER "{" MEMBERS ",\"fd\":\"-1\",\"record\":\"sample\"}\n" END,
+    "{\"record\":\"lockbrokerd\",\"version\":\"9.9\"}\n" SAMPLE END,
+    HEADER "{\"record\":\"sample\"," MEMBERS ",\"fd\":\"-1\",\"fd\":\"-1\"}\n" END,
+    HEADER "{" MEMBERS ",\"fd\":\"-1\"}\n" END,
     HEADER "{\"record\":\"another\"," MEMBERS ",\"fd\":\"-1\"}\n" END,
 };
 
@@ -284,6 +279,68 @@ START_TEST(the_sample_is_accepted)
 }
 END_TEST
 
+/* ---- members of other programs ---- */
+
+static const char *const accepted[] = {
+    "{\"record\":\"lockbrokerd\",\"state\":2,\"version\":\"9.9\"}\n" SAMPLE END,
+    "{\"record\":\"lockbrokerd\",\"state\":1,\"later\":{\"a\":[1]}}\n" SAMPLE END,
+    HEADER "{\"record\":\"sample\",\"more\":1," MEMBERS ",\"fd\":\"-1\",\"other\":null}\n" END,
+    HEADER "{\"record\":\"sample\",\"fd\":\"-1\"," MEMBERS "}\n" END,
+};
+
+START_TEST(unknown_members_are_ignored)
+{
+	struct sample got;
+
+	read_text(accepted[_i]);
+	ck_assert_msg(state_take(reader, "sample", fields, &got), "%s", state_error(reader));
+	ck_assert(state_end(reader));
+	ck_assert_uint_eq(got.number, 7);
+	ck_assert_int_eq(got.time, -7);
+	ck_assert_int_eq(got.count, 5);
+}
+END_TEST
+
+START_TEST(missing_members_have_defaults)
+{
+	static const uint8_t byte[] = {1};
+	struct sample got = {.number = 1,
+	    .time = 1,
+	    .count = 1,
+	    .flag = true,
+	    .text = "x",
+	    .bytes = {byte, 1},
+	    .fd = 1};
+
+	read_text(HEADER "{\"record\":\"sample\"}\n" END);
+	ck_assert_msg(state_take(reader, "sample", fields, &got), "%s", state_error(reader));
+	ck_assert(state_end(reader));
+	ck_assert(got.number == 0 && got.time == 0 && got.count == 0 && !got.flag);
+	ck_assert_ptr_null(got.text);
+	ck_assert_uint_eq(got.bytes.len, 0);
+	ck_assert_int_eq(got.fd, -1);
+}
+END_TEST
+
+START_TEST(a_member_that_cannot_be_0_is_needed)
+{
+	static const struct state_field above[] = {STATE_RANGE(sample, count, 1, 5), {0}};
+	struct sample got;
+
+	read_text(HEADER "{\"record\":\"sample\"}\n" END);
+	ck_assert(!state_take(reader, "sample", above, &got));
+	ck_assert_str_eq(state_error(reader), "line 2: sample: expected the member \"count\"");
+}
+END_TEST
+
+START_TEST(a_later_version_is_refused_in_words)
+{
+	read_text("{\"record\":\"lockbrokerd\",\"state\":3,\"version\":\"9.9\"}\n" END);
+	ck_assert_str_eq(state_error(reader),
+	    "line 1: the state has version 3, and this program reads versions 1 to 2");
+}
+END_TEST
+
 /* A state may be cut off anywhere. */
 START_TEST(a_part_is_refused)
 {
@@ -331,6 +388,10 @@ state_suite(void)
 	tcase_add_test(tests, the_sample_is_accepted);
 	tcase_add_loop_test(tests, another_text_is_refused, 0, COUNT(refused));
 	tcase_add_loop_test(tests, an_invalid_value_is_refused, 0, COUNT(invalid));
+	tcase_add_loop_test(tests, unknown_members_are_ignored, 0, COUNT(accepted));
+	tcase_add_test(tests, missing_members_have_defaults);
+	tcase_add_test(tests, a_member_that_cannot_be_0_is_needed);
+	tcase_add_test(tests, a_later_version_is_refused_in_words);
 	tcase_add_test(tests, a_part_is_refused);
 	tcase_add_test(tests, the_first_error_is_kept);
 	suite_add_tcase(suite, tests);

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/broker/setup.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
@@ -564,6 +565,19 @@ way_to_claim(const struct lock_engine *engine, const struct waiter *waiter, int 
 	FAULT_IF(
 	    MUTEX_MADE_BY_RACE, waiter->kind == LOCK_KIND_MUTEX, return way_row(way)->of_mutex);
 	return way;
+}
+
+bool
+claim_resume(struct lock_engine *engine, struct hold *hold)
+{
+	int64_t until;
+
+	timer_init(&hold->timer, due, engine, hold->id);
+	if (!broker_restore_grace(engine->broker, hold->channel, hold->b.text,
+		(struct broker_done){on_claimed, engine, hold->id}, &until))
+		return false;
+	hold_set_grace(&engine->holds, hold, until);
+	return true;
 }
 
 void

@@ -45,5 +45,10 @@ void claim_cancelled(struct lock_engine *engine, struct hold *hold);
  * many graces, and the claim ends.
  */
 bool claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until);
+/*
+ * The hold is CLAIMING, with a channel: a claim in its grace goes on that an earlier program has begun. False: it
+ * is not there.
+ */
+bool claim_resume(struct lock_engine *engine, struct hold *hold);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/broker/setup.h"
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 #include "protocol/duration.h"
@@ -150,16 +151,22 @@ keepalive_due(void *ctx, uint64_t id)
 
 static void on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply);
 
+/* As may_wait(): a frozen engine asks half as often. */
+static int64_t
+renew_at(const struct lock_engine *engine, const struct hold *hold)
+{
+	return hold->from + lease_length(engine, hold) / RENEWALS * (engine->frozen ? 2 : 1);
+}
+
 /* The next moment at which something is to be done. */
 static void
 schedule_renewal(struct lock_engine *engine, struct hold *hold)
 {
 	int64_t now = engine_now(engine), suspect_at = lease_suspect_at(engine, hold);
 	int64_t when = now < suspect_at ? suspect_at : lease_until(engine, hold);
-	int64_t renew_at = hold->from + lease_length(engine, hold) / RENEWALS;
 
-	if (hold->asked == 0 && renew_at < when)
-		when = renew_at;
+	if (hold->asked == 0 && renew_at(engine, hold) < when)
+		when = renew_at(engine, hold);
 	timers_set(engine->timers, &hold->timer, when);
 }
 
@@ -181,8 +188,7 @@ renewal_due(void *ctx, uint64_t id)
 	}
 	if (now >= lease_suspect_at(engine, hold))
 		lease_suspect(engine, hold);
-	if (hold->asked == 0 && hold->channel != 0 &&
-	    now >= hold->from + lease_length(engine, hold) / RENEWALS) {
+	if (hold->asked == 0 && hold->channel != 0 && now >= renew_at(engine, hold)) {
 		hold->asked = now;
 		broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
 		    (struct broker_done){on_renewed, engine, hold->id});
@@ -200,6 +206,15 @@ on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	hold = hold_find(&engine->holds, id);
 	if (hold != NULL && hold->state == HOLD_HELD)
 		schedule_renewal(engine, hold);
+}
+
+void
+keepalive_await(struct lock_engine *engine, struct hold *hold)
+{
+	FAULT(RESTORED_PROOF_UNHEARD, return;);
+	if (broker_await_proof(
+		engine->broker, hold->channel, (struct broker_done){on_renewed, engine, hold->id}))
+		hold->asked = engine_now(engine);
 }
 
 /* ---- the end ---- */

@@ -27,6 +27,11 @@ void keepalive_resume(struct lock_engine *engine);
  */
 void keepalive_granted(struct lock_engine *engine, struct hold *hold);
 /*
+ * Before that, for a restored hold by quorum: if the earlier program has asked for a proof, its answer extends the
+ * lease. The hold is not asked about before.
+ */
+void keepalive_await(struct lock_engine *engine, struct hold *hold);
+/*
  * The lease of the connection is over: each granted hold with a slot is lost now. The lock
  * connection is closed and made anew, and the event of its end follows, which ends all claims and
  * drops in flight.

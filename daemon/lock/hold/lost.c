@@ -5,6 +5,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/hold/lease.h"
+#include "daemon/state/state.h"
 
 /* After so long, ns, the broker layer has forgotten the hold, too. */
 #define KEPT (600 * NSEC_PER_SEC)
@@ -40,6 +41,20 @@ on_due(void *ctx, uint64_t id)
 	has_stopped(ctx);
 }
 
+static struct lost_hold *
+lost_new(struct lock_engine *engine, uint64_t peer, uint64_t lock, uint64_t channel)
+{
+	struct lost_hold *lost = mem_alloc(sizeof(*lost));
+
+	lost->engine = engine;
+	lost->peer = peer;
+	lost->lock = lock;
+	lost->channel = channel;
+	timer_init(&lost->due, on_due, lost, 0);
+	TAILQ_INSERT_TAIL(&engine->lost_holds, lost, entry);
+	return lost;
+}
+
 void
 lost_told(struct lock_engine *engine, const struct hold *hold)
 {
@@ -50,15 +65,10 @@ lost_told(struct lock_engine *engine, const struct hold *hold)
 		forget(lost);
 	if (!way_row(hold->way)->by_beads || hold->state == HOLD_SLOTLESS)
 		return;
-	lost = mem_alloc(sizeof(*lost));
-	lost->engine = engine;
-	lost->peer = hold->peer;
-	lost->lock = hold->lock;
-	lost->channel = hold->channel != 0 ? hold->channel : hold->ended;
+	lost = lost_new(
+	    engine, hold->peer, hold->lock, hold->channel != 0 ? hold->channel : hold->ended);
 	lost->at = engine_now(engine);
 	lost->until = lease_until(engine, hold);
-	timer_init(&lost->due, on_due, lost, 0);
-	TAILQ_INSERT_TAIL(&engine->lost_holds, lost, entry);
 }
 
 void
@@ -83,6 +93,64 @@ lost_peer_gone(struct lock_engine *engine, uint64_t peer)
 		FAULT(LOST_PEER_HAS_STOPPED, lost->until = 0);
 		timers_set(engine->timers, &lost->due, lost->until);
 	}
+}
+
+/* ---- the successor ---- */
+
+struct lost_record {
+	uint64_t peer, lock, channel;
+	int64_t at, until;
+	bool gone; /* its connection has ended */
+};
+
+static const struct state_field lost_fields[] = {
+    STATE_FIELD(lost_record, peer, STATE_NUMBER),
+    STATE_FIELD(lost_record, lock, STATE_NUMBER),
+    STATE_FIELD(lost_record, channel, STATE_NUMBER),
+    STATE_FIELD(lost_record, at, STATE_SIGNED),
+    STATE_FIELD(lost_record, until, STATE_SIGNED),
+    STATE_FIELD(lost_record, gone, STATE_BOOL),
+    {0},
+};
+
+void
+lost_save_all(const struct lock_engine *engine, struct state_writer *writer)
+{
+	const struct lost_hold *lost;
+
+	FAULT(LOST_NOT_SAVED, return;);
+	TAILQ_FOREACH (lost, &engine->lost_holds, entry) {
+		const struct lost_record record = {
+		    .peer = lost->peer,
+		    .lock = lost->lock,
+		    .channel = lost->channel,
+		    .at = lost->at,
+		    .until = lost->until,
+		    .gone = timer_is_set(&lost->due),
+		};
+
+		state_put(writer, "lost-hold", lost_fields, &record);
+	}
+}
+
+bool
+lost_restore_all(struct lock_engine *engine, struct state_reader *reader)
+{
+	struct lost_record record;
+	struct lost_hold *lost;
+
+	while (state_is(reader, "lost-hold")) {
+		if (!state_take(reader, "lost-hold", lost_fields, &record))
+			return false;
+		if (record.at < 0 || record.at > engine_now(engine) || record.until < 0)
+			return state_spoil(reader, "invalid record of a lost hold");
+		lost = lost_new(engine, record.peer, record.lock, record.channel);
+		lost->at = record.at;
+		lost->until = record.until;
+		if (record.gone)
+			timers_set(engine->timers, &lost->due, lost->until);
+	}
+	return true;
 }
 
 void

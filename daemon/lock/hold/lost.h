@@ -16,4 +16,13 @@ void lost_released(struct lock_engine *engine, uint64_t peer, uint64_t lock);
 void lost_peer_gone(struct lock_engine *engine, uint64_t peer);
 void lost_free_all(struct lock_engine *engine);
 
+struct state_reader;
+struct state_writer;
+
+/* For the successor. */
+void lost_save_all(const struct lock_engine *engine, struct state_writer *writer);
+/* False: the reader has the error. */
+bool lost_restore_all(struct lock_engine *engine, struct state_reader *reader)
+    __attribute__((warn_unused_result));
+
 #endif
