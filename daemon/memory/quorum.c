@@ -401,7 +401,8 @@ memory_quorum_new(struct memory_queue *queue, const amqp_queue_declare_t *declar
 {
 	struct memory_quorum *quorum = mem_alloc(sizeof(*quorum));
 
-	assert(queue->single);
+	assert(memory_argument(&declare->arguments, "x-single-active-consumer") != NULL);
+	queue->single = true;
 	for (int i = 0; i < MEMORY_QUORUM_ARGUMENTS; i++)
 		quorum->arguments[i] = memory_argument_of(declare, memory_quorum_argument_names[i]);
 	set_limit(quorum, queue->world->version);

@@ -143,7 +143,7 @@ check_converted(struct sim *sim, int name, bool by_quorum)
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		const struct belief *belief = &sim->book.beliefs[i];
 
-		if (belief->name != name || belief->slotless || belief->with_a != by_quorum)
+		if (belief->name != name || belief->slot == 0 || belief->with_a != by_quorum)
 			continue;
 		check_judged(sim, 22);
 		if (belief->with_a ? is_held_with_a(sim, belief) : is_held_by_quorum(sim, belief))

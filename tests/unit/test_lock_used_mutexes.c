@@ -74,8 +74,8 @@ START_TEST(a_user_has_so_many_and_no_more)
 	struct lock_acquire wanted = {.name = "e", .kind = LOCK_KIND_MUTEX, .uid = USER};
 
 	take_all(USER);
-	refused(take(4, "d", USER),
-	    "user 1000 uses 3 mutexes, and may use 3; each counts until 60 s after its release");
+	refused(take(4, "d", USER), "user 1000 uses 3 mutexes, and may use 3; each counts until 60 "
+				    "s after its release, or 3600 s by quorum");
 	ck_assert(!exists("d-M"));
 	/* Others are not concerned, nor are administrators. */
 	ck_assert_int_eq(take(5, "d", USER + 1)->reason, REASON_NONE);
@@ -150,8 +150,8 @@ START_TEST(one_that_another_user_keeps_counts_for_that_user_alone)
 				     ->reason,
 		    REASON_NONE);
 	/* And it is not the user's to keep. */
-	refused(take(5, "a", USER),
-	    "user 1000 uses 3 mutexes, and may use 3; each counts until 60 s after its release");
+	refused(take(5, "a", USER), "user 1000 uses 3 mutexes, and may use 3; each counts until 60 "
+				    "s after its release, or 3600 s by quorum");
 	ck_assert_int_eq(take(6, "a", USER + 1)->reason, REASON_NONE);
 }
 END_TEST
