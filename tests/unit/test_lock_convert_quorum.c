@@ -450,7 +450,17 @@ check_slots_in_time(void)
 #define CUT_STEPS 4
 #define CUTS 60
 
-enum accident { CUT, CHANNELS, DEATH };
+enum accident { CUT, CHANNELS, DEATH, RESTART };
+
+/* With all that is not durable. */
+static void
+restart_broker(void)
+{
+	memory_world_restart(world->memory);
+	for (int daemon = 0; daemon < DAEMONS; daemon++)
+		for (enum broker_link link = 0; link < BROKER_LINKS; link++)
+			memory_broker_cut(world->daemon[daemon].broker, link, 0, MS, "restart");
+}
 
 /*
  * However a conversion ends: there are never more holders than slots, fsck finds what is left, and a repair
@@ -473,9 +483,13 @@ check_cut(const enum lock_claim *pair, int steps, enum accident accident, bool s
 		broker_reset(world->daemon[ADMIN].broker, BROKER_AUXILIARY, "cut");
 	else if (accident == CHANNELS)
 		world_close_channels(world, ADMIN, BROKER_AUXILIARY);
-	else
+	else if (accident == DEATH)
 		world_kill(world, ADMIN);
-	world_pass(world, accident == CHANNELS ? 100 * MS : SECOND);
+	else
+		restart_broker();
+	world_pass(world, accident == CHANNELS  ? 100 * MS
+			  : accident == RESTART ? 60 * SECOND
+						: SECOND);
 	taken = take_all(0);
 	ck_assert_int_le(taken + take_all(2), SLOTS);
 	lock_peer_gone(engine(0), 7);
@@ -496,21 +510,41 @@ check_cut(const enum lock_claim *pair, int steps, enum accident accident, bool s
 	check_slots_in_time();
 }
 
+/* A process for each cut would take long. */
+static void
+check_cuts(const enum lock_claim *pair, enum accident accident)
+{
+	for (int cut = 0; cut < CUTS; cut++) {
+		if (cut > 0) {
+			teardown();
+			setup();
+		}
+		/* A channel that ends does not end the conversion. */
+		check_cut(pair, cut * CUT_STEPS, accident, accident == CHANNELS || cut % 2 == 0);
+	}
+}
+
 START_TEST(a_connection_that_ends_at_any_step)
 {
-	check_cut(pairs[_i % PAIRS], _i / PAIRS * CUT_STEPS, CUT, _i / PAIRS % 2 == 0);
+	check_cuts(pairs[_i], CUT);
 }
 END_TEST
 
 START_TEST(channels_that_end_at_any_step)
 {
-	check_cut(pairs[_i % PAIRS], _i / PAIRS * CUT_STEPS, CHANNELS, true);
+	check_cuts(pairs[_i], CHANNELS);
 }
 END_TEST
 
 START_TEST(a_daemon_that_dies_at_any_step)
 {
-	check_cut(pairs[_i % PAIRS], _i / PAIRS * CUT_STEPS, DEATH, _i / PAIRS % 2 == 1);
+	check_cuts(pairs[_i], DEATH);
+}
+END_TEST
+
+START_TEST(a_broker_that_restarts_at_any_step)
+{
+	check_cuts(pairs[_i], RESTART);
 }
 END_TEST
 
@@ -529,34 +563,6 @@ START_TEST(an_alarm_ends_it)
 	ask(pair[1], 0);
 	ck_assert_int_eq(await(ADMIN, 1, last_request)->reason, REASON_NONE);
 	ck_assert_str_eq(state(), state_of(pair[1]));
-}
-END_TEST
-
-/* The broker dies at any step, with all that is not durable. */
-START_TEST(a_broker_that_restarts_at_any_step)
-{
-	const enum lock_claim *pair = pairs[_i % PAIRS];
-	int steps = _i / PAIRS * CUT_STEPS;
-
-	create(pair[0], SLOTS);
-	ask(pair[1], 0);
-	for (int step = 0; step < steps; step++)
-		if (!world_step(world, SECOND))
-			world_pass(world, SECOND);
-	memory_world_restart(world->memory);
-	for (int daemon = 0; daemon < DAEMONS; daemon++)
-		for (enum broker_link link = 0; link < BROKER_LINKS; link++)
-			memory_broker_cut(world->daemon[daemon].broker, link, 0, MS, "restart");
-	world_pass(world, 60 * SECOND);
-	ck_assert_int_le(take_all(0), SLOTS);
-	leave(0);
-	world_pass(world, 60 * SECOND);
-	ask(pair[1], 0);
-	ck_assert_msg(await(ADMIN, 1, last_request)->reason == REASON_NONE, "%s",
-	    await(ADMIN, 1, last_request)->text);
-	ck_assert_str_eq(state(), state_of(pair[1]));
-	check_fsck(false, "");
-	check_slots_in_time();
 }
 END_TEST
 
@@ -662,10 +668,11 @@ suite_lock_convert_quorum(void)
 	tcase_add_test(tc, slots_in_use_are_converted);
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(cut, setup, teardown);
-	tcase_add_loop_test(cut, a_connection_that_ends_at_any_step, 0, PAIRS * CUTS);
-	tcase_add_loop_test(cut, channels_that_end_at_any_step, 0, PAIRS * CUTS);
-	tcase_add_loop_test(cut, a_daemon_that_dies_at_any_step, 0, PAIRS * CUTS);
-	tcase_add_loop_test(cut, a_broker_that_restarts_at_any_step, 0, PAIRS * CUTS);
+	tcase_set_timeout(cut, 120);
+	tcase_add_loop_test(cut, a_connection_that_ends_at_any_step, 0, PAIRS);
+	tcase_add_loop_test(cut, channels_that_end_at_any_step, 0, PAIRS);
+	tcase_add_loop_test(cut, a_daemon_that_dies_at_any_step, 0, PAIRS);
+	tcase_add_loop_test(cut, a_broker_that_restarts_at_any_step, 0, PAIRS);
 	suite_add_tcase(suite, cut);
 	return suite;
 }
