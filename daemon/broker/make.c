@@ -493,7 +493,7 @@ on_closed(void *ctx, int code, const char *text)
 	    strstr(text, "'x-single-active-consumer'") != NULL &&
 	    amqp_raw_channel_open(&job->channel, BEAD_TEXT)) {
 		job->asks_type = true;
-		amqp_quorum_queue_declare(&job->channel, job->queue, false);
+		amqp_quorum_queue_declare(&job->channel, job->queue, false, true);
 		return;
 	}
 	if (job->channel.blames)
@@ -578,7 +578,7 @@ job_go(struct job *job)
 	}
 	job->state = JOB_DECLARING;
 	set_deadline(job);
-	amqp_quorum_queue_declare(&job->channel, job->queue, true);
+	amqp_quorum_queue_declare(&job->channel, job->queue, true, true);
 }
 
 /* wanted: of a slot that is made; else NULL. */

@@ -12,7 +12,8 @@
 #define CONSUMER_TIMEOUT_MS INT64_C(2592000000) /* 30 days */
 
 void
-amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *queue, bool single)
+amqp_quorum_queue_declare(
+    const struct amqp_raw_channel *channel, const char *queue, bool single, bool quick)
 {
 	const struct amqp_link *link = amqp_channels_link(channel->channels);
 	amqp_table_entry_t arguments[5];
@@ -40,7 +41,7 @@ amqp_quorum_queue_declare(const struct amqp_raw_channel *channel, const char *qu
 	if (major >= 4)
 		arguments[count++] = amqp_entry_number("x-delivery-limit", -1);
 	/* With the default, a killed node would delay the next holder by a minute. */
-	if (major > 4 || (major == 4 && minor >= 3))
+	if (quick && (major > 4 || (major == 4 && minor >= 3)))
 		arguments[count++] = amqp_entry_number("x-consumer-disconnected-timeout", 1000);
 	declare.arguments.num_entries = count;
 	amqp_raw_channel_send(channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
