@@ -22,8 +22,9 @@ struct broker;
 
 /*
  * queue.declare, durable. The channel is open, and the server's version decides the arguments. single: with a
- * single active consumer, as all are. quick: from 4.3 on, the consumer of a killed node is replaced after a second, and
- * not after a minute. A queue that 4.0 to 4.2 made has another argument then, and the declare is refused.
+ * single active consumer, as all are. quick: from 4.3 on, the consumer of a killed node is replaced after a
+ * second, and not after a minute. A queue that 4.0 to 4.2 made has another argument then, and the declare is
+ * refused.
  */
 void amqp_quorum_queue_declare(
     const struct amqp_raw_channel *channel, const char *queue, bool single, bool quick);

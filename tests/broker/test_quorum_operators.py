@@ -1,6 +1,6 @@
-"""What operators of RabbitMQ do to slots that are held by quorum: definitions, purges, policies, backups, and queues that
+"""Acts of operators of RabbitMQ, on slots that are held by quorum: definitions, purges, policies, backups, and queues that
 an earlier RabbitMQ made. Nobody gets a slot beside its holder, and each fence is larger than the one before. The only
-exception is a backup. The tests show what `fsck` finds, and what repairs it.
+exception is a backup. `fsck` finds the damage, and its repair ends it.
 
 OPERATORS_LONG=1 adds the repair that takes 5 min (`make operators`).
 """
@@ -146,7 +146,7 @@ class Policies(Operators):
                                % self.queue(slot)))
 
     def listed(self):
-        """What the command of the guide prints."""
+        """The lines that the command of the guide prints."""
         ctl, awk = guide.commands("operator_policy").replace("-p locks", "-p /").split("|")
         program, quiet, *arguments = shlex.split(ctl)
         self.assertEqual((program, quiet), ("rabbitmqctl", "-q"))
