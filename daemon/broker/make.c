@@ -494,7 +494,8 @@ on_closed(void *ctx, int code, const char *text)
 	    strstr(text, "'x-single-active-consumer'") != NULL &&
 	    amqp_raw_channel_open(&job->channel, BEAD_TEXT)) {
 		job->asks_type = true;
-		amqp_quorum_queue_declare(&job->channel, job->queue, false, 0);
+		amqp_quorum_queue_declare(
+		    &job->channel, job->queue, (struct amqp_quorum_queue){.quick = true});
 		return;
 	}
 	if (job->channel.blames)
@@ -580,7 +581,9 @@ job_go(struct job *job)
 	}
 	job->state = JOB_DECLARING;
 	set_deadline(job);
-	amqp_quorum_queue_declare(&job->channel, job->queue, true, job->wanted.expires);
+	amqp_quorum_queue_declare(&job->channel, job->queue,
+	    (struct amqp_quorum_queue){
+		.single = true, .quick = true, .expires = job->wanted.expires});
 }
 
 /* wanted: of a slot that is made; else NULL. */

@@ -13,7 +13,7 @@
 
 void
 amqp_quorum_queue_declare(
-    const struct amqp_raw_channel *channel, const char *queue, bool single, int64_t expires)
+    const struct amqp_raw_channel *channel, const char *queue, struct amqp_quorum_queue wanted)
 {
 	const struct amqp_link *link = amqp_channels_link(channel->channels);
 	amqp_table_entry_t arguments[6];
@@ -28,7 +28,7 @@ amqp_quorum_queue_declare(
 	if (link != NULL)
 		(void)sscanf(link->server.version, "%u.%u", &major, &minor);
 	arguments[count++] = amqp_entry_text("x-queue-type", "quorum");
-	if (single)
+	if (wanted.single)
 		arguments[count++] = (amqp_table_entry_t){
 		    .key = amqp_cstring_bytes("x-single-active-consumer"),
 		    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
@@ -41,10 +41,10 @@ amqp_quorum_queue_declare(
 	if (major >= 4)
 		arguments[count++] = amqp_entry_number("x-delivery-limit", -1);
 	/* With the default, a killed node would delay the next holder by a minute. */
-	if (major > 4 || (major == 4 && minor >= 3))
+	if (wanted.quick && (major > 4 || (major == 4 && minor >= 3)))
 		arguments[count++] = amqp_entry_number("x-consumer-disconnected-timeout", 1000);
-	if (expires > 0)
-		arguments[count++] = amqp_entry_number("x-expires", expires / NSEC_PER_MSEC);
+	if (wanted.expires > 0)
+		arguments[count++] = amqp_entry_number("x-expires", wanted.expires / NSEC_PER_MSEC);
 	declare.arguments.num_entries = count;
 	amqp_raw_channel_send(channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }

@@ -20,12 +20,18 @@
 
 struct broker;
 
-/*
- * queue.declare, durable. The channel is open, and the server's version decides the arguments. single: with a
- * single active consumer, as all are. expires: ns after its last use at which the server deletes it; 0: never.
- */
+struct amqp_quorum_queue {
+	bool single; /* with a single active consumer, as all are */
+	/*
+	 * From 4.3 on, the consumer of a killed node is replaced after a second, and not after a minute. A queue
+	 * that 4.0 to 4.2 made has another argument then, and the declare is refused.
+	 */
+	bool quick;
+	int64_t expires; /* ns after its last use at which the server deletes it; 0: never */
+};
+/* queue.declare, durable. The channel is open, and the server's version decides about further arguments. */
 void amqp_quorum_queue_declare(
-    const struct amqp_raw_channel *channel, const char *queue, bool single, int64_t expires);
+    const struct amqp_raw_channel *channel, const char *queue, struct amqp_quorum_queue wanted);
 /* basic.qos and basic.consume, with acknowledgements. kind: the first character of its tag. */
 void amqp_quorum_queue_attach(
     const struct amqp_raw_channel *channel, const char *queue, char kind, uint16_t prefetch);

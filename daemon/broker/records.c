@@ -305,7 +305,9 @@ session_begin(struct session *session)
 	session->state = SESSION_DECLARING;
 	set_timer(session, broker->settings.probe_timeout);
 	amqp_raw_channel_send(&session->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
-	amqp_quorum_queue_declare(&session->channel, AMQP_RECORDS_QUEUE, true, 0);
+	/* Not quick: it outlives an upgrade of RabbitMQ from 4.0 to 4.3. */
+	amqp_quorum_queue_declare(
+	    &session->channel, AMQP_RECORDS_QUEUE, (struct amqp_quorum_queue){.single = true});
 	publish_mark(session);
 }
 

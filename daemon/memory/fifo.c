@@ -463,6 +463,21 @@ memory_fifo_release(struct memory_queue *queue, unsigned node, bool arrive)
 }
 
 void
+memory_fifo_fetch(struct memory_queue *queue)
+{
+	struct memory_quorum *quorum = queue->quorum;
+	unsigned version = queue->world->version;
+	bool reversed = version >= MEMORY_VERSION(3, 11) && version < MEMORY_VERSION(4, 3);
+	struct memory_delivery *delivery;
+
+	while ((delivery = reversed ? TAILQ_LAST(&quorum->held, memory_deliveries)
+				    : TAILQ_FIRST(&quorum->held)) != NULL) {
+		hand_over(queue, delivery->message);
+		delivery_free(quorum, delivery);
+	}
+}
+
+void
 memory_fifo_suspend(struct memory_queue *queue, unsigned node)
 {
 	struct memory_member *member;

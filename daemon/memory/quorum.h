@@ -45,7 +45,7 @@ struct memory_quorum {
 	int64_t limit; /* returns of a message before it is dropped */
 	/* fifo.c's; owned */
 	TAILQ_HEAD(, memory_member) members;
-	TAILQ_HEAD(, memory_delivery) held; /* fifo.c's; owned; deliveries on their way */
+	TAILQ_HEAD(memory_deliveries, memory_delivery) held; /* fifo.c's; owned; on their way */
 	/* quorum.c's */
 	TAILQ_HEAD(memory_commands, memory_command) commands; /* owned */
 	struct timer timer;                                   /* the first that is due later */
@@ -113,6 +113,11 @@ void memory_fifo_suspend(struct memory_queue *queue, unsigned node);
 void memory_fifo_resume(struct memory_queue *queue, unsigned node);
 /* The deliveries to a node that are held arrive, or are lost. MEMORY_NODES: to all nodes. */
 void memory_fifo_release(struct memory_queue *queue, unsigned node, bool arrive);
+/*
+ * Those on their way were lost. The server's client fetches them when a later one comes: in reversed order, from
+ * 3.11 to 4.2 (handle_aux, get_checked_out).
+ */
+void memory_fifo_fetch(struct memory_queue *queue);
 /* False: the active consumer has no message, or there is none. */
 bool memory_fifo_time_out(struct memory_queue *queue);
 /* Delivers what may be delivered. */

@@ -37,8 +37,8 @@ def launch(test, *words):
 class Foreign:
     """One client: one connection, one thing at a time."""
 
-    def __init__(self, test, url, naming):
-        self.client = launch(test, url, naming)
+    def __init__(self, test, url, naming, probes="publish"):
+        self.client = launch(test, url, naming, probes)
 
     def __getattr__(self, do):
         def ask(**words):
@@ -70,8 +70,8 @@ class Foreign:
 class Hammering:
     """One client that hammers (tests/harness/hammer.py) from start() on. bold: it claims without a probe."""
 
-    def __init__(self, test, url, naming, name, seconds, seed, bold=False):
-        self.client = launch(test, url, naming, "hammer", name, seconds, seed, int(bold))
+    def __init__(self, test, url, naming, name, seconds, seed, bold=False, probes="publish"):
+        self.client = launch(test, url, naming, probes, "hammer", name, seconds, seed, int(bold))
         assert self.client.stdout.readline() == "ready\n", "the client could not connect"
 
     def start(self):

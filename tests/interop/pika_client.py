@@ -1,11 +1,11 @@
 """Another client of the scheme: seeds/000 and the true mutex of seeds/003, step by step. It has another AMQP library
 and one thread. It shares no code with lockbroker, and must not: the daemon has to work beside other clients.
 
-	pika_client.py URL NAMING	# one object a line in, one a line out: {"do": "acquire", "name": "n"}
-	pika_client.py URL NAMING hammer NAME SECONDS SEED BOLD	# prints its holds, as JSON
+	pika_client.py URL NAMING PROBES	# one object a line in, one a line out: {"do": "acquire", "name": "n"}
+	pika_client.py URL NAMING PROBES hammer NAME SECONDS SEED BOLD	# prints its holds, as JSON
 
-NAMING is amqp-locks ({name}-{slot}-A) or amqp-locks-python ({name}-A-{slot}). Runs under /usr/bin/python3,
-which has Debian's pika.
+PROBES is publish or passive: how it asks whether a queue exists. NAMING is amqp-locks ({name}-{slot}-A) or
+amqp-locks-python ({name}-A-{slot}). Runs under /usr/bin/python3, which has Debian's pika.
 """
 
 import json
@@ -40,9 +40,10 @@ class Naming:
 
 
 class Client:
-    def __init__(self, url, naming, heartbeat=600):
+    def __init__(self, url, naming, probes="publish", heartbeat=600):
         """Its locks must not outlive it, nor may a busy machine end it: heartbeats are long."""
         self.naming = Naming(naming)
+        self.exists = {"publish": self.exists_by_publishing, "passive": self.exists_passively}[probes]
         self.url = f"{url}?heartbeat={heartbeat}"
         self.connect()
 
@@ -56,8 +57,8 @@ class Client:
 
     # ---- Determining Queue Existence ----
 
-    def exists(self, queue):
-        """By publishing, with confirms: no channel breaks."""
+    def exists_by_publishing(self, queue):
+        """With confirms: no channel breaks."""
         try:
             self.channel.basic_publish("", queue, b"", mandatory=True)
         except UnroutableError:
@@ -67,7 +68,7 @@ class Client:
         return True
 
     def exists_passively(self, queue):
-        """By passive declaration: a channel breaks when there is none, or another has it."""
+        """A channel breaks when there is none, or another has it. An alarm of RabbitMQ does not block it."""
         try:
             self.channel.queue_declare(queue, passive=True)
             return True
@@ -244,11 +245,11 @@ def serve(client):
 
 
 def main():
-    client = Client(*sys.argv[1:3])
-    if len(sys.argv) == 3:
+    client = Client(*sys.argv[1:4])
+    if len(sys.argv) == 4:
         serve(client)
     else:
-        name, seconds, seed, bold = sys.argv[4:]
+        name, seconds, seed, bold = sys.argv[5:]
         print("ready", flush=True)
         sys.stdin.readline()
         print(json.dumps(client.hammer(name, float(seconds), int(seed), bold == "1")))

@@ -1,6 +1,7 @@
 """Two daemons with some clients each, and some clients of another make, acquire the slots of one semaphore, in both
 presets. There are never more holders than slots, and never two of one slot (tests/harness/hammer.py). The clients of
-another make know exclusive queues alone. Slots are held in either way, or converted meanwhile.
+another make know exclusive queues alone. Slots are held in each way, or converted meanwhile. By consumer and by quorum,
+no slot looks free to the clients of another make.
 
 INTEROP_SECONDS says how long in each preset (4), and twice as long as the other tests; `make interop` makes it 30.
 """
@@ -11,9 +12,9 @@ import time
 import unittest
 
 import tap
-from daemon import Daemon
-from foreign import Hammering
-from hammer import SEED, Hammerer, most_at_once, overlaps, report
+from daemon import BY_QUORUM, UNTESTED, Daemon
+from foreign import Foreign, Hammering
+from hammer import SEED, Hammerer, fences_that_fall, most_at_once, overlaps, report
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
@@ -22,6 +23,9 @@ SLOTS, PEERS, FOREIGNERS = 3, 6, 4
 TURNS = 30  # holds between two conversions
 UNTIL_TOLD = 300
 ROUNDS_MOST = 6
+# Clients of both presets, which ask in both manners.
+STRANGERS = [(naming, probes) for naming in ("amqp-locks", "amqp-locks-python") for probes in ("publish", "passive")]
+TRIES = 16
 RABBIT = Rabbit.lease()
 
 setUpModule = RABBIT.serve_module
@@ -33,18 +37,18 @@ class Contention(unittest.TestCase):
     def setUp(self):
         self.numbers = itertools.count()
 
-    def start(self, naming, claim, bold=False, at_most=SECONDS, peers=PEERS):
-        """Two daemons and a semaphore, and all clients, which hammer it from now on."""
+    def start(self, naming, bold=False, at_most=SECONDS, peers=PEERS, others=None, **made):
+        """Two daemons and a semaphore, and all clients, which hammer it from now on. others: those of another make."""
         self.name = f"{self.id().rpartition('.')[2]}/{naming}/{next(self.numbers)}"
-        self.daemons = [Daemon(self, "--rescan-interval", "0.1", "--naming", naming, broker=RABBIT.url)
+        self.daemons = [Daemon(self, *UNTESTED, "--rescan-interval", "0.1", "--naming", naming, broker=RABBIT.url)
                         for _ in range(2)]
         for daemon in self.daemons:
             daemon.wait_broker()
         self.admin = Wire(self.daemons[0])
-        self.admin.call("create", name=self.name, slots=SLOTS, claim=claim)
+        self.admin.call("create", name=self.name, slots=SLOTS, **made)
         print(f"HAMMER_SEED={SEED}")
-        self.others = [Hammering(self, RABBIT.url, naming, self.name, at_most, SEED + i, bold and i % 2)
-                       for i in range(FOREIGNERS)]
+        self.others = [Hammering(self, RABBIT.url, preset, self.name, at_most, SEED + i, bold and i % 2, probes)
+                       for i, (preset, probes) in enumerate(others or [(naming, "publish")] * FOREIGNERS)]
         self.peers = [Hammerer(daemon, self.name, SEED + FOREIGNERS + i, time.monotonic() + at_most)
                       for i in range(peers) for daemon in self.daemons]
         self.began = time.monotonic()
@@ -74,7 +78,8 @@ class Contention(unittest.TestCase):
         self.assertEqual([one["revoked"] for one in others], [0] * len(others))
         for i in range(len(self.daemons)):
             self.assertTrue(any(peer.spans for peer in self.peers[i::len(self.daemons)]), f"daemon {i}")
-        wait_until(lambda: not [queue for queue in RABBIT.holders() if queue.startswith(self.name) and "-B" in queue],
+        wait_until(lambda: not [queue for queue in RABBIT.holders()
+                                if queue.startswith((f"{self.name}-", f"lockbroker=q={self.name}=")) and not queue.endswith("-W")],
                    what="no slot is held")
         return ours, theirs, others
 
@@ -82,7 +87,7 @@ class Contention(unittest.TestCase):
         """Everybody uses exclusive queues. On a busy machine the other clients ask seldom, and get few turns in a round."""
         turns, idle = 0, set(range(FOREIGNERS))
         for _ in range(ROUNDS_MOST):
-            self.start(naming, "exclusive-queue", at_most=2 * SECONDS)
+            self.start(naming, claim="exclusive-queue", at_most=2 * SECONDS)
             ours, theirs, others = self.finish()
             idle -= {i for i, one in enumerate(others) if one["spans"]}
             foreign = set(theirs)
@@ -94,18 +99,18 @@ class Contention(unittest.TestCase):
                 return
         self.fail(f"clients without a grant: {idle}")
 
-    def keep_out(self, naming):
-        """Slots are held by consumers. To the other clients each is busy, with a probe and without."""
-        self.start(naming, "consumer", bold=True, at_most=SECONDS / 2)
-        _, theirs, others = self.finish()
+    def keep_out(self):
+        """To the other clients each slot is busy, with a probe and without."""
+        ours, theirs, others = self.finish()
         self.assertEqual(theirs, [])
         for i, one in enumerate(others):
             self.assertGreater(one["refused"], 0, f"client {i}")
+        return ours
 
     def convert(self, naming, began, way):
         """To the other way and back, until the time is over, and once at least; all have some turns in each."""
         # A slot is converted when it is free, and a daemon hands it off as long as somebody waits there.
-        self.start(naming, began, bold=True, at_most=UNTIL_TOLD, peers=SLOTS)
+        self.start(naming, claim=began, bold=True, at_most=UNTIL_TOLD, peers=SLOTS)
         took = {}
         until = time.monotonic() + SECONDS / 2
         while time.monotonic() < until or len(took) < 2:
@@ -113,14 +118,21 @@ class Contention(unittest.TestCase):
             report = self.admin.call("fsck", within=UNTIL_TOLD, name=self.name, repair=True, convert=way, wait=120)
             took.setdefault(way, []).append(time.monotonic() - asked)
             self.assertEqual((report["claim"], report["converted"]), (way, SLOTS), report)
-            before = self.holds()
-            wait_until(lambda: self.holds() > before + TURNS, what="the slots are used")
+            self.use_slots()
             way, began = began, way
         for way, seconds in took.items():
             print(f"{len(seconds)} conversions to {way}, the longest took {max(seconds):.3f} s")
+        self.stop()
+        self.finish()
+
+    def stop(self):
+        """finish() then ends the other clients, too."""
         for peer in self.peers:
             peer.until = 0
-        self.finish()
+
+    def use_slots(self):
+        before = self.holds()
+        wait_until(lambda: self.holds() > before + TURNS, what="the slots are used")
 
     def holds(self):
         return sum(len(peer.spans) for peer in self.peers)
@@ -157,7 +169,41 @@ class Contention(unittest.TestCase):
         self.contend("amqp-locks-python")
 
     def test_slots_held_by_consumers(self):
-        self.keep_out("amqp-locks")
+        self.start("amqp-locks", claim="consumer", bold=True, at_most=SECONDS / 2)
+        self.keep_out()
+
+    def keep_out_of_quorum(self):
+        """There is no A, and a gate stands in its place. Fences grow."""
+        ours = self.keep_out()
+        for slot in range(1, SLOTS + 1):
+            self.assertEqual(fences_that_fall([span for span in ours if span[2] == slot]), [])
+        self.assertEqual(sorted(queue for queue in RABBIT.queues() if self.name in queue and not queue.endswith("-W")),
+                         [f"lockbroker=q={self.name}={slot}" for slot in range(1, SLOTS + 1)] + [f"{self.name}-G"])
+
+    def test_slots_held_by_quorum(self):
+        self.start("amqp-locks", bold=True, at_most=SECONDS, others=STRANGERS * 2, **BY_QUORUM)
+        self.keep_out_of_quorum()
+
+    def test_slots_held_by_quorum_during_an_alarm(self):
+        """Clients that ask without a publish go on meanwhile. The others wait for its end."""
+        self.start("amqp-locks", bold=True, at_most=UNTIL_TOLD, others=STRANGERS, **BY_QUORUM)
+        for daemon in self.daemons:
+            daemon.expect("the broker accepts no messages")
+        self.use_slots()
+        strangers = [Foreign(self, RABBIT.url, naming, "passive") for naming in ("amqp-locks", "amqp-locks-python")]
+        off = "set_vm_memory_high_watermark", "0.4"
+        self.addCleanup(RABBIT.perform, *off)
+        RABBIT.perform("set_vm_memory_high_watermark", "0.0000001")
+        wait_until(lambda: self.admin.call("info")["broker"]["auxiliary"]["blocked"], what="the alarm")
+        for stranger in strangers:
+            self.assertEqual([stranger.acquire(name=self.name) for _ in range(TRIES)], [None] * TRIES)
+            self.assertEqual([stranger.acquire_boldly(name=self.name, slot=1 + i % SLOTS) for i in range(TRIES)],
+                             [None] * TRIES)
+        self.use_slots()
+        RABBIT.perform(*off)
+        self.use_slots()
+        self.stop()
+        self.keep_out_of_quorum()
 
     def test_conversion(self):
         self.convert("amqp-locks-python", "consumer", "exclusive-queue")

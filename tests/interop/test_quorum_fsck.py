@@ -6,16 +6,15 @@ import json
 import os
 import tempfile
 import time
-import unittest
 
 import tap
-from daemon import Daemon
+from daemon import GRACE
 from foreign import Foreign
+from quorum import QuorumTest
 from rabbit import Rabbit
 from wire import Wire
 
 RABBIT = Rabbit.lease()
-GRACE = 5  # seconds; the least
 
 setUpModule = RABBIT.serve_module
 
@@ -24,40 +23,12 @@ def bead(number, epoch, publisher, major):
     return f"bead {number} epoch {epoch} set {publisher:016x} grace {GRACE * 1000} server {major}"
 
 
-class QuorumFsck(unittest.TestCase):
+class QuorumFsck(QuorumTest):
+    rabbit = RABBIT
+
     def setUp(self):
-        self.name = ".".join(self.id().split(".")[-2:])
+        super().setUp()
         self.foreign = Foreign(self, RABBIT.url, "amqp-locks")
-
-    def daemon(self, **more):
-        # 3.10 of Debian 12 is refused otherwise.
-        daemon = Daemon(self, "--quorum-servers", "untested", broker=RABBIT.url, **more)
-        daemon.wait_broker()
-        return daemon
-
-    def create(self, wire, slots):
-        wire.call("create", name=self.name, slots=slots, claim="quorum", takeover_grace=GRACE)
-
-    def queue(self, slot):
-        return f"lockbroker=q={self.name}={slot}"
-
-    def grants(self, wire, slots):
-        """Takes all slots without waiting, and releases them. {slot: fence}."""
-        locks = [wire.call("acquire", name=self.name, timeout=0) for _ in range(slots)]
-        for lock in locks:
-            wire.call("release", lock=lock["lock"])
-        return {lock["slot"]: lock["fence"] for lock in locks}
-
-    def fsck(self, wire, **options):
-        answer = wire.call("fsck", name=self.name, **options)
-        self.assertEqual(answer["more"], 0)
-        return [f"{finding['problem']}:{finding['slot'] or 0}{'!' if finding['repaired'] else ''}"
-                for finding in answer["findings"]]
-
-    def check_repair(self, wire, found):
-        self.assertEqual(self.fsck(wire), found)
-        self.assertEqual(self.fsck(wire, repair=True), [f"{one}!" for one in found])
-        self.assertEqual(self.fsck(wire), [])
 
     def publish_set(self, slot, epoch, publisher, major):
         for number in 1, 2, 3:
@@ -103,9 +74,7 @@ class QuorumFsck(unittest.TestCase):
                  "queue-type:7", "queue-arguments:8", "queue-arguments:9", "gap:10"]
         self.check_repair(wire, found)
         after = self.grants(wire, 11)
-        self.assertEqual(sorted(after), sorted(before))
-        for slot, fence in after.items():
-            self.assertGreater(fence, before[slot])
+        self.check_larger(after, before)
 
     def test_definitions_without_messages(self):
         wire = Wire(self.daemon())

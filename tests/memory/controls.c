@@ -313,6 +313,18 @@ memory_world_delay_deliveries(struct memory_world *world, const char *name, bool
 }
 
 bool
+memory_world_fetch_deliveries(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = quorum(world, name);
+
+	if (queue == NULL)
+		return false;
+	queue->quorum->late = false;
+	memory_fifo_fetch(queue);
+	return true;
+}
+
+bool
 memory_world_set_rejects(struct memory_world *world, const char *name, enum memory_rejects what)
 {
 	struct memory_queue *queue = quorum(world, name);

@@ -125,6 +125,12 @@ bool memory_world_resume(struct memory_world *world, const char *queue);
 /* Deliveries are held back, or arrive now, and later ones at once. */
 bool memory_world_delay_deliveries(struct memory_world *world, const char *queue, bool delay);
 
+/*
+ * Those that are held back were lost, and the server's client fetches them before the next one: from 3.11
+ * to 4.2 in reversed order.
+ */
+bool memory_world_fetch_deliveries(struct memory_world *world, const char *queue);
+
 /* The fate of rejects and nacks from now on. */
 enum memory_rejects {
 	MEMORY_REJECTS_TAKEN,

@@ -13,6 +13,9 @@ const struct mutation mutations[] = {
     {"4.0: two claims, one fault", false, {BUDGET(2, 1, 1), .live = 1}, NULL},
     {"4.0: missing requests in reversed order, lost requests, rotations", false,
 	{BUDGET(1, 2, 2), .rotations = 1, .refreshes = 1, .reversed = true, .losses = true}, NULL},
+    /* Nothing prevents it: docs/QUORUM.md, "Traps for operators". */
+    {"4.0: lost deliveries in reversed order", false, {BUDGET(1, 2, 0), .fetches = true},
+	property_exclusion},
     {"4.0: clocks that drift", false, {BUDGET(1, 1, 1), .drift = true, .grace = {5}}, NULL},
     {"4.3: three faults", false, {BUDGET(1, 3, 1), SINCE_4_3, .live = 1}, NULL},
     {"4.3: a refresh, lost requests", false,

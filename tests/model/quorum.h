@@ -85,6 +85,11 @@ struct setup {
 	bool losses;
 	/* Requests that the server missed are sent to it again in reversed order, as 3.11 to 4.2 do. */
 	bool reversed;
+	/*
+	 * The first deliveries to a consumer can be lost, and come in reversed order, as from 3.11 to 4.2. That
+	 * is a fault. Orders that are read can then differ from those in the queue.
+	 */
+	bool fetches;
 	/* A clock can be ahead of another one by a tick. */
 	bool drift;
 	/* Rule 8b. */

@@ -500,6 +500,26 @@ step_time_out(const struct world *before, unsigned c)
 	}
 }
 
+/* The first batch of a consumer. The server notices when a later one comes. */
+static void
+step_fetch(const struct world *before, unsigned c)
+{
+	struct world w = *before;
+	struct client *k = &w.clients[c / 2];
+	for (unsigned at = 0, to = k->n_transit - 1u; at < to; at++, to--) {
+		struct seen first = k->transit[at], last = k->transit[to];
+		k->transit[at] = last;
+		k->transit[at].more = first.more;
+		k->transit[to] = first;
+		k->transit[to].more = last.more;
+	}
+	w.faults--;
+	step_say(
+	    "fault: the deliveries to %s were lost, and come in reversed order", channel_name[c]);
+	step_is_fault();
+	step_add(&w);
+}
+
 static void
 step_pause(const struct world *before, unsigned c)
 {
@@ -530,6 +550,8 @@ steps_of_faults(const struct world *w, unsigned c)
 		step_time_out(w, c);
 	if (setup->since_4_3 && w->active == c + 1 && !w->paused)
 		step_pause(w, c);
+	if (setup->fetches && c % 2 == 0 && k->n_transit > 1 && k->n_seen + k->n_out == 0)
+		step_fetch(w, c);
 	for (unsigned sent = 0; setup->losses && c % 2 == 0 && sent < channel->n_sent; sent++)
 		step_lose_request(w, c, sent);
 }

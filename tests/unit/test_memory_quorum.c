@@ -177,6 +177,30 @@ START_TEST(deliveries_are_late)
 }
 END_TEST
 
+/* They come before the next one. From 3.11 to 4.2 the last one of them comes first. */
+START_TEST(lost_deliveries_are_fetched)
+{
+	static const unsigned versions[][2] = {{3, 10}, {3, 13}, {4, 2}, {4, 3}};
+	const unsigned *version = versions[_i];
+
+	memory_world_set_version(world, version[0], version[1]);
+	make(version[0] < 4 ? RAW_QUORUM_3 : RAW_QUORUM);
+	memory_world_delay_deliveries(world, "q", true);
+	raw_attach(a, 2, "q");
+	run();
+	ck_saw("a2:consuming");
+	memory_world_fetch_deliveries(world, "q");
+	raw_put(a, 1, "q", "m");
+	run();
+	ck_saw(_i == 1 || _i == 2 ? "a2:got(3) a2:got(2) a2:got(1) a2:got(m)"
+				  : "a2:got(1) a2:got(2) a2:got(3) a2:got(m)");
+	/* A reject names the message that the consumer means. */
+	raw_reject(a, 2, _i == 1 || _i == 2 ? 3 : 1);
+	run();
+	ck_saw(_i == 3 ? "a2:got(1,1/1)" : "a2:got(1,1)");
+}
+END_TEST
+
 START_TEST(the_active_consumer_gets_nothing)
 {
 	make(RAW_QUORUM);
@@ -338,6 +362,7 @@ START_TEST(there_is_no_such_queue)
 		ck_assert(!memory_world_suspend(world, name));
 		ck_assert(!memory_world_resume(world, name));
 		ck_assert(!memory_world_delay_deliveries(world, name, true));
+		ck_assert(!memory_world_fetch_deliveries(world, name));
 		ck_assert(!memory_world_set_rejects(world, name, MEMORY_REJECTS_LOST));
 		ck_assert(!memory_world_resend(world, name));
 		ck_assert(!memory_world_starve(world, name, true));
@@ -567,6 +592,7 @@ suite_memory_quorum(void)
 	tcase_add_loop_test(tc, a_suspended_consumer_goes_first, 0, 2);
 	tcase_add_loop_test(tc, a_suspended_consumer_is_alone, 0, 2);
 	tcase_add_loop_test(tc, deliveries_are_late, 0, 2);
+	tcase_add_loop_test(tc, lost_deliveries_are_fetched, 0, 4);
 	tcase_add_test(tc, the_active_consumer_gets_nothing);
 	tcase_add_test(tc, a_reject_is_lost);
 	tcase_add_loop_test(tc, rejects_are_sent_again, 0, 2);
