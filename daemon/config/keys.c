@@ -121,7 +121,8 @@ const struct config_key config_keys[] = {
 	    "cluster it is safer under the conditions in SAFETY.md. quorum: it is the active "
 	    "consumer of a replicated queue, so that two daemons never hold a slot, and each hold "
 	    "has a fencing number. This needs RabbitMQ 4.0 and naming amqp-locks. Existing slots "
-	    "are held as before; fsck --convert of lockbroker(1) changes them from exclusive-queue to consumer, and back."},
+	    "are held as before; fsck --convert of lockbroker(1) changes them from one way to "
+	    "another."},
 	{"quorum-connections", KEY_INTEGER, AT(quorum_connections), "2", "N", 1, 8, NULL, false,
 	    "The number of connections for locks that are held by quorum queues. RabbitMQ can end "
 	    "one of them with all its locks if one claim fails. These locks are spread over them, "

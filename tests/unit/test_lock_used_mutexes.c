@@ -96,7 +96,7 @@ START_TEST(a_mutex_counts_until_its_queue_has_ended)
 	world_pass(world, 10 * SECOND);
 	refused(take(4, "d", USER),
 	    "user 1000 uses 3 mutexes, and may use 3; each counts until 60 s "
-	    "after its release: another one in 50.0 s");
+	    "after its release, or 3600 s by quorum: another one in 50.0 s");
 	give_back(2);
 	world_pass(world, 49 * SECOND);
 	ck_assert(exists("a-M"));
