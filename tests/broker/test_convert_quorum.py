@@ -206,11 +206,8 @@ class Convert(unittest.TestCase):
         RABBIT.start()
 
     def test_a_killed_broker(self):
-        name = self.name
-        for before, after in ("consumer", "quorum"), ("quorum", "exclusive-queue"):
-            with self.subTest(before=before, after=after):
-                self.name = f"{name}-{after}"
-                self.cut(before, after, self.moments(after)[0], self.kill_broker, self.daemon(expect=TROUBLE))
+        """To quorum. In the other direction, QUORUM.md says what was seen."""
+        self.cut("consumer", "quorum", self.moments("quorum")[0], self.kill_broker, self.daemon(expect=TROUBLE))
 
 
 if __name__ == "__main__":
