@@ -163,6 +163,19 @@ START_TEST(an_await_knows_slots_by_quorum)
 }
 END_TEST
 
+/* Definitions were imported without messages: neither the slots nor the records say anything about epochs. */
+START_TEST(slots_without_messages_say_nothing_about_epochs)
+{
+	ck_assert_int_eq(change(lock_create, 1, 2)->reason, REASON_NONE);
+	ck_assert(memory_world_lose(world->memory, "lockbroker=q=db=1"));
+	ck_assert(memory_world_lose(world->memory, "lockbroker=q=db=2"));
+	ck_assert(memory_world_lose(world->memory, "lockbroker=quorum"));
+	(void)change(lock_destroy, 2, 0);
+	ck_assert_int_eq(change(lock_create, 3, 2)->reason, REASON_NONE);
+	ck_assert_uint_gt(acquire(0, 1, 1, "db", TRY)->fence, 0);
+}
+END_TEST
+
 Suite *
 suite_lock_quorum_removed(void)
 {
@@ -176,6 +189,7 @@ suite_lock_quorum_removed(void)
 	tcase_add_test(tc, it_is_made_again_after_its_holder_left);
 	tcase_add_test(tc, a_destroy_waits_for_the_holders);
 	tcase_add_test(tc, an_await_knows_slots_by_quorum);
+	tcase_add_test(tc, slots_without_messages_say_nothing_about_epochs);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

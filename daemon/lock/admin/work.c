@@ -492,7 +492,8 @@ static void make_more(struct lock_engine *engine, struct work *work);
 static bool
 is_removed(struct work *work, const struct broker_reply *reply)
 {
-	if (work->epoch_below <= reply->fence >> 20)
+	/* A slot without beads says nothing. */
+	if (reply->fence != 0 && work->epoch_below <= reply->fence >> 20)
 		work->epoch_below = (reply->fence >> 20) + 1;
 	return reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT || reply->removed;
 }
