@@ -19,6 +19,8 @@
 /* A queue hears of the end of a channel a moment later, such as that of a look. So a delete asks so often. */
 #define ASKS_MOST 4
 #define ASK_AGAIN (100 * NSEC_PER_MSEC)
+/* A claimant that was attached before can take a mark. It leaves within the deadline of the first one. */
+#define MARKS_MOST 2
 /* Beads that a look or a repair takes, at most. */
 #define SEEN_MOST 1000
 
@@ -56,6 +58,7 @@ struct job {
 	uint64_t mark, publisher; /* random */
 	unsigned major, minor;    /* of the server */
 	unsigned asks;            /* CLEARS and DROPS: passive declares */
+	unsigned marks;           /* MAKES: that were published */
 	bool asks_type;           /* LOOKS: the queue has other arguments; is it a quorum queue? */
 	uint32_t messages;        /* that were ready, as declare-ok said */
 	/* owned; LOOKING: the beads before the mark. A repair keeps them until its set is complete */
@@ -154,15 +157,23 @@ publish_removal(struct job *job)
 	publish(job, AMQP_REMOVAL_TEXT);
 }
 
+static void
+publish_mark(struct job *job)
+{
+	char text[AMQP_MARK_TEXT];
+
+	job->marks++;
+	job->mark = amqp_quorum_queue_random(job->makers->broker);
+	publish(job, amqp_mark_print(text, job->mark));
+}
+
 /* Becomes a consumer, and then publishes the mark. */
 static void
 look(struct job *job)
 {
-	char text[AMQP_MARK_TEXT];
-
 	job->state = JOB_LOOKING;
 	attach(job);
-	publish(job, amqp_mark_print(text, job->mark));
+	publish_mark(job);
 }
 
 /* Under a fresh proof that nobody else holds the slot; or of a queue that is no slot. */
@@ -531,6 +542,11 @@ on_timer(void *ctx, uint64_t id)
 		break;
 	case JOB_LOOKING:
 		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, decide(job); return;);
+		if (job->work == JOB_MAKES && job->marks < MARKS_MOST) {
+			set_deadline(job);
+			publish_mark(job);
+			break;
+		}
 		if (job->work == JOB_LOOKS && job->messages == 0)
 			job_end(job, BROKER_UNREACHABLE, 0, leaderless);
 		else
@@ -601,7 +617,6 @@ job_start(struct broker *broker, enum job_work work, const char *queue,
 	if (wanted != NULL)
 		job->wanted = *wanted;
 	job->done = done;
-	job->mark = amqp_quorum_queue_random(broker);
 	job->publisher = amqp_quorum_queue_random(broker);
 	amqp_raw_channel_init(&job->channel, broker->channels, &events, job);
 	timer_init(&job->timer, on_timer, job, 0);

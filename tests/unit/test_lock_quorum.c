@@ -715,6 +715,31 @@ START_TEST(a_held_slot_is_not_made_again)
 END_TEST
 
 /* An earlier holder of the name may believe in its hold for T. */
+static void
+on_claim_over(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	(void)ctx;
+	(void)id;
+	ck_assert_int_eq(reply->answer, BROKER_LOCKED);
+}
+
+/* An old hint leads a waiter to a slot that has no beads yet. It takes the mark of the maker. */
+START_TEST(a_claim_before_the_beads_costs_the_maker_time_alone)
+{
+	const struct broker_beads wanted = {.epoch = 100, .grace = T};
+	struct broker *other = world->daemon[1].broker;
+
+	made = BROKER_SKIPPED;
+	broker_make_beads(world->daemon[0].broker, "lockbroker=q=db=1", &wanted,
+	    (struct broker_done){.fn = on_made});
+	world_pass(world, SECOND);
+	broker_claim(other, broker_channel_take_for(other, BROKER_BY_QUORUM), BROKER_BY_QUORUM,
+	    "lockbroker=q=db=1", (struct broker_done){.fn = on_claim_over});
+	world_pass(world, 15 * SECOND);
+	ck_assert_int_eq(made, BROKER_OK);
+}
+END_TEST
+
 START_TEST(a_lost_set_is_made_anew)
 {
 	int64_t began;
@@ -781,6 +806,7 @@ suite_lock_quorum(void)
 	tcase_add_test(tc, a_clock_far_ahead_needs_force);
 	tcase_add_test(tc, the_setting_makes_slots_by_quorum);
 	tcase_add_test(tc, a_held_slot_is_not_made_again);
+	tcase_add_test(tc, a_claim_before_the_beads_costs_the_maker_time_alone);
 	tcase_add_test(tc, a_lost_set_is_made_anew);
 	tcase_add_test(tc, a_new_set_is_published_in_dirty_order);
 	suite_add_tcase(suite, tc);

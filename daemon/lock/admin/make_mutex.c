@@ -16,9 +16,9 @@ struct making {
 	uint64_t op; /* the key */
 	char *name;  /* owned */
 	struct work work;
-	bool is_working; /* the administration mutex is held, and not being dropped */
-	bool made;       /* it is free, as far as this daemon knows */
-	bool empty;      /* its queue was there, and had no beads */
+	bool is_working;          /* the administration mutex is held, and not being dropped */
+	bool made;                /* it is free, as far as this daemon knows */
+	enum broker_answer beads; /* about its queue, as the scan saw it */
 	enum reason outcome;
 	char text[352]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
@@ -126,7 +126,8 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 		if (request->kind == WORK_RESERVE_EPOCH) {
 			fence_floor_rose(engine, work->beads.epoch + FENCE_EPOCHS);
 			/* Perhaps they were purged after an unclean end, and its client works on. */
-			work->beads.wait = making->empty ? work->beads.grace : 0;
+			work->beads.wait =
+			    making->beads == BROKER_UNREACHABLE ? work->beads.grace : 0;
 			FAULT(EMPTY_MUTEX_MADE_AT_ONCE, work->beads.wait = 0);
 		}
 		return WORK_DONE;
@@ -165,6 +166,12 @@ static void
 begin_work(struct lock_engine *engine, struct making *making)
 {
 	making->is_working = true;
+	if (making->beads == BROKER_OK || making->beads == BROKER_LOCKED) {
+		/* Only the post is missing. */
+		work_add(&making->work, WORK_DECLARE_POST, 0);
+		work_start(engine, &making->work);
+		return;
+	}
 	work_add(&making->work, WORK_RESERVE_EPOCH, 0);
 	FAULT(POST_AFTER_BEADS, work_add(&making->work, WORK_MAKE_BEADS, 1)->last = 1);
 	work_add(&making->work, WORK_DECLARE_POST, 0);
@@ -199,7 +206,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 /* ---- the doors ---- */
 
 uint64_t
-make_mutex(struct lock_engine *engine, const char *name, bool empty)
+make_mutex(struct lock_engine *engine, const char *name, enum broker_answer beads)
 {
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, name);
 	struct making *making;
@@ -213,7 +220,7 @@ make_mutex(struct lock_engine *engine, const char *name, bool empty)
 	op = engine_op_new(engine, 0, 0);
 	op->expired = on_expired;
 	making->op = op->id;
-	making->empty = empty;
+	making->beads = beads;
 	making->name = mem_strdup(name);
 	making->work = (struct work){.op = op->id,
 	    .name = making->name,

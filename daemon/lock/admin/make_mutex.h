@@ -9,12 +9,13 @@
 #include "daemon/lock/core/engine.h"
 
 /*
- * empty: the queue is there, and no bead was seen in it. Then earlier holders get time to stop.
+ * beads: the answer to a probe of its queue. UNREACHABLE: perhaps it has no beads, and earlier holders get time to
+ * stop. OK and LOCKED: the post alone is missing.
  *
  * Returns a number; registry_admin_done() is called with it once, later. If that mutex is made already, returns
  * the number of that. Takes two seconds at least.
  */
-uint64_t make_mutex(struct lock_engine *engine, const char *name, bool empty);
+uint64_t make_mutex(struct lock_engine *engine, const char *name, enum broker_answer beads);
 /* Frees all that is left at the engine's end. */
 void make_mutex_free_all(struct lock_engine *engine);
 

@@ -72,12 +72,13 @@ struct semaphore {
 	char *name;                 /* owned */
 	struct lock_engine *engine; /* borrowed */
 	bool mutex;                 /* true mutex: one slot, no A */
-	bool
-	    by_quorum; /* a gate or a post stands at the old place, and its slots are quorum queues */
-	bool asks_quorum;  /* of a true mutex: scans ask for its queue by quorum, too */
-	unsigned refusals; /* the same: claims in a row that were refused although it looked free */
-	bool
-	    held_otherwise; /* the same: no post can be declared, until B of the other way is gone */
+	/* A gate or a post stands at the old place, and its slots are quorum queues. */
+	bool by_quorum;
+	/* Of a true mutex: scans ask for its queue by quorum, too. */
+	bool asks_quorum;
+	unsigned refusals;        /* claims in a row that were refused although it looked free */
+	enum broker_answer beads; /* about its queue by quorum, as last seen */
+	bool held_otherwise;      /* no post can be declared, until B of the other way is gone */
 	enum semaphore_mode mode;
 	int size;      /* slots seen without a gap; of a mutex 1 */
 	bool complete; /* the slot above `size` does not exist; else there may be more */

@@ -208,7 +208,7 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 			break;
 		if (semaphore->creating == 0)
 			semaphore->creating =
-			    make_mutex(engine, semaphore->name, semaphore->by_quorum);
+			    make_mutex(engine, semaphore->name, semaphore->beads);
 		registry_waiter_set_state(engine, waiter, WAITER_BEHIND);
 		waiter->behind = semaphore->creating;
 		break;

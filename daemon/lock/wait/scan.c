@@ -239,11 +239,12 @@ take_quorum_mutex_answers(
 		return;
 	}
 	semaphore->by_quorum = is_free && queue != BROKER_ABSENT;
+	semaphore->beads = queue;
 	/* Its maker has died before it published, or no node leads it. Only a maker finds out. */
 	if (semaphore->by_quorum && queue == BROKER_UNREACHABLE &&
-	    engine_now(engine) >= engine->unled_until)
+	    engine_now(engine) >= engine->unled_until) {
 		semaphore->mode = SEMAPHORE_UNMADE;
-	else if (semaphore->by_quorum && is_there) {
+	} else if (semaphore->by_quorum && (is_there || queue == BROKER_UNREACHABLE)) {
 		take_b_answer(engine, semaphore, 1, seen, 1);
 	} else if (is_free && other != BROKER_UNREACHABLE && !semaphore->held_otherwise &&
 		   (semaphore->by_quorum || way_row(engine->settings.claim)->by_beads ||
