@@ -155,8 +155,8 @@ check_converted(struct sim *sim, int name, bool by_quorum)
 	for (size_t i = 0; i < sim->quorum.ghost_count; i++) {
 		const struct quorum_ghost *ghost = &sim->quorum.ghosts[i];
 
-		if (!by_quorum && ghost->name == name && ghost->until > sim->now &&
-		    !sim->quorum.slots[name][ghost->slot].removed)
+		if (!by_quorum && ghost->name == name && ghost->slot > 0 &&
+		    ghost->until > sim->now && !sim->quorum.slots[name][ghost->slot].removed)
 			check_fail(sim, 22,
 			    "a slot of %s is granted, and lock %d of daemon %d had slot %d by "
 			    "quorum for %.1f ms more",

@@ -207,8 +207,7 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 		if (!grant_has_room(engine, waiter, BROKER_BY_QUORUM))
 			break;
 		if (semaphore->creating == 0)
-			semaphore->creating =
-			    make_mutex(engine, semaphore->name, semaphore->beads);
+			semaphore->creating = make_mutex(engine, semaphore->name, semaphore->beads);
 		registry_waiter_set_state(engine, waiter, WAITER_BEHIND);
 		waiter->behind = semaphore->creating;
 		break;
