@@ -30,6 +30,8 @@ class Fake:
         self.requests = []
         self.connections = []
         self.ended_connections = []
+        # The test says something while the fake answers. A part of one line must not come into another.
+        self.sending = threading.Lock()
         self.dir = tempfile.mkdtemp(prefix="lb-fake-")
         self.socket = os.path.join(self.dir, "s")
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -40,7 +42,7 @@ class Fake:
 
     def on_watch(self, request, connection):
         """There are no rows."""
-        connection.sendall(notification("synced", {"id": request["id"], "more": 0, "silent_hosts": []}))
+        self.send(connection, notification("synced", {"id": request["id"], "more": 0, "silent_hosts": []}))
 
     def _accept(self):
         while True:
@@ -68,9 +70,13 @@ class Fake:
         if what is self.CLOSE:
             connection.shutdown(socket.SHUT_RDWR)
         elif isinstance(what, bytes):
-            connection.sendall(what)
+            self.send(connection, what)
         elif what is not None:
-            connection.sendall(reply(request, result=what))
+            self.send(connection, reply(request, result=what))
+
+    def send(self, connection, data):
+        with self.sending:
+            connection.sendall(data)
 
     def asked(self, method):
         """The requests of that method so far."""
@@ -83,7 +89,7 @@ class Fake:
         """To the newest connection: bytes, or a notification (method, params)."""
         if isinstance(data, tuple):
             data = notification(*data)
-        self.connections[-1].sendall(data)
+        self.send(self.connections[-1], data)
 
     def ended(self, connection):
         """Whether the client has closed that connection."""

@@ -52,7 +52,7 @@ class Semaphores(Fake):
 
     def on_watch(self, request, connection):
         rows = [("row", {"row": found}) for one in self.semaphores.values() for found in one["rows"]]
-        connection.sendall(watched(request, *rows, ("synced", {"more": 0, "silent_hosts": []})))
+        self.send(connection, watched(request, *rows, ("synced", {"more": 0, "silent_hosts": []})))
 
     def on_show(self, request, connection):
         name = request["params"]["name"]
@@ -63,7 +63,7 @@ class Semaphores(Fake):
                 "waiters": [one for one in rows if one["state"] == "waiting"], "more": 0, "silent_hosts": []}
 
     def refuse(self, request, connection, what):
-        connection.sendall(reply(request, error=what))
+        self.send(connection, reply(request, error=what))
 
     def on_resize(self, request, connection):
         if self.refusal is not None:
