@@ -1,5 +1,5 @@
-"""Clients that hold the slots of one semaphore by quorum, or wait for one, behind daemons of different nodes; and what
-each of them believes.
+"""Clients that hold the slots of one semaphore by quorum, or wait for one. They are behind daemons of different nodes. The
+field records the beliefs of each of them.
 
 A holder believes in its hold until its newest safe_until, or until it sends its release. It does so if it hears of a loss,
 too, or of nothing any more. All times are of one clock, which is also the daemons' own."""
@@ -7,9 +7,15 @@ too, or of nothing any more. All times are of one clock, which is also the daemo
 import collections
 import select
 
-from contest import now
+import cluster
+from contest import NET_TICKTIME, TROUBLE, now, release
+from rabbit import version
 from wire import Closed, Wire
 
+NODES = ("n1", "n2", "n3")
+GRACE = 6
+OPTIONS = ("--heartbeat", "3", "--rescan-interval", "0.5", "--request-timeout", "6", "--probe-timeout", "2",
+           "--quorum-servers", "untested")
 # Between two questions of a holder, and two requests of a waiter that was refused.
 PAUSE = 0.5
 
@@ -25,7 +31,7 @@ class Hold:
         self.lost_at = self.released_at = None
 
     def read(self, told):
-        """What a verify or a notification says."""
+        """Words of a verify or a notification."""
         self.safe_until = max(self.safe_until, told["safe_until"])
         self.fence = max(self.fence, told.get("fence", 0))
 
@@ -79,15 +85,16 @@ class Client:
                 self.wire.pump()
         except Closed:
             self.wire.hang_up()
+        # A grant comes before what is told about its hold.
+        while self.wire.replies:
+            reply = self.wire.replies.popleft()
+            self.answer(self.asked.pop(reply["id"]), reply)
         for note in self.wire.notifications:
             if note["method"] == "lease":
                 self.hold.read(note["params"])
             elif note["method"] == "lost":
                 self.lose()
         self.wire.notifications.clear()
-        while self.wire.replies:
-            reply = self.wire.replies.popleft()
-            self.answer(self.asked.pop(reply["id"]), reply)
         if not self.is_open:
             self.lose()
         elif not self.asked and now() > self.idle_since + PAUSE:
@@ -156,10 +163,14 @@ class Field:
                     client.release()
             return not any(client.is_waiting or client.is_open and client.asked for client in self.clients)
         self.observe(is_over, seconds, "each client got a slot")
+        return now() - began
+
+    def leave(self):
+        """All clients hang up, and the record is emptied."""
         for client in self.clients:
             client.wire.hang_up()
-        self.clients = []
-        return now() - began
+        self.clients, self.holds = [], []
+        self.refused.clear()
 
     def faults(self):
         """Two that believed in one slot at once, and fences that did not grow."""
@@ -175,3 +186,21 @@ class Field:
                     found.append(f"the fence did not grow: {before}; {hold}")
             slots[hold.slot].append(hold)
         return found
+
+
+class FieldCase(cluster.TestCase):
+    """A cluster of three, and a daemon at each node. A semaphore has nine slots, so that each holder can have each leader."""
+
+    def start(self):
+        more = {"khepri": True} if release() >= (4, 0) else {"partition_handling": "pause_minority"}
+        self.hosts = self.enterContext(cluster.Network())
+        self.nodes = self.enterContext(cluster.Cluster(self.hosts, net_ticktime=NET_TICKTIME, **more))
+        self.daemons = {}
+        for name in NODES:
+            self.daemons[name] = self.nodes.daemon(self, name, name, options=OPTIONS,
+                                                   expect=TROUBLE + ("quorum", "reclaim", "grace"))
+            self.daemons[name].wait_broker()
+        Wire(self.daemons["n2"]).call("create", within=120, name="s", slots=len(NODES) ** 2, claim="quorum",
+                                      takeover_grace=GRACE)
+        self.field = Field("s", self.daemons)
+        print(f"RabbitMQ {version()}, {more}, net_ticktime {NET_TICKTIME}, T {GRACE}")

@@ -7,22 +7,13 @@ otherwise one partition."""
 
 import os
 import signal
-import time
 
 import cluster
-from contest import LONG, OTHERS, TROUBLE, now, release
-from quorum_field import Field
-from rabbit import version
+from contest import LONG, OTHERS, now
+from quorum_field import NODES, FieldCase
 from wait import wait_until
 from wire import Wire
 
-NODES = ("n1", "n2", "n3")
-NET_TICKTIME = 5
-GRACE = 6
-OPTIONS = ("--heartbeat", "3", "--rescan-interval", "0.5", "--request-timeout", "6", "--probe-timeout", "2",
-           "--quorum-servers", "untested")
-# How a node that was away says so.
-MORE_TROUBLE = ("quorum", "reclaim", "grace")
 # A fault, and the seconds for which it is observed.
 FAULTS = {
     "cut-off": 24, "cut-off-released": 24, "hears-nothing": 24, "is-not-heard": 24, "one-link": 24, "reset-both": 20,
@@ -42,20 +33,8 @@ MOVE = """
     {ok, _, Leader} = ra:members({Ra, node()}), ra:transfer_leadership(Leader, {Ra, '%s'})."""
 
 
-class Faults(cluster.TestCase):
+class Faults(FieldCase):
     deadline = 180 + 90 * len(ROUNDS)
-
-    def start(self, **more):
-        self.hosts = self.enterContext(cluster.Network())
-        self.nodes = self.enterContext(cluster.Cluster(self.hosts, net_ticktime=NET_TICKTIME, **more))
-        self.daemons = {}
-        for name in NODES:
-            self.daemons[name] = self.nodes.daemon(self, name, name, options=OPTIONS, expect=TROUBLE + MORE_TROUBLE)
-            self.daemons[name].wait_broker()
-        Wire(self.daemons["n2"]).call("create", within=120, name="s", slots=len(NODES) ** 2, claim="quorum",
-                                      takeover_grace=GRACE)
-        self.field = Field("s", self.daemons)
-        self.failures = []
 
     # ---- leaders ----
 
@@ -158,8 +137,6 @@ class Faults(cluster.TestCase):
 
     def round(self, fault):
         field = self.field
-        field.holds = []
-        field.refused.clear()
         for name in NODES:
             field.add(name, 3, releases=fault.endswith("released"))
         field.observe(lambda: not any(client.is_waiting for client in field.clients), 90, "all slots are held")
@@ -183,10 +160,6 @@ class Faults(cluster.TestCase):
             field.add("n1", 6)
         took = field.drain(120)
         print(f"  healed; {len(field.holds)} holds, the last waiter after {took:.1f}; refused {dict(field.refused)}")
-        faults = field.faults()
-        for one in faults:
-            print(f"  WRONG {one}")
-        self.failures += [f"{fault}: {one}" for one in faults]
 
     def await_node(self, name):
         """While it comes back, the clients go on."""
@@ -216,13 +189,17 @@ class Faults(cluster.TestCase):
             print(f"  {place}: {'  '.join(sorted(rows))}")
 
     def test_faults(self):
-        more = {"khepri": True} if release() >= (4, 0) else {"partition_handling": "pause_minority"}
-        self.start(**more)
-        print(f"RabbitMQ {version()}, {more}, net_ticktime {NET_TICKTIME}, T {GRACE}")
+        self.start()
+        failures = []
         for fault in ROUNDS:
             with self.subTest(fault):
-                self.round(fault)
-        self.assertEqual(self.failures, [])
+                try:
+                    self.round(fault)
+                finally:
+                    failures += [f"{fault}: {one}" for one in self.field.faults()]
+                    self.hosts.heal()
+                    self.field.leave()
+        self.assertEqual(failures, [])
 
 
 if __name__ == "__main__":

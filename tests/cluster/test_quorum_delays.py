@@ -1,0 +1,68 @@
+"""Slots that are held by quorum, and policies of RabbitMQ 4.3 that delay each reject. No policy may apply to such slots. The
+test tells what happens if one does: connections end again and again, so that holds die while a reject is delayed.
+
+CLUSTER_ROUNDS: how often, with each policy."""
+
+import json
+import os
+import random
+
+import cluster
+from contest import LONG, release
+from quorum_field import GRACE, NODES, FieldCase
+from rabbit import version
+from wire import Wire, WireError
+
+ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "12" if LONG else "1"))
+CLOSE = '[rabbit_networking:close_connection(Pid, <<"test">>) || Pid <- rabbit_networking:connections_local()].'
+
+
+class Delays(FieldCase):
+    deadline = 200 + 60 * ROUNDS
+
+    def rounds(self, **policy):
+        words = {key.replace("_", "-"): value for key, value in policy.items()}
+        self.nodes["n2"].ctl("set_policy", "delays", "^lockbroker=q=", json.dumps(words), "--apply-to", "queues")
+        field = self.field
+        seed = random.randrange(1 << 30)
+        print(f"{words}, seed {seed}")
+        dice = random.Random(seed)
+        for name in NODES:
+            field.add(name, 9)
+        for _ in range(ROUNDS):
+            field.watch(dice.uniform(3, 9))
+            name = dice.choice(NODES)
+            self.nodes[name].eval(CLOSE)
+            for client in [one for one in field.clients if one.hold is not None and one.hold.stopped_at is not None]:
+                client.wire.hang_up()
+                field.clients.remove(client)
+                field.add(client.at, 1)
+        field.watch(2 * GRACE)
+        print(f"  {len(field.holds)} holds, {sum(hold.lost_at is not None for hold in field.holds)} lost, "
+              f"{sum(client.is_waiting for client in field.clients)} wait; refused {dict(field.refused)}")
+        try:
+            Wire(self.daemons["n2"]).call("acquire", within=60, name="s", timeout=0)
+        except WireError as error:
+            print(f"  a client is told: {error.message}; {error.data}")
+        self.nodes["n2"].ctl("clear_policy", "delays")
+        print(f"  without the policy, each waiter gets a slot within {field.drain(120):.1f}")
+
+    def test_delays(self):
+        if release() < (4, 3):
+            self.skipTest(f"RabbitMQ {version()} delays no rejects")
+        self.start()
+        faults = []
+        for kind in "all", "failed", "returned":
+            for least, most in (500, 500), (200, 2000):
+                with self.subTest(kind=kind, most=most):
+                    try:
+                        self.rounds(delayed_retry_type=kind, delayed_retry_min=least, delayed_retry_max=most)
+                    finally:
+                        faults += self.field.faults()
+                        print(f"  overlaps, and fences that did not grow: {len(faults)} so far")
+                        self.field.leave()
+        self.assertEqual(faults, [])
+
+
+if __name__ == "__main__":
+    cluster.main()
