@@ -16,6 +16,10 @@ NODES = ("n1", "n2", "n3")
 GRACE = 6
 OPTIONS = ("--heartbeat", "3", "--rescan-interval", "0.5", "--request-timeout", "6", "--probe-timeout", "2",
            "--quorum-servers", "untested")
+# All connections of clients to the node.
+CLOSE = """
+    [rabbit_networking:close_connection(Pid, <<"test">>)
+     || Pid <- rabbit_networking:connections(), node(Pid) =:= node()], done."""
 # Between two questions of a holder, and two requests of a waiter that was refused.
 PAUSE = 0.5
 

@@ -9,12 +9,11 @@ import random
 
 import cluster
 from contest import LONG, release
-from quorum_field import GRACE, NODES, FieldCase
+from quorum_field import CLOSE, GRACE, NODES, FieldCase
 from rabbit import version
 from wire import Wire, WireError
 
 ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "12" if LONG else "1"))
-CLOSE = '[rabbit_networking:close_connection(Pid, <<"test">>) || Pid <- rabbit_networking:connections_local()].'
 
 
 class Delays(FieldCase):

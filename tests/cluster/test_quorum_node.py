@@ -10,7 +10,7 @@ import signal
 
 import cluster
 from contest import LONG, OTHERS, now
-from quorum_field import NODES, FieldCase
+from quorum_field import CLOSE, NODES, FieldCase
 from wait import wait_until
 from wire import Wire
 
@@ -83,8 +83,7 @@ class Faults(FieldCase):
         elif fault == "members":
             self.change_members()
         elif fault == "connections-closed":
-            node.eval('[rabbit_networking:close_connection(Pid, <<"test">>) || Pid <- '
-                      "rabbit_networking:connections_local()].")
+            node.eval(CLOSE)
         elif fault == "daemon-killed":
             self.daemons["n1"].kill()
         for name in OTHERS:
