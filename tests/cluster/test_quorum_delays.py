@@ -29,20 +29,26 @@ class Delays(FieldCase):
         for name in NODES:
             field.add(name, 9)
         for _ in range(ROUNDS):
-            field.watch(dice.uniform(3, 9))
-            name = dice.choice(NODES)
-            self.nodes[name].eval(CLOSE)
-            for client in [one for one in field.clients if one.hold is not None and one.hold.stopped_at is not None]:
-                client.wire.hang_up()
-                field.clients.remove(client)
-                field.add(client.at, 1)
+            field.watch(dice.uniform(GRACE / 2, 3 * GRACE / 2))
+            believers = [one for one in field.clients if one.hold is not None and one.hold.stopped_at is None]
+            if believers:
+                # One stops in order, and those of one node die.
+                dice.choice(believers).release()
+                self.nodes[dice.choice(believers).at].eval(CLOSE)
+            for client in field.clients[:]:
+                if client.hold is not None and client not in believers:
+                    client.wire.hang_up()
+                    field.clients.remove(client)
+                    field.add(client.at, 1)
         field.watch(2 * GRACE)
         print(f"  {len(field.holds)} holds, {sum(hold.lost_at is not None for hold in field.holds)} lost, "
               f"{sum(client.is_waiting for client in field.clients)} wait; refused {dict(field.refused)}")
+        tries = Wire(self.daemons["n2"])
         try:
-            Wire(self.daemons["n2"]).call("acquire", within=60, name="s", timeout=0)
+            tries.call("acquire", within=60, name="s", timeout=0)
         except WireError as error:
             print(f"  a client is told: {error.message}; {error.data}")
+        tries.hang_up()
         self.nodes["n2"].ctl("clear_policy", "delays")
         print(f"  without the policy, each waiter gets a slot within {field.drain(120):.1f}")
 
@@ -52,7 +58,7 @@ class Delays(FieldCase):
         self.start()
         faults = []
         for kind in "all", "failed", "returned":
-            for least, most in (500, 500), (200, 2000):
+            for least, most in (500, 500), (100, 1000):
                 with self.subTest(kind=kind, most=most):
                     try:
                         self.rounds(delayed_retry_type=kind, delayed_retry_min=least, delayed_retry_max=most)
