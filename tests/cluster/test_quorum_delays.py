@@ -66,7 +66,7 @@ class Delays(FieldCase):
                         faults += self.field.faults()
                         print(f"  overlaps, and fences that did not grow: {len(faults)} so far")
                         self.field.leave()
-        self.assertEqual(faults, [])
+        self.assertFalse(faults, "\n".join(faults))
 
 
 if __name__ == "__main__":
