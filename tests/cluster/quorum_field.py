@@ -177,19 +177,19 @@ class Field:
         self.refused.clear()
 
     def faults(self):
-        """Two that believed in one slot at once, and fences that did not grow."""
-        found = []
+        """Two that believed in one slot at once, and fences that did not grow. Two lists of words."""
+        overlaps, fences = [], []
         slots = collections.defaultdict(list)
         for hold in sorted(self.holds, key=lambda hold: hold.granted_at):
             for before in slots[hold.slot]:
                 # A hand-off has the proof of the hold before.
                 began = hold.granted_at if before.released_at is not None else hold.proved_at
                 if began < before.believed_until:
-                    found.append(f"overlap {before.believed_until - began:.3f}: {before}; {hold}")
+                    overlaps.append(f"overlap {before.believed_until - began:.3f}: {before}; {hold}")
                 if hold.fence <= before.fence:
-                    found.append(f"the fence did not grow: {before}; {hold}")
+                    fences.append(f"the fence did not grow: {before}; {hold}")
             slots[hold.slot].append(hold)
-        return found
+        return overlaps, fences
 
 
 class FieldCase(cluster.TestCase):

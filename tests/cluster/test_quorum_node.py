@@ -204,7 +204,7 @@ class Faults(FieldCase):
                 try:
                     self.round(fault)
                 finally:
-                    failures += [f"{fault}: {one}" for one in self.field.faults()]
+                    failures += [f"{fault}: {one}" for found in self.field.faults() for one in found]
                     self.hosts.heal()
                     self.field.leave()
         self.assertFalse(failures, "\n".join(failures))
