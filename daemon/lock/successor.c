@@ -375,7 +375,8 @@ lock_save_holds(const struct lock_engine *engine, struct state_writer *writer)
 	const struct lock_counts *total = &engine->total;
 	const struct engine_record record = {
 	    .last_id = engine->last_id,
-	    .lease_from = engine->lease.from,
+	    /* Without the lock connection, the last one's lease is of no use. Holds by quorum go on. */
+	    .lease_from = engine->link == BROKER_UP ? engine->lease.from : 0,
 	    .lease_told = engine->lease.told,
 	    .recovered = engine->lease.recovered,
 	    .granted = total->granted,

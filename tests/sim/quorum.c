@@ -323,8 +323,11 @@ quorum_trouble(struct sim *sim)
 	if (memory_world_has(sim->world, queue_beads(name, 0), NULL) &&
 	    dice_percent(&sim->dice, 30))
 		slot = 0;
-	/* Of a mutex that is deleted by hand while its holder is cut off, nothing says that somebody holds it. */
-	if (slot == 0 && trouble == BEADS_DELETED)
+	/*
+	 * Of a mutex or a removed slot that is deleted by hand while its holder is cut off, nothing says that
+	 * somebody holds it.
+	 */
+	if (trouble == BEADS_DELETED && (slot == 0 || sim->quorum.slots[name][slot].removed))
 		return;
 	/* Mostly one that has begun ends. */
 	for (unsigned i = 0; i < BEADS_TROUBLES && dice_percent(&sim->dice, 95); i++) {
