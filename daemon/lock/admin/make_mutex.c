@@ -143,11 +143,13 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 			return find_other_way(engine, work);
 		return work_fail(work, REASON_BROKER_REFUSED, reply->text);
 	case BROKER_UNKNOWN:
+	case BROKER_SKIPPED:
 		if (strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
 			return work_fail(work, REASON_BROKER_BLOCKED, reply->text);
-		return work_again(engine, work);
-	case BROKER_SKIPPED:
-		return work_again(engine, work);
+		/* A set was perhaps published, held and lost. Its epoch is of no more use: a scan decides anew. */
+		if (request->kind != WORK_MAKE_BEADS)
+			return work_again(engine, work);
+		break;
 	case BROKER_ABSENT:
 	case BROKER_UNREACHABLE:
 		break;
@@ -161,7 +163,10 @@ work_ended(struct lock_engine *engine, struct work *work, enum reason reason, co
 	unlock(engine, making_find(engine, work->op), reason, text);
 }
 
-/* The post first: until it stands, other programs could hold the mutex. */
+/*
+ * The records first: without the right to them, no post must stay. Then the post: until it stands, other programs
+ * could hold the mutex.
+ */
 static void
 begin_work(struct lock_engine *engine, struct making *making)
 {
