@@ -162,7 +162,9 @@ take_quorum_window(struct full_scan_job *job, const struct broker_seen *seen)
 	struct full_scan *found = &job->found;
 
 	if (job->first == 1 && found->slots > 0) {
-		found->beside = seen->answers[0] != BROKER_ABSENT;
+		if (seen->answers[0] == BROKER_UNKNOWN)
+			found->unknown = 1;
+		found->beside = found->unknown < 0 && seen->answers[0] != BROKER_ABSENT;
 		return false;
 	}
 	for (int i = 0; i < job->window; i++) {
