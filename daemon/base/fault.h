@@ -287,6 +287,8 @@
 	X(READY_BEFORE_VERDICT, "test_memory/exclusion",                                           \
 	    "a lock connection used before its exclusive queues are tested")                       \
 	X(ANY_PRODUCT, "test_memory/exclusion", "a broker used that is not RabbitMQ")              \
+	X(FSCK_MAKES_HOLDERS, "test_lock/fsck",                                                    \
+	    "an fsck that makes a durable holder queue of a slot held by queue")                   \
 	X(FSCK_GUESSES, "test_lock/fsck", "an fsck that takes nack or silence as absent")          \
 	X(REPAIRED_NOT_LISTED, "test_lock/fsck", "a repair that leaves the directory as it is")    \
 	X(GATE_LEFT, "test_lock/fsck", "a repair that leaves a gate beside slots")                 \

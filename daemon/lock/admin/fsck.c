@@ -405,6 +405,7 @@ examine(struct lock_engine *engine, struct fsck *fsck)
 		if (b != BROKER_OK && (b != BROKER_ABSENT || !(durable || info.hides_queues)))
 			continue;
 		/* A B that is perhaps exclusive is not declared: it could be gone, and would come back durable. */
+		FAULT(FSCK_MAKES_HOLDERS, durable = true);
 		work_add(&fsck->work, durable ? WORK_MAKE_HOLDER : WORK_CHECK_HOLDER, slot)->flows =
 		    true;
 	}
