@@ -440,6 +440,29 @@ START_TEST(an_unknown_answer_changes_nothing)
 }
 END_TEST
 
+static void
+release_before_b(const struct memory_performed *what)
+{
+	const amqp_queue_declare_t *declare = what->fields;
+
+	if (what->method == AMQP_QUEUE_DECLARE_METHOD && !declare->passive &&
+	    strcmp(what->queue, "db-1-A") == 0)
+		(void)memory_world_remove(world->memory, "db-1-B");
+}
+
+/* The slot was held by queue during the scan. Its B must not come back as a durable queue. */
+START_TEST(a_holder_may_leave_after_the_scan)
+{
+	make(1);
+	put_b(1);
+	world->on_performed = release_before_b;
+	ask(++last_request, true);
+	ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_NONE);
+	world->on_performed = NULL;
+	ck_assert(!has('B', 1));
+}
+END_TEST
+
 /* The lock connection may come back to a node of another version. */
 START_TEST(the_server_may_change_during_a_scan)
 {
@@ -552,6 +575,7 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
 	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
+	tcase_add_test(tc, a_holder_may_leave_after_the_scan);
 	tcase_add_test(tc, the_server_may_change_during_a_scan);
 	tcase_add_test(tc, a_refusal_of_the_broker_is_reported);
 	tcase_add_test(tc, it_stops_after_a_late_answer);
