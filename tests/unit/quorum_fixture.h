@@ -4,12 +4,45 @@
 #ifndef TESTS_UNIT_QUORUM_FIXTURE_H
 #define TESTS_UNIT_QUORUM_FIXTURE_H
 
+#include <check.h>
+#include <stdio.h>
+
 #include "tests/unit/lock_fixture.h"
 
 #define T (20 * SECOND)
 #define LEASE (18 * SECOND)
 /* For a step of a protocol that needs some answers. */
 #define SOON (SECOND / 10)
+
+static inline void
+count_made(void *made, uint64_t id, const struct broker_reply *reply)
+{
+	(void)id;
+	ck_assert_int_eq(reply->answer, BROKER_OK);
+	++*(int *)made;
+}
+
+/* The semaphore db, with that many slots. So many are made at once. */
+#define BATCH 50
+static inline void
+make_slots(int slots)
+{
+	const struct broker_beads wanted = {.epoch = 100, .grace = T};
+	char queue[64];
+	int made = 0;
+
+	ck_assert(memory_world_put(world->memory, "db-G", false));
+	for (int slot = 1; slot <= slots; slot++) {
+		snprintf(queue, sizeof(queue), "lockbroker=q=db=%d", slot);
+		broker_make_beads(world->daemon[0].broker, queue, &wanted,
+		    (struct broker_done){count_made, &made, 0});
+		if (slot % BATCH != 0 && slot != slots)
+			continue;
+		for (int i = 0; i < 100 && made < slot; i++)
+			world_pass(world, SOON);
+		ck_assert_int_eq(made, slot);
+	}
+}
 
 static inline const struct said *
 take(int daemon, uint64_t peer, int64_t timeout)

@@ -33,15 +33,6 @@ make(int daemon, int slot, uint64_t epoch, int64_t wait)
 	return made;
 }
 
-/* The semaphore db, with that many slots. */
-static void
-make_slots(int slots)
-{
-	ck_assert(memory_world_put(world->memory, "db-G", false));
-	for (int slot = 1; slot <= slots; slot++)
-		ck_assert_int_eq(make(0, slot, 100, 0), BROKER_OK);
-}
-
 START_TEST(a_slot_is_claimed_and_released)
 {
 	const struct said *answer;

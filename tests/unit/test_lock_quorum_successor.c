@@ -13,36 +13,6 @@
 
 static const char b[] = "lockbroker=q=db=1";
 
-static int made;
-
-static void
-on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	(void)ctx;
-	(void)id;
-	ck_assert_int_eq(reply->answer, BROKER_OK);
-	made++;
-}
-
-/* The semaphore db, with that many slots. */
-static void
-make_slots(int slots)
-{
-	const struct broker_beads wanted = {.epoch = 100, .grace = T};
-	char queue[64];
-
-	ck_assert(memory_world_put(world->memory, "db-G", false));
-	made = 0;
-	for (int slot = 1; slot <= slots; slot++) {
-		snprintf(queue, sizeof(queue), "lockbroker=q=db=%d", slot);
-		broker_make_beads(
-		    world->daemon[0].broker, queue, &wanted, (struct broker_done){.fn = on_made});
-	}
-	for (int i = 0; i < 100 && made < slots; i++)
-		world_pass(world, SOON);
-	ck_assert_int_eq(made, slots);
-}
-
 static void
 freeze(void)
 {
