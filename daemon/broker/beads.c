@@ -482,7 +482,7 @@ uint64_t
 beads_fence(const struct beads *beads, unsigned hand_offs)
 {
 	assert(hand_offs <= UINT8_MAX);
-	return (beads->mine[0].epoch << 20) + (beads_sum(beads) << 8) + hand_offs;
+	return (beads->mine[0].epoch << BEAD_FENCE_BITS) + (beads_sum(beads) << 8) + hand_offs;
 }
 
 void

@@ -61,6 +61,14 @@ bead_lease(int64_t grace)
 	return grace - grace / 10;
 }
 
+/* The bits of a fencing number below the epoch. The counts of a slot that is used much carry into the epoch. */
+#define BEAD_FENCE_BITS 20
+static inline uint64_t
+bead_fence_epoch(uint64_t fence)
+{
+	return fence >> BEAD_FENCE_BITS;
+}
+
 enum beads_state {
 	BEADS_GATHERING, /* no set is complete */
 	BEADS_IN_GRACE,  /* the order is dirty: the last holder may still hold, until `until` */

@@ -295,7 +295,7 @@ static void
 replace(struct job *job)
 {
 	if (deletes(job)) {
-		send_delete(job, job->found.epoch << 20);
+		send_delete(job, job->found.epoch << BEAD_FENCE_BITS);
 	} else if (job->found.epoch >= job->wanted.epoch) {
 		job_end(job, BROKER_LOCKED, 0, "newer messages came meanwhile");
 	} else {

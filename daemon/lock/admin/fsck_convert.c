@@ -120,8 +120,7 @@ judge_cleared(struct lock_engine *engine, struct work *work, const struct work_r
 	switch (reply->answer) {
 	case BROKER_OK:
 	case BROKER_ABSENT:
-		if (work->epoch_below <= reply->fence >> 20)
-			work->epoch_below = (reply->fence >> 20) + 1;
+		work_saw_fence(work, reply->fence);
 		fsck->quorum_left = request->slot - 1;
 		fsck->converted++;
 		fsck->changed = true;

@@ -344,8 +344,7 @@ saw(struct lock_engine *engine, struct work *work, enum work_kind kind, int numb
 	if (!done)
 		return reply->answer != BROKER_REFUSED || reply->code == 0;
 	if (kind == WORK_CLEAR_BEADS) {
-		if (work->epoch_below <= reply->fence >> 20)
-			work->epoch_below = (reply->fence >> 20) + 1;
+		work_saw_fence(work, reply->fence);
 		slot->exists = false;
 	}
 	return true;

@@ -492,9 +492,7 @@ static void make_more(struct lock_engine *engine, struct work *work);
 static bool
 is_removed(struct work *work, const struct broker_reply *reply)
 {
-	/* A slot without beads says nothing. */
-	if (reply->fence != 0 && work->epoch_below <= reply->fence >> 20)
-		work->epoch_below = (reply->fence >> 20) + 1;
+	work_saw_fence(work, reply->fence);
 	return reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT || reply->removed;
 }
 
@@ -854,6 +852,16 @@ work_fail(struct work *work, enum reason reason, const char *text)
 	work->reason = reason;
 	snprintf(work->text, sizeof(work->text), "%s", text);
 	return WORK_FAILED;
+}
+
+void
+work_saw_fence(struct work *work, uint64_t fence)
+{
+	uint64_t epoch = bead_fence_epoch(fence);
+
+	/* A slot without beads says nothing. */
+	if (fence != 0 && work->epoch_below <= epoch)
+		work->epoch_below = epoch + 1;
 }
 
 enum work_verdict

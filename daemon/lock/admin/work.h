@@ -142,6 +142,8 @@ struct work_request *work_add(struct work *work, enum work_kind kind, int slot);
 void work_start(struct lock_engine *engine, struct work *work);
 /* In a judgement: the work fails. text: copied. */
 enum work_verdict work_fail(struct work *work, enum reason reason, const char *text);
+/* A slot was claimed with that fence (0: it was not), and goes. Later sets are above it. */
+void work_saw_fence(struct work *work, uint64_t fence);
 /* In a judgement: it was not performed, or perhaps not. AGAIN; FAILED if that came too often. */
 enum work_verdict work_again(const struct lock_engine *engine, struct work *work);
 /* The request whose answer is awaited. NULL: none. */

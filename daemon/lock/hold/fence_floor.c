@@ -4,6 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/broker/beads.h"
 
 /* A mutex that comes so close to the floor raises it, by that much. So it seldom does. */
 #define NEAR 2
@@ -121,7 +122,7 @@ fence_floor_rose(struct lock_engine *engine, uint64_t epoch)
 void
 fence_floor_granted(struct lock_engine *engine, const struct hold *hold)
 {
-	uint64_t epoch = hold_fence(hold) >> 20;
+	uint64_t epoch = bead_fence_epoch(hold_fence(hold));
 
 	FAULT(MUTEX_OUTRUNS_FLOOR, return );
 	if (hold->kind == LOCK_KIND_MUTEX && epoch != 0 && epoch + NEAR > engine->fence_floor.known)

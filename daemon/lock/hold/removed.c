@@ -5,6 +5,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/beads.h"
 #include "daemon/lock/core/mutex.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/hold/fence_floor.h"
@@ -208,7 +209,7 @@ on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	}
 	if (reply->answer == BROKER_OK)
-		fence_floor_raise(engine, (reply->fence >> 20) + 1);
+		fence_floor_raise(engine, bead_fence_epoch(reply->fence) + 1);
 	removed_free(engine, removed);
 }
 
