@@ -1,6 +1,6 @@
-"""The needs of a cluster of three and its daemons, while 300 slots are held by quorum for long and 50 clients wait.
+"""The needs of a cluster of three and its daemons, while slots are held by quorum for long and 50 clients wait.
 
-    make bench-long MINUTES=40 PACE=10       # as root; it writes bench-long.tsv
+    make bench-long MINUTES=40 PACE=10 HOLDS=300       # as root; it writes bench-long.tsv
 
 PACE: how often a hold is renewed in the time of one renewal. Each verify of a slot by quorum is a renewal, so clients ask
 for these. The daemons renew in addition, as always. RABBITMQ_ROOT and RABBITMQ_KHEPRI=1 choose the version.
@@ -24,9 +24,10 @@ from wire import Wire
 MINUTES = float(os.environ.get("MINUTES", "40"))
 PACE = float(os.environ.get("PACE", "10"))
 OUT = os.environ.get("OUT", "bench-long.tsv")
-HOLDS, WAITERS, SAMPLES = 300, 50, 80
+HOLDS = int(os.environ.get("HOLDS", "300"))  # for each daemon, a multiple of AT_ONCE
+WAITERS, SAMPLES = 50, 80
 GRACE, RENEWALS = 20, 5  # T in seconds, and the renewals in that time (keepalive.c)
-AT_ONCE = 25
+AT_ONCE = 10
 TROUBLE = ("lost", "lease", "connection", "broker", "slot", "quorum", "reclaim", "grace")
 # In bytes: all, of processes, of binaries, of the tables of ETS.
 MEMORY = 'io:format("~w ~w ~w ~w", [erlang:memory(Kind) || Kind <- [total, processes, binary, ets]]).'
