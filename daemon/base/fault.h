@@ -255,6 +255,9 @@
 	X(BEADS_NO_BARRIER, "test_beads", "a rotation without its barrier")                        \
 	X(BEADS_CYCLIC_SINCE_43, "test_beads",                                                     \
 	    "beads in the order of a delayed retry read by the cyclic rule")                       \
+	X(REGAIN_OF_CLEAN, "test_beads", "a hold that goes on with beads in clean order")          \
+	X(REGAIN_ANY_SUM, "test_lock/ends", "a hold that goes on after a rival had its beads")     \
+	X(REGAIN_LATE, "test_beads", "a hold that goes on by a proof after its lease")             \
 	X(BEADS_COUNT_NOT_COMPARED, "test_beads",                                                  \
 	    "an answer to a reject believed without its count")                                    \
 	X(REPAIR_WITHOUT_WAIT, "test_lock/fsck_quorum",                                            \

@@ -42,8 +42,8 @@ unsigned amqp_quorum_links_count(const struct amqp_quorum_links *links);
 struct amqp_reconnector *amqp_quorum_links_reconnector(
     const struct amqp_quorum_links *links, enum broker_link which);
 
-/* A new claim: the connection with the fewest. */
-struct amqp_quorum_link *amqp_quorum_links_take(struct amqp_quorum_links *links);
+/* A new claim: the connection with the fewest. at_once: of those that are up, if one is. */
+struct amqp_quorum_link *amqp_quorum_links_take(struct amqp_quorum_links *links, bool at_once);
 /* A claim of an earlier program goes on at that connection. */
 void amqp_quorum_link_enter(struct amqp_quorum_link *link);
 /* The claim has closed its channel, and ends. */

@@ -71,7 +71,7 @@ find_queue(const struct amqp_reclaims *reclaims, const char *queue)
 static bool
 is_fresh(const struct reclaim *reclaim)
 {
-	return reclaim->failures == 0 &&
+	return reclaim->failures == 0 && reclaim->memory.proved_at == 0 &&
 	       (reclaim->state == RECLAIM_READY || reclaim->state == RECLAIM_TRYING);
 }
 
@@ -183,12 +183,13 @@ amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue
 	reclaim->id = id;
 	reclaim->queue = mem_strdup(queue);
 	reclaim->memory = *memory;
+	FAULT(RECLAIM_BEFORE_STOP, reclaim->memory.proved_at = 0);
 	reclaim->until = broker_now(reclaims->broker) + AMQP_RECLAIM_KEPT;
 	timer_init(&reclaim->timer, on_timer, reclaim, 0);
 	HASH_ADD(by_id, reclaims->by_id, id, sizeof(reclaim->id), reclaim);
 	HASH_ADD_KEYPTR(
 	    by_queue, reclaims->by_queue, reclaim->queue, strlen(reclaim->queue), reclaim);
-	if (stopped)
+	if (stopped || memory->proved_at != 0)
 		set_state(reclaim, RECLAIM_READY);
 	else
 		timers_set(reclaims->broker->timers, &reclaim->timer, reclaim->until);
@@ -211,7 +212,9 @@ amqp_reclaims_find(const struct amqp_reclaims *reclaims, const char *queue)
 {
 	const struct reclaim *reclaim = find_queue(reclaims, queue);
 
-	return reclaim == NULL || reclaim->state == RECLAIM_WORKING ? NULL : &reclaim->memory;
+	return reclaim == NULL || reclaim->state == RECLAIM_WORKING || reclaim->memory.proved_at != 0
+		   ? NULL
+		   : &reclaim->memory;
 }
 
 void
@@ -316,6 +319,8 @@ amqp_reclaims_save(const struct amqp_reclaims *reclaims, struct state_writer *wr
 		struct reclaim_record record =
 		    record_of(reclaim->id, reclaim->queue, &reclaim->memory, reclaim->until);
 
+		if (reclaim->memory.proved_at != 0)
+			continue;
 		record.stopped = reclaim->state != RECLAIM_WORKING;
 		record.failures = (int)reclaim->failures;
 		record.busy = (int)reclaim->busy;

@@ -534,6 +534,7 @@ restore_proof(struct hold *hold, const struct broker_reply *proof, struct state_
 	hold->grace = proof->grace;
 	hold->fence = proof->fence;
 	hold->hand_offs = (unsigned)record.hand_offs;
+	hold->suspended = !proof->channel_open;
 	hold->granted_fence = record.granted_fence;
 	FAULT(RESTORED_HAND_OFFS_ANEW, hold->hand_offs = 0);
 	FAULT(RESTORED_COUNT_FORGOTTEN, return true;);

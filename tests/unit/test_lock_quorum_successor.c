@@ -249,17 +249,30 @@ START_TEST(a_lease_that_ends_meanwhile_is_a_loss)
 }
 END_TEST
 
-/* The connection ends in the pause. */
-START_TEST(a_connection_that_ends_meanwhile_is_a_loss)
+/* The connection ends in the pause, or before it. */
+START_TEST(a_hold_outlives_its_connection_and_its_daemon)
 {
 	const struct said *granted;
 
 	make_slots(1);
 	granted = take(0, 1, TRY);
+	if (_i == 0)
+		world_pass(world, SOON);
+	else
+		sever(0);
 	replace();
-	cut(0);
-	ck_assert_int_eq(losses(1), 1);
-	lock_release(engine(0), 1, 2, granted->lock);
+	if (_i == 0)
+		cut(0);
+	else
+		join(0);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_SUSPECT), 1);
+	world_pass(world, LEASE);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_RESTORED), 1);
+	world_pass(world, LEASE);
+	ck_assert_int_eq(losses(1), 0);
+	ck_assert_int_eq(verify(1, 7, granted->lock)->reason, REASON_NONE);
+	release(0, 1, 2, granted->lock);
 	assert_clean(granted->fence);
 }
 END_TEST
@@ -356,7 +369,7 @@ START_TEST(a_lost_hold_is_reclaimed_by_the_successor)
 
 	make_slots(1);
 	granted = take(0, 1, TRY);
-	cut(0);
+	abandon(0);
 	ck_assert_int_eq(losses(1), 1);
 	if (_i == 1)
 		lock_peer_gone(engine(0), 1);
@@ -378,7 +391,7 @@ START_TEST(a_reclaim_that_waits_is_tried_by_the_successor)
 
 	make_slots(1);
 	granted = take(0, 1, TRY);
-	cut(0);
+	abandon(0);
 	lock_freeze(engine(0), true);
 	lock_release(engine(0), 1, 2, granted->lock);
 	world_pass(world, 2 * SECOND);
@@ -443,7 +456,9 @@ START_TEST(each_of_these_needs_version_2)
 	} else {
 		ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
 		if (_i == 1)
-			cut(0);
+			abandon(0);
+		if (_i == 3)
+			sever(0);
 	}
 	freeze();
 	ck_assert_int_eq(save_version(), 2);
@@ -565,7 +580,7 @@ suite_lock_quorum_successor(void)
 	tcase_add_test(tc, fences_grow_through_hand_offs);
 	tcase_add_test(tc, a_removed_slot_stays_revoked);
 	tcase_add_test(tc, a_hold_goes_on_without_the_lock_connection);
-	tcase_add_test(tc, a_connection_that_ends_meanwhile_is_a_loss);
+	tcase_add_loop_test(tc, a_hold_outlives_its_connection_and_its_daemon, 0, 2);
 	tcase_add_test(tc, a_lease_that_ends_meanwhile_is_a_loss);
 	tcase_add_loop_test(tc, a_grace_keeps_its_end, 0, 4);
 	tcase_add_loop_test(tc, a_claim_in_flight_ends_and_its_waiter_goes_on, 0, 2);
@@ -573,7 +588,7 @@ suite_lock_quorum_successor(void)
 	tcase_add_loop_test(tc, a_lost_hold_is_reclaimed_by_the_successor, 0, 2);
 	tcase_add_test(tc, a_reclaim_that_waits_is_tried_by_the_successor);
 	tcase_add_test(tc, without_anything_by_quorum_the_state_is_version_1);
-	tcase_add_loop_test(tc, each_of_these_needs_version_2, 0, 3);
+	tcase_add_loop_test(tc, each_of_these_needs_version_2, 0, 4);
 	tcase_add_loop_test(
 	    tc, a_wrong_state_is_refused, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
 	tcase_add_loop_test(
