@@ -547,7 +547,9 @@ on_timer(void *ctx, uint64_t id)
 	else if (claim->beads.state == BEADS_IN_GRACE)
 		act(claim, beads_prove(&claim->beads, now(claim)));
 	else
-		claim_end(claim, BROKER_LOCKED, 0, "the broker did not answer in time");
+		claim_end(claim, BROKER_LOCKED, 0,
+		    claim->suspect ? "the lease ran out: the connection of the hold ended"
+				   : "the broker did not answer in time");
 }
 
 /* ---- frames ---- */
