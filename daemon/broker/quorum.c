@@ -304,7 +304,7 @@ take_over(struct claim *claim, struct claim *hold)
 {
 	struct amqp_quorum *quorum = claim->quorum;
 
-	log_info("%s: the hold goes on, on another channel", claim->queue);
+	log_debug("%s: the hold goes on, on another channel", claim->queue);
 	HASH_DEL(quorum->by_id, claim);
 	claim->id = hold->id;
 	claim->reclaims = 0;
@@ -876,8 +876,8 @@ static void
 try_reclaim(void *ctx, uint64_t id, const char *queue, const struct beads_memory *memory)
 {
 	struct amqp_quorum *quorum = ctx;
-	struct claim *claim = amqp_claim_new(quorum, ++quorum->serial | AMQP_CLAIM_BIT,
-	    amqp_quorum_links_take(quorum->links, true));
+	struct claim *claim = amqp_claim_new(
+	    quorum, ++quorum->serial | AMQP_CLAIM_BIT, amqp_quorum_links_take(quorum->links, true));
 
 	claim->reclaims = id;
 	claim->memory = *memory;

@@ -49,12 +49,12 @@ struct claim {
 	struct beads_memory memory; /* of that hold, or its own if it is suspect */
 	/* GRANTED: its channel is gone. Another claim `reclaims` it, and takes its place when it is proved. */
 	bool suspect;
-	bool drops;                 /* the drop is asked, and not answered */
-	bool restored;              /* a hold of the successor was restored to it */
-	bool removed;               /* a removal is here, unacknowledged */
-	bool proved;                /* the release is proved */
-	bool stopped;               /* GRANTED: its holder uses the slot no more */
-	bool rotates;               /* GRANTED: a rotation follows the next renewal */
+	bool drops;     /* the drop is asked, and not answered */
+	bool restored;  /* a hold of the successor was restored to it */
+	bool removed;   /* a removal is here, unacknowledged */
+	bool proved;    /* the release is proved */
+	bool stopped;   /* GRANTED: its holder uses the slot no more */
+	bool rotates;   /* GRANTED: a rotation follows the next renewal */
 	bool uncertain; /* the broker ended the consumer, and may have kept some beads */
 	struct questions asked,
 	    later; /* checks: answered by the renewal in flight, and by the next */

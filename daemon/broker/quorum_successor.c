@@ -395,11 +395,10 @@ restore_suspect(struct amqp_quorum *quorum, struct state_reader *reader)
 	    .grace = record.grace,
 	    .count = record.count};
 	claim->beads.proved_at = record.proved_at;
-	amqp_claim_suspect(claim,
-	    &(struct beads_memory){.epoch = record.epoch,
-		.publisher = record.publisher,
-		.sum = record.sum,
-		.asked = record.asked});
+	amqp_claim_suspect(claim, &(struct beads_memory){.epoch = record.epoch,
+				      .publisher = record.publisher,
+				      .sum = record.sum,
+				      .asked = record.asked});
 	return true;
 }
 

@@ -232,7 +232,8 @@ amqp_reclaims_find(const struct amqp_reclaims *reclaims, const char *queue)
 {
 	const struct reclaim *reclaim = find_queue(reclaims, queue);
 
-	return reclaim == NULL || reclaim->state == RECLAIM_WORKING || reclaim->memory.proved_at != 0
+	return reclaim == NULL || reclaim->state == RECLAIM_WORKING ||
+		       reclaim->memory.proved_at != 0
 		   ? NULL
 		   : &reclaim->memory;
 }
