@@ -131,7 +131,7 @@ reclaim_result(const struct claim *claim, enum broker_answer ended)
 	return claim->beads.state == BEADS_GATHERING ? AMQP_RECLAIM_BUSY : AMQP_RECLAIM_OVER;
 }
 
-/* What is known of its beads, for a reclaim. */
+/* The facts about its beads, for a reclaim. */
 static bool
 remember(const struct claim *claim, struct beads_memory *ret)
 {
@@ -298,7 +298,10 @@ end_reclaim_of(const struct claim *hold)
 	}
 }
 
-/* The reclaim is proved, and becomes the hold. The questions meanwhile were perhaps asked after its proof was sent. */
+/*
+ * The reclaim is proved, and becomes the hold. Questions were perhaps asked after its proof was sent, so another
+ * proof answers them.
+ */
 static void
 take_over(struct claim *claim, struct claim *hold)
 {

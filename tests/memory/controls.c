@@ -643,15 +643,15 @@ memory_broker_close_channel(struct broker *broker, uint64_t channel, int code, c
 }
 
 static bool
-has_consumer(const struct memory_channel *channel, char letter)
+has_consumer(const struct memory_channel *channel, char kind)
 {
 	const struct memory_consumer *consumer = TAILQ_FIRST(&channel->consumers);
 
-	return consumer != NULL && consumer->tag[0] == letter;
+	return consumer != NULL && consumer->tag[0] == kind;
 }
 
 static void
-close_consumers(struct broker *broker, enum broker_link which, char letter)
+close_consumers(struct broker *broker, enum broker_link which, char kind)
 {
 	struct memory_connection *connection = memory_connection_of(broker, which);
 	struct memory_channel *channel;
@@ -659,7 +659,7 @@ close_consumers(struct broker *broker, enum broker_link which, char letter)
 	if (connection == NULL || connection->frozen)
 		return;
 	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		if (has_consumer(channel, letter))
+		if (has_consumer(channel, kind))
 			memory_channel_close(channel, AMQP_PRECONDITION_FAILED,
 			    "PRECONDITION_FAILED - consumer timeout");
 	}

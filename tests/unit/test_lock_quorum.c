@@ -520,7 +520,7 @@ first_until(void)
 	return until;
 }
 
-/* After a purge or a restart it holds the slot, or gets it, and then releases it. Returns the time of the release. */
+/* After a purge or a restart it holds the slot, or gets it. Returns the time at which it releases it. */
 static int64_t
 first_goes_on(const struct row *row)
 {
