@@ -68,7 +68,7 @@ void amqp_reclaims_wake(struct amqp_reclaims *reclaims);
 /* Those that are tried for the first time, or will be at once. */
 size_t amqp_reclaims_fresh(const struct amqp_reclaims *reclaims);
 
-/* The successor tries all whose holders have stopped. Other modules save holds that go on. Frozen, none is tried. */
+/* The successor tries all whose holders have stopped. Holds that go on are not saved here. */
 bool amqp_reclaims_any(const struct amqp_reclaims *reclaims);
 void amqp_reclaims_save(const struct amqp_reclaims *reclaims, struct state_writer *writer);
 /* A claim that ends with this program. It was not answered, so it has no holder. */
