@@ -308,6 +308,25 @@ answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads
 	return acts;
 }
 
+/*
+ * Rule 8 on the same channel: this consumer was suspended, and is active again. All beads come anew. Rejects of
+ * earlier deliveries have no effect any more. As for another channel, the sum says whether a rival was active.
+ */
+static struct beads_acts
+regather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
+{
+	struct beads_memory memory;
+
+	if (now >= beads_held_until(beads) || !beads_remember(beads, &memory))
+		return end(beads, acts, BEADS_END_LATE);
+	memory.proved_at = beads->proved_at;
+	beads->memory = memory;
+	beads->reclaims = true;
+	beads->asked.number = 0;
+	set_state(beads, BEADS_GATHERING);
+	return gather(beads, bead, now, acts);
+}
+
 static bool
 is_answer(const struct beads *beads, const struct bead *bead)
 {
@@ -336,6 +355,9 @@ beads_take(struct beads *beads, const struct bead *bead, int64_t now)
 		return gather(beads, bead, now, acts);
 	else if (is_answer(beads, bead))
 		return answered(beads, bead, now, acts);
+	else if ((beads->state == BEADS_HELD || beads->state == BEADS_RENEWING) &&
+		 same_set(bead, &beads->mine[0]))
+		return regather(beads, bead, now, acts);
 	else
 		return end(beads, acts,
 		    bead->epoch == beads->mine[0].epoch && !same_set(bead, &beads->mine[0])

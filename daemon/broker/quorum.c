@@ -549,7 +549,8 @@ on_timer(void *ctx, uint64_t id)
 		set_timer(claim, now(claim) + FROZEN_REST); /* or the successor proves it */
 	else if (claim->beads.state == BEADS_IN_GRACE)
 		act(claim, beads_prove(&claim->beads, now(claim)));
-	else if (claim->beads.state == BEADS_GATHERING && claim->beads.other_count > 0)
+	else if (claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_GATHERING &&
+		 claim->beads.other_count > 0)
 		claim_end(claim, BROKER_UNREACHABLE, 0, "the slot has no complete set of messages");
 	else
 		claim_end(claim, BROKER_LOCKED, 0,

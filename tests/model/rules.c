@@ -515,6 +515,21 @@ absorb(struct client *k, struct seen delivery)
 	return false;
 }
 
+/* Rule 8a on its channel: the consumer was suspended, and is active again. It gathers its beads anew. */
+static void
+regather(struct world *w, unsigned i, struct seen delivery)
+{
+	struct client *k = &w->clients[i];
+	uint8_t lease = k->lease;
+	memory_remember(w, k);
+	clear_claim(k);
+	k->mode = WAITING;
+	k->reclaiming = 1;
+	k->lingering = lease;
+	step_say_also(": gathers its beads anew");
+	receive_while_claiming(w, i, delivery);
+}
+
 static void decide_to_publish(struct world *w, unsigned i);
 
 static void
@@ -548,6 +563,9 @@ receive(struct world *w, unsigned i, struct seen delivery)
 		receive_while_claiming(w, i, delivery);
 	} else if (is_answer(k, delivery)) {
 		receive_answer(w, i, delivery);
+	} else if (setup->regains && k->mode == HELD && k->lease != 0 && k->lingering == 0 &&
+		   set == k->set - 1u) {
+		regather(w, i, delivery);
 	} else if (makes(ABSORB_ODD) && k->mode == HELD) {
 		if (absorb(k, delivery))
 			step_add(w);
