@@ -243,10 +243,17 @@ make_links(struct amqp_quorum_links *links, unsigned count)
 /* ---- the successor ---- */
 
 bool
+amqp_quorum_link_is_tls(const struct amqp_quorum_link *link)
+{
+	return amqp_reconnector_is_tls(link->reconnector);
+}
+
+bool
 amqp_quorum_links_are_still(const struct amqp_quorum_links *links)
 {
 	for (unsigned i = 0; i < links->count; i++)
 		if (amqp_quorum_link_up(&links->all[i]) != NULL &&
+		    !amqp_quorum_link_is_tls(&links->all[i]) &&
 		    !amqp_reconnector_is_still(links->all[i].reconnector))
 			return false;
 	return true;

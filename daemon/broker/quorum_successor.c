@@ -102,11 +102,20 @@ is_in_grace(const struct claim *claim)
 	return claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_IN_GRACE;
 }
 
-/* Whether the successor goes on with it, and with its channel. */
+/* Whether the successor goes on with it, and with its channel. Over TLS there is none. */
 static bool
 goes_on(const struct claim *claim)
 {
-	return (claim->state == CLAIM_GRANTED && !claim->suspect) || is_in_grace(claim);
+	return ((claim->state == CLAIM_GRANTED && !claim->suspect) || is_in_grace(claim)) &&
+	       !amqp_quorum_link_is_tls(claim->link);
+}
+
+/* The end of this program is that of its channel. */
+static bool
+becomes_suspect(const struct claim *claim)
+{
+	return claim->state == CLAIM_GRANTED && !claim->suspect && !claim->drops &&
+	       amqp_quorum_link_is_tls(claim->link);
 }
 
 /* Its end would add to the counts of a hold that goes on. */
@@ -131,7 +140,7 @@ amqp_quorum_is_still(const struct amqp_quorum *quorum)
 	TAILQ_FOREACH (claim, &quorum->claims, entry) {
 		enum beads_state state = claim->beads.state;
 
-		if (is_proving(claim))
+		if (is_proving(claim) || (becomes_suspect(claim) && state == BEADS_GATHERING))
 			return false;
 		if (!goes_on(claim))
 			continue;
@@ -147,9 +156,12 @@ amqp_quorum_is_idle(const struct amqp_quorum *quorum)
 {
 	const struct claim *claim;
 
-	TAILQ_FOREACH (claim, &quorum->claims, entry)
-		if (!claim->suspect && (!goes_on(claim) || claim->beads.state == BEADS_RENEWING))
+	TAILQ_FOREACH (claim, &quorum->claims, entry) {
+		bool ends = !goes_on(claim) && !becomes_suspect(claim);
+
+		if (!claim->suspect && (ends || claim->beads.state == BEADS_RENEWING))
 			return false;
+	}
 	return true;
 }
 
@@ -164,7 +176,7 @@ amqp_quorum_in_grace(const struct amqp_quorum *quorum, uint64_t id)
 {
 	const struct claim *claim = amqp_claim_find(quorum, id);
 
-	return claim != NULL && is_in_grace(claim);
+	return claim != NULL && is_in_grace(claim) && goes_on(claim);
 }
 
 /* ---- saving ---- */
@@ -216,17 +228,22 @@ save_claim(struct state_writer *writer, const struct claim *claim)
 static void
 save_suspect(struct state_writer *writer, const struct claim *claim)
 {
+	struct beads_memory memory = claim->memory;
+
+	if (!claim->suspect && !beads_remember(&claim->beads, &memory))
+		return; /* GRANTED: it can be remembered */
+
 	const struct suspect_record record = {
 	    .id = claim->id,
 	    .queue = claim->queue,
-	    .epoch = claim->memory.epoch,
-	    .publisher = claim->memory.publisher,
+	    .epoch = memory.epoch,
+	    .publisher = memory.publisher,
 	    .count = beads_sum(&claim->beads),
-	    .sum = claim->memory.sum,
-	    .asked = claim->memory.asked,
+	    .sum = memory.sum,
+	    .asked = memory.asked,
 	    .rotates = claim->rotates,
 	    .grace = claim->beads.mine[0].grace,
-	    .proved_at = claim->memory.proved_at,
+	    .proved_at = claim->beads.proved_at,
 	};
 
 	state_put(writer, "suspect", suspect_fields, &record);
@@ -260,7 +277,8 @@ amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer)
 	for (unsigned i = 0; i < amqp_quorum_links_count(quorum->links); i++) {
 		struct amqp_quorum_link *link = amqp_quorum_links_get(quorum->links, i);
 
-		if (amqp_quorum_link_up(link) != NULL && !save_link(quorum, link, writer))
+		if (amqp_quorum_link_up(link) != NULL && !amqp_quorum_link_is_tls(link) &&
+		    !save_link(quorum, link, writer))
 			return false;
 	}
 	amqp_reclaims_save(quorum->reclaims, writer);
@@ -271,7 +289,7 @@ amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer)
 			amqp_reclaims_save_claim(
 			    quorum->reclaims, writer, claim->id, claim->queue, &memory);
 	TAILQ_FOREACH (claim, &quorum->claims, entry)
-		if (claim->suspect && !claim->drops)
+		if ((claim->suspect && !claim->drops) || becomes_suspect(claim))
 			save_suspect(writer, claim);
 	return true;
 }

@@ -566,6 +566,103 @@ START_TEST(a_wrong_grace_is_refused)
 }
 END_TEST
 
+/* ---- over TLS ---- */
+
+static void
+begin_over_tls(void)
+{
+	world = world_new_over_tls();
+}
+
+/* No connection is handed over. Nobody waits for the slots. A renewal may be unanswered. */
+START_TEST(over_tls_holds_are_reclaimed)
+{
+	const struct said *granted[20], *verified;
+
+	make_slots(20);
+	for (int i = 0; i < 20; i++)
+		granted[i] = take(0, 1 + (uint64_t)i, TRY);
+	world_pass(world, _i * SECOND);
+	if (_i == 1)
+		memory_world_set_rejects(world->memory, b, MEMORY_REJECTS_DELAYED);
+	if (_i >= 1)
+		lock_verify(engine(0), 1, 7, granted[0]->lock, 0);
+	if (_i >= 2)
+		memory_world_delay_deliveries(world->memory, b, true);
+	world_pass(world, SOON);
+	lock_freeze(engine(0), true);
+	ck_assert(!lock_needs_link(engine(0)));
+	ck_assert(lock_is_still(engine(0)));
+	succeed(0);
+	memory_world_delay_deliveries(world->memory, b, false);
+	memory_world_set_rejects(world->memory, b, MEMORY_REJECTS_TAKEN);
+	world_pass(world, 2 * LEASE);
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(losses(1 + (uint64_t)i), 0);
+		verified = verify(1 + (uint64_t)i, 9, granted[i]->lock);
+		ck_assert_int_eq(verified->reason, REASON_NONE);
+		ck_assert_uint_ge(verified->fence, granted[i]->fence);
+	}
+	release(0, 1, 2, granted[0]->lock);
+	assert_clean(granted[0]->fence);
+}
+END_TEST
+
+/* A rival is faster than the successor. The hold ends with its lease, and then the rival gets the slot. */
+START_TEST(over_tls_a_hold_with_a_rival_is_lost)
+{
+	const struct said *granted, *answer;
+	int64_t safe;
+
+	make_slots(1);
+	granted = take(0, 1, TRY);
+	world_pass(world, SOON);
+	safe = granted->safe_until;
+	freeze();
+	memory_broker_cut(world->daemon[0].broker, BROKER_QUORUM, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_QUORUM + 1, 0, -1, "cut");
+	world_acquire(world, 1, 70, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	succeed(0);
+	answer = world_await(world, 1, 70, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_ge(answer->at, safe);
+	ck_assert_uint_gt(answer->fence, granted->fence);
+	ck_assert_int_eq(losses(1), 1);
+}
+END_TEST
+
+/* The grace ends with the connection. The waiter claims anew, and waits for the whole of it. */
+START_TEST(over_tls_a_waiter_claims_anew)
+{
+	const struct said *answer;
+	int64_t began;
+
+	make_slots(1);
+	begin_grace();
+	world_pass(world, T / 2);
+	freeze();
+	began = world->now;
+	succeed(0);
+	answer = world_await(world, 0, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_ge(waited(answer, began), T);
+}
+END_TEST
+
+/* A hold by queue ends with its connection, so the daemon is not replaced. */
+START_TEST(over_tls_other_holds_hinder)
+{
+	make_slots(1);
+	world_make(world, "other", 1);
+	ck_assert(!lock_needs_link(engine(0)));
+	ck_assert_int_eq(acquire(0, 1, 1, "other", TRY)->reason, REASON_NONE);
+	ck_assert(lock_needs_link(engine(0)));
+	lock_freeze(engine(0), true);
+	ck_assert(!world_stills(world, 0));
+}
+END_TEST
+
 Suite *
 suite_lock_quorum_successor(void)
 {
@@ -593,6 +690,13 @@ suite_lock_quorum_successor(void)
 	    tc, a_wrong_state_is_refused, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
 	tcase_add_loop_test(
 	    tc, a_wrong_grace_is_refused, 0, (int)(sizeof(wrong_graces) / sizeof(wrong_graces[0])));
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("quorum_successor_tls");
+	tcase_add_checked_fixture(tc, begin_over_tls, world_end);
+	tcase_add_loop_test(tc, over_tls_holds_are_reclaimed, 0, 3);
+	tcase_add_test(tc, over_tls_a_hold_with_a_rival_is_lost);
+	tcase_add_test(tc, over_tls_a_waiter_claims_anew);
+	tcase_add_test(tc, over_tls_other_holds_hinder);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
