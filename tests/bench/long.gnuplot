@@ -13,9 +13,9 @@ node(table) = "< awk -F'\t' '$3==\"n1\"' ".table
 set title "Raft logs on disk"
 set ylabel "MB"
 plot for [i=1:words(tables)] node(word(tables, i)) using ($2/300):($9/1e6) with lines title word(names, i)
-set title "Erlang's memory: all, and tables of ETS (dots)"
+set title "Erlang's memory: all, and tables of ETS (dashed)"
 plot for [i=1:words(tables)] node(word(tables, i)) using ($2/300):($5/1e6) with lines linecolor i title word(names, i), \
-    for [i=1:words(tables)] node(word(tables, i)) using ($2/300):($8/1e6) with points linecolor i pointtype 7 pointsize 0.3 notitle
+    for [i=1:words(tables)] node(word(tables, i)) using ($2/300):($8/1e6) with lines linecolor i dashtype 2 notitle
 set title "RSS of RabbitMQ"
 plot for [i=1:words(tables)] node(word(tables, i)) using ($2/300):($4/1e6) with lines title word(names, i)
 set title "RSS of the daemon"
