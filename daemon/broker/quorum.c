@@ -591,8 +591,13 @@ static void
 take_foreign(struct claim *claim, const char *text)
 {
 	const struct broker_events *events = &claim->quorum->broker->events;
+	bool is_removal = strcmp(text, AMQP_REMOVAL_TEXT) == 0;
 
-	if (claim->removed || strcmp(text, AMQP_REMOVAL_TEXT) != 0) {
+	/* Beads that came anew were returned with it. */
+	if (is_removal && claim->removed && claim->beads.reclaims &&
+	    claim->raw.content.returned > 0)
+		return;
+	if (claim->removed || !is_removal) {
 		amqp_raw_channel_ack(&claim->raw, claim->raw.delivery);
 		return;
 	}

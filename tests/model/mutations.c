@@ -93,7 +93,7 @@ const struct mutation mutations[] = {
     {"a hold goes on with clean beads", false,
 	{BUDGET(1, 1, 0), .mistake = REGAIN_OF_CLEAN, REGAINS, .pauses = true}, property_fences},
     {"a hold goes on with any sum", false,
-	{BUDGET(1, 2, 0), .mistake = REGAIN_ANY_SUM, REGAINS, .pauses = true}, property_fences},
+	{BUDGET(1, 2, 0), .mistake = REGAIN_ANY_SUM, REGAINS, .pauses = true}, property_exclusion},
     {"a hold goes on after its lease, up to the answer", false,
 	{BUDGET(1, 2, 1), .mistake = REGAIN_LATE, REGAINS}, property_exclusion},
 

@@ -459,7 +459,7 @@ static void
 regain(struct world *w, unsigned i, unsigned lease)
 {
 	struct client *k = &w->clients[i];
-	if (k->lingering == 0 && !k->pausing) {
+	if (lease == 0 || (k->lingering == 0 && !k->pausing)) {
 		end_step_by_stop(w, i, "the hold is over");
 		return;
 	}

@@ -246,6 +246,38 @@ START_TEST(a_hold_outlives_its_channel)
 }
 END_TEST
 
+/* A link between two nodes is reset. The beads come anew on the same channel. A renewal may be unanswered. */
+START_TEST(a_hold_outlives_the_suspension_of_its_consumer)
+{
+	const char *b = "lockbroker=q=db=1";
+	const struct said *granted, *verified;
+	uint64_t fence;
+
+	make_slots(1);
+	granted = take(0, 1, TRY);
+	if (_i == 1) {
+		memory_world_set_rejects(world->memory, b, MEMORY_REJECTS_DELAYED);
+		lock_verify(engine(0), 1, 7, granted->lock, 0);
+		world_pass(world, SOON);
+	}
+	ck_assert(memory_world_suspend(world->memory, b));
+	world_pass(world, SOON);
+	ck_assert(memory_world_resume(world->memory, b));
+	memory_world_set_rejects(world->memory, b, MEMORY_REJECTS_TAKEN);
+	memory_world_resend(world->memory, b);
+	world_pass(world, 2 * LEASE);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 0);
+	lock_verify(engine(0), 1, 3, granted->lock, 0);
+	verified = world_await(world, 0, 1, 3);
+	ck_assert_int_eq(verified->reason, REASON_NONE);
+	ck_assert_uint_gt(verified->fence, granted->fence);
+	fence = verified->fence;
+	release(0, 1, 2, granted->lock);
+	world_pass(world, SOON);
+	ck_assert_uint_gt(take(1, 2, TRY)->fence, fence);
+}
+END_TEST
+
 /* A rival waits, and has the beads. */
 START_TEST(a_hold_with_a_rival_ends_with_its_lease)
 {
@@ -579,6 +611,7 @@ suite_lock_quorum_ends(void)
 	tcase_add_test(tc, a_daemon_is_quiet_after_its_reclaims);
 	tcase_add_loop_test(tc, a_hold_outlives_its_connection, 0, 3);
 	tcase_add_test(tc, a_hold_outlives_its_channel);
+	tcase_add_loop_test(tc, a_hold_outlives_the_suspension_of_its_consumer, 0, 2);
 	tcase_add_test(tc, a_hold_with_a_rival_ends_with_its_lease);
 	tcase_add_test(tc, a_hold_with_other_counts_ends_at_once);
 	tcase_add_test(tc, a_hold_without_a_connection_ends_with_its_lease);

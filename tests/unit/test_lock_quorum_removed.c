@@ -86,6 +86,26 @@ START_TEST(if_its_daemon_dies_the_next_claim_deletes_it)
 }
 END_TEST
 
+/* Its consumer is suspended for a moment, so that the beads and the removal come anew. */
+START_TEST(a_removal_that_comes_anew_is_kept)
+{
+	const char *queue = "lockbroker=q=db=2";
+
+	(void)remove_held();
+	ck_assert(memory_world_suspend(world->memory, queue));
+	world_pass(world, SOON);
+	ck_assert(memory_world_resume(world->memory, queue));
+	world_pass(world, 2 * T);
+	ck_assert_int_eq(world_notices(world, 1, 2, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(world_notices(world, 1, 2, LOCK_NOTICE_REVOKED), 1);
+	ck_assert_uint_eq(memory_world_copies(world->memory, queue, "removed"), 1);
+	world_kill(world, 1);
+	ck_assert_int_eq(acquire(0, 3, 1, "db", TRY)->reason, REASON_WOULD_BLOCK);
+	world_pass(world, T + 4 * SECOND);
+	ck_assert(!exists(2));
+}
+END_TEST
+
 START_TEST(it_is_made_again_after_its_holder_left)
 {
 	const struct said *held = remove_held(), *answer;
@@ -186,6 +206,7 @@ suite_lock_quorum_removed(void)
 	tcase_add_test(tc, its_holder_is_told_and_keeps_the_slot);
 	tcase_add_test(tc, a_waiter_does_not_get_it);
 	tcase_add_test(tc, if_its_daemon_dies_the_next_claim_deletes_it);
+	tcase_add_test(tc, a_removal_that_comes_anew_is_kept);
 	tcase_add_test(tc, it_is_made_again_after_its_holder_left);
 	tcase_add_test(tc, a_destroy_waits_for_the_holders);
 	tcase_add_test(tc, an_await_knows_slots_by_quorum);

@@ -306,12 +306,12 @@ learn_post(
 
 /* The beads of its dead makers looked as if it was free. The next scan says that it is to be made. */
 static void
-learn_incomplete(const struct lock_engine *engine, const struct hold *hold)
+learn_incomplete(const struct lock_engine *engine, const struct hold *hold, bool incomplete)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, true);
 
 	if (hold->kind == LOCK_KIND_MUTEX && way_row(hold->way)->by_beads && semaphore != NULL)
-		semaphore->incomplete = true;
+		semaphore->incomplete = incomplete;
 }
 
 /* Nothing is known of a slot by quorum. The user may have no right to such queues. */
@@ -361,6 +361,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 	switch (reply->answer) {
 	case BROKER_OK:
+		learn_incomplete(engine, hold, false);
 		FAULT(NO_A_CHECK, win(engine, hold); return;);
 		if (!hold_has_a(hold) || hold->acquire == 0)
 			win(engine, hold);
@@ -377,7 +378,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 			fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_UNREACHABLE:
-		learn_incomplete(engine, hold);
+		learn_incomplete(engine, hold, true);
 		fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_ABSENT:

@@ -240,8 +240,9 @@ take_quorum_mutex_answers(
 		return;
 	}
 	semaphore->by_quorum = is_free && queue != BROKER_ABSENT;
-	semaphore->incomplete &= queue == BROKER_OK;
-	if (semaphore->incomplete)
+	/* LOCKED: perhaps the claim of another daemon, which has not found out yet. */
+	semaphore->incomplete &= queue == BROKER_OK || queue == BROKER_LOCKED;
+	if (semaphore->incomplete && queue == BROKER_OK)
 		queue = BROKER_UNREACHABLE;
 	semaphore->beads = queue;
 	/* Its maker has died before it published, or no node leads it. Only a maker finds out. */
