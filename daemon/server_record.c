@@ -4,11 +4,15 @@
 
 #include "daemon/broker/setup.h"
 
-/* The host of a quorum connection, which may be another one than that of the lock connection. */
+/*
+ * The host of a quorum connection, which may be another one than that of the lock connection. Over TLS, that of
+ * the lock connection, too: version 1 of the record of the daemon does not know TLS.
+ */
 struct host_record {
 	const char *broker;
 	int port;
 	const char *vhost, *user;
+	bool tls;
 };
 
 static const struct state_field host_fields[] = {
@@ -16,6 +20,7 @@ static const struct state_field host_fields[] = {
     STATE_RANGE(host_record, port, 0, UINT16_MAX),
     STATE_FIELD(host_record, vhost, STATE_TEXT),
     STATE_FIELD(host_record, user, STATE_TEXT),
+    STATE_FIELD(host_record, tls, STATE_BOOL),
     {0},
 };
 
@@ -42,18 +47,26 @@ static const struct state_field daemon_fields[] = {
 };
 
 static void
+put_host(const struct config_broker *of, struct state_writer *writer)
+{
+	const struct host_record record = {of->host, of->port, of->vhost, of->user, of->tls};
+
+	state_put(writer, "host", host_fields, &record);
+}
+
+static void
 put_hosts(const struct config *config, const struct broker *broker, struct state_writer *writer)
 {
-	struct broker_quorum_info info;
+	struct broker_quorum_info quorum;
+	struct broker_info info;
 
-	broker_get_quorum(broker, &info);
-	for (unsigned i = 0; i < info.connections; i++) {
-		const struct config_broker *of = &config->brokers[info.connection[i].host_number];
-
-		if (info.connection[i].state == BROKER_UP)
-			state_put(writer, "host", host_fields,
-			    &(struct host_record){of->host, of->port, of->vhost, of->user});
-	}
+	broker_get_info(broker, &info);
+	if (config->brokers[info.host_number].tls)
+		put_host(&config->brokers[info.host_number], writer);
+	broker_get_quorum(broker, &quorum);
+	for (unsigned i = 0; i < quorum.connections; i++)
+		if (quorum.connection[i].state == BROKER_UP)
+			put_host(&config->brokers[quorum.connection[i].host_number], writer);
 }
 
 void
@@ -78,7 +91,7 @@ has_host(const struct config *config, const struct host_record *record)
 	for (size_t i = 0; i < config->broker_count; i++) {
 		const struct config_broker *broker = &config->brokers[i];
 
-		if (!broker->tls && broker->port == record->port &&
+		if (broker->tls == record->tls && broker->port == record->port &&
 		    is_same(broker->host, record->broker) &&
 		    is_same(broker->vhost, record->vhost) && is_same(broker->user, record->user))
 			return true;
@@ -90,9 +103,10 @@ static const char broker_has_changed[] = "the broker has changed, which needs a 
 
 /* NULL: this configuration can go on with that daemon. Else the reason against it. */
 static const char *
-differs(const struct config *config, const struct daemon_record *record)
+differs(const struct config *config, const struct daemon_record *record, bool tls)
 {
-	const struct host_record host = {record->broker, record->port, record->vhost, record->user};
+	const struct host_record host = {
+	    record->broker, record->port, record->vhost, record->user, tls};
 
 	if (config->memory || !has_host(config, &host))
 		return broker_has_changed;
@@ -112,16 +126,18 @@ daemon_record_take(
     const struct config *config, struct state_reader *reader, struct daemon_record *ret)
 {
 	struct host_record host;
+	bool tls = false;
 
 	while (state_is(reader, "host")) {
 		if (!state_take(reader, "host", host_fields, &host))
 			return state_error(reader);
 		if (!has_host(config, &host))
 			return broker_has_changed;
+		tls |= host.tls;
 	}
 	if (!state_take(reader, "daemon", daemon_fields, ret))
 		return state_error(reader);
-	return differs(config, ret);
+	return differs(config, ret, tls);
 }
 
 struct dispatch_past

@@ -111,8 +111,9 @@ hindrance(const struct replacement *replacement)
 	broker_get_info(replacement->config.broker, &info);
 	if (replacement->config.started->memory)
 		return "the locks are in the memory of this process";
-	if (!info.handover)
-		return "the connection to the broker uses TLS";
+	if (!info.handover && lock_needs_link(replacement->config.engine))
+		return "the connection to the broker uses TLS, and not all locks are held by "
+		       "quorum";
 	return NULL;
 }
 

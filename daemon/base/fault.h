@@ -40,7 +40,6 @@
 	X(RESTORED_COUNT_FORGOTTEN, "the count of a bead forgotten by the successor")              \
 	X(RESTORED_GRACE_IS_OVER, "a grace that is over at the successor")                         \
 	X(RESTORED_HAND_OFFS_ANEW, "a fence that falls at the successor")                          \
-	X(RESTORED_RECLAIM_STOPPED, "a lost holder that has stopped for the successor")            \
 	X(STILL_WHILE_CLAIMING, "a claim in flight repeated by the successor")                     \
 	X(CHANGE_REPEATED, "a change by a number of slots repeated in full by the successor")      \
 	X(FROZEN_TAKES_HINTS, "a frozen engine that takes hints from other daemons")               \
@@ -228,7 +227,6 @@
 	X(RECLAIM_ANY_SUM, "a reclaim of a slot that another one has held since")                  \
 	X(RECLAIM_OF_CLEAN, "a reclaim that takes a slot in clean order")                          \
 	X(RECLAIM_BEFORE_STOP, "a reclaim while the client of the hold goes on")                   \
-	X(LOST_PEER_HAS_STOPPED, "a reclaim when the client of a lost hold hangs up")              \
 	X(A_DELETED_UNCLAIMED, "a held slot with an A that makes way for slots by quorum")         \
 	X(BEADS_DELETED_UNCLAIMED, "a held slot by quorum that makes way for slots with As")
 
@@ -259,6 +257,13 @@
 	    "an order believed before which another message came")                                 \
 	X(BEADS_CYCLIC_SINCE_43, "test_beads",                                                     \
 	    "beads in the order of a delayed retry read by the cyclic rule")                       \
+	X(RESTORED_RECLAIM_STOPPED, "test_lock/quorum_successor",                                  \
+	    "a lost holder that has stopped for the successor")                                    \
+	X(LOST_PEER_HAS_STOPPED, "test_lock/ends",                                                 \
+	    "a reclaim when the client of a lost hold hangs up")                                   \
+	X(REGAIN_OF_CLEAN, "test_beads", "a hold that goes on with beads in clean order")          \
+	X(REGAIN_ANY_SUM, "test_lock/ends", "a hold that goes on after a rival had its beads")     \
+	X(REGAIN_LATE, "test_beads", "a hold that goes on by a proof after its lease")             \
 	X(BEADS_COUNT_NOT_COMPARED, "test_beads",                                                  \
 	    "an answer to a reject believed without its count")                                    \
 	X(REPAIR_WITHOUT_WAIT, "test_lock/fsck_quorum",                                            \

@@ -185,6 +185,7 @@ is_next(const struct beads *beads, const struct beads_memory *memory)
 	if (beads->mine[0].epoch != memory->epoch || beads->mine[0].publisher != memory->publisher)
 		return false;
 	FAULT(RECLAIM_ANY_SUM, return true);
+	FAULT_IF(REGAIN_ANY_SUM, memory->proved_at != 0, return true);
 	return more == BEADS || (memory->asked && more == BEADS + 1);
 }
 
@@ -202,15 +203,32 @@ beads_reclaim(struct beads *beads, const struct beads_memory *memory)
 	beads->memory = *memory;
 }
 
+/* The hold goes on, if this is answered before the end of its lease. */
+static struct beads_acts
+regain(struct beads *beads, int64_t now, struct beads_acts acts)
+{
+	beads->proved_at = beads->memory.proved_at;
+	FAULT(REGAIN_LATE, beads->proved_at = now);
+	if (now >= beads_held_until(beads))
+		return end(beads, acts, BEADS_END_LATE);
+	set_state(beads, BEADS_RENEWING);
+	reject(beads, BEADS - 1, now, &acts);
+	return acts;
+}
+
 /* ---- deliveries ---- */
 
 /* A clean order says that the last hold has ended. */
 static struct beads_acts
 judge(struct beads *beads, int64_t now, struct beads_acts acts)
 {
+	FAULT_IF(REGAIN_OF_CLEAN, beads->reclaims && beads->memory.proved_at != 0,
+	    return regain(beads, now, acts));
 	if (beads->reclaims && FAULT_ELSE(RECLAIM_OF_CLEAN, !is_clean(beads), true)) {
 		if (is_clean(beads) || !is_next(beads, &beads->memory))
 			return end(beads, acts, BEADS_END_FOLLOWED);
+		if (beads->memory.proved_at != 0)
+			return regain(beads, now, acts);
 		flip_to_clean(beads, now, &acts);
 		return acts;
 	}
@@ -245,7 +263,8 @@ begin(struct beads *beads, int64_t now, struct beads_acts acts)
 	beads->disturbed = beads->freed || beads->untouched > 0;
 	beads->freed |= acts.ack_count > 0;
 	FAULT(BEADS_ORDER_UNCHECKED, return judge(beads, now, acts));
-	if (beads_are_new(beads))
+	/* If nobody was active since, a hold that goes on knows the order. */
+	if (beads_are_new(beads) || (beads->reclaims && beads->memory.proved_at != 0))
 		return judge(beads, now, acts);
 	set_state(beads, BEADS_CHECKING);
 	ask_barrier(beads, &acts);
@@ -311,6 +330,25 @@ answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads
 	return acts;
 }
 
+/*
+ * Rule 8 on the same channel: this consumer was suspended, and is active again. All beads come anew. Rejects of
+ * earlier deliveries have no effect any more. As for another channel, the sum says whether a rival was active.
+ */
+static struct beads_acts
+regather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
+{
+	struct beads_memory memory;
+
+	if (now >= beads_held_until(beads) || !beads_remember(beads, &memory))
+		return end(beads, acts, BEADS_END_LATE);
+	memory.proved_at = beads->proved_at;
+	beads->memory = memory;
+	beads->reclaims = true;
+	beads->asked.number = 0;
+	set_state(beads, BEADS_GATHERING);
+	return gather(beads, bead, now, acts);
+}
+
 static bool
 is_answer(const struct beads *beads, const struct bead *bead)
 {
@@ -342,6 +380,9 @@ beads_take(struct beads *beads, const struct bead *bead, int64_t now)
 		return gather(beads, bead, now, acts);
 	} else if (is_answer(beads, bead)) {
 		return answered(beads, bead, now, acts);
+	} else if ((beads->state == BEADS_HELD || beads->state == BEADS_RENEWING) &&
+		   same_set(bead, &beads->mine[0])) {
+		return regather(beads, bead, now, acts);
 	} else {
 		return end(beads, acts,
 		    bead->epoch == beads->mine[0].epoch && !same_set(bead, &beads->mine[0])

@@ -15,7 +15,8 @@
  *
  * After a renewal, a hold can go HELD -> ROTATING -> BARRIER -> RENEWING (rule 5, rotations).
  * Each state but RELEASED can go to OVER. Then the channel must be closed, and nothing is held. A
- * reclaim (rule 8) goes from CHECKING to RELEASING, or to OVER. It claims nothing.
+ * reclaim (rule 8) claims nothing. It goes from CHECKING to RELEASING if the holder has stopped, to RENEWING if
+ * the hold goes on, or to OVER.
  */
 #ifndef BROKER_BEADS_H
 #define BROKER_BEADS_H
@@ -120,6 +121,8 @@ struct beads_memory {
 	uint64_t epoch, publisher;
 	uint64_t sum; /* as beads_sum() */
 	bool asked;   /* a reject was unanswered */
+	/* Clock time of the newest proof of a hold that goes on; 0: its holder has stopped, or there was none. */
+	int64_t proved_at;
 };
 
 /* Callers read it, and change it with the functions below alone. */
@@ -188,7 +191,7 @@ struct beads_acts beads_release_new(struct beads *beads, int64_t now);
 /*
  * Rule 8. beads_remember(): false if nothing was proved or asked, or if the order is not certain. Each end of a
  * channel adds 1 to the count of each bead, and a reject that was performed adds 1. A larger sum says that
- * another consumer was active since.
+ * another consumer was active since. The memory says that the holder has stopped.
  */
 bool beads_remember(const struct beads *beads, struct beads_memory *ret);
 /* IN_GRACE, and nobody was active between that hold and this claim. */
@@ -197,8 +200,9 @@ bool beads_follows(const struct beads *beads, const struct beads_memory *memory)
 struct beads_acts beads_prove_after(
     struct beads *beads, const struct beads_memory *memory, int64_t now);
 /*
- * After beads_init(), in place of a claim. The holder has stopped. If nobody was active since, the order
- * becomes clean at once (RELEASED). Else it stays as it is (OVER).
+ * After beads_init(), in place of a claim. If nobody was active since, and the holder has stopped, the order
+ * becomes clean at once (RELEASED). If the hold goes on, it is renewed before the end of its lease (RENEWED).
+ * Else the order stays as it is (OVER).
  */
 void beads_reclaim(struct beads *beads, const struct beads_memory *memory);
 /*

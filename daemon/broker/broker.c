@@ -371,6 +371,12 @@ broker_start(struct broker *broker)
 }
 
 bool
+broker_is_tls(const struct broker *broker, enum broker_link link)
+{
+	return amqp_reconnector_is_tls(reconnector_of(broker, link));
+}
+
+bool
 broker_is_still(const struct broker *broker)
 {
 	return amqp_reconnector_is_still(broker->locks) &&
@@ -400,7 +406,8 @@ broker_freeze(struct broker *broker, bool frozen)
 int
 broker_state_version(const struct broker *broker)
 {
-	return amqp_quorum_has_state(broker->quorum) ? 2 : 1;
+	return amqp_quorum_has_state(broker->quorum) || amqp_reconnector_is_tls(broker->locks) ? 2
+											       : 1;
 }
 
 bool
@@ -418,7 +425,9 @@ broker_quorum_is_idle(const struct broker *broker)
 bool
 broker_save(struct broker *broker, struct state_writer *writer)
 {
-	return (!broker->ready || amqp_reconnector_save(broker->locks, writer)) &&
+	bool saves = broker->ready && !amqp_reconnector_is_tls(broker->locks);
+
+	return (!saves || amqp_reconnector_save(broker->locks, writer)) &&
 	       amqp_quorum_save(broker->quorum, writer);
 }
 
@@ -561,8 +570,7 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .channels = amqp_channels_open(amqp_reconnector_channels(broker->locks)),
 	    .channels_max = amqp_channels_max(amqp_reconnector_channels(broker->locks)),
 	    .persistent = broker->persistent,
-	    .handover = !broker->settings.in_process &&
-			!broker->settings.hosts[amqp_reconnector_host(broker->locks)].tls,
+	    .handover = !broker->settings.in_process && !amqp_reconnector_is_tls(broker->locks),
 	    .deletes_by_name =
 		link != NULL ? link->server.deletes_by_name : broker->deletes_by_name,
 	    .hides_queues = link != NULL ? link->server.hides_queues : broker->hides_queues,

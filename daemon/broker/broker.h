@@ -255,6 +255,11 @@ struct broker_events {
 	bool (*unclean)(void *ctx, uint64_t channel, int64_t until);
 	/* A slot by quorum whose last hold here did not end cleanly is free, and clean. The name is borrowed. */
 	void (*reclaimed)(void *ctx, const char *queue);
+	/*
+	 * By quorum: the channel of the hold ended. The broker layer claims the slot anew, and checks are answered
+	 * when that is proved. If it is not proved before the lease ends, channel_closed comes.
+	 */
+	void (*suspended)(void *ctx, uint64_t channel);
 	/* By quorum: an administrator removes the slot that is held here. */
 	void (*removed)(void *ctx, uint64_t channel);
 	/*

@@ -121,7 +121,8 @@ claim_free(struct claim *claim)
 	timers_cancel(quorum->broker->timers, &claim->timer);
 	HASH_DEL(quorum->by_id, claim);
 	TAILQ_REMOVE(&quorum->claims, claim, entry);
-	amqp_quorum_link_leave(claim->link);
+	if (claim->link != NULL)
+		amqp_quorum_link_leave(claim->link);
 	free(claim->queue);
 	free(claim);
 }
@@ -136,6 +137,38 @@ reclaim_result(const struct claim *claim, enum broker_answer ended)
 	return claim->beads.state <= BEADS_CHECKING ? AMQP_RECLAIM_BUSY : AMQP_RECLAIM_OVER;
 }
 
+/* The facts about its beads, for a reclaim. */
+static bool
+remember(const struct claim *claim, struct beads_memory *ret)
+{
+	if (claim->state < CLAIM_ATTACHED || claim->uncertain)
+		return false;
+	if (!claim->suspect)
+		return beads_remember(&claim->beads, ret);
+	*ret = claim->memory;
+	ret->proved_at = 0;
+	return true;
+}
+
+/* NULL: its claim does not reclaim a hold that goes on. */
+static struct claim *
+find_suspect(const struct claim *claim)
+{
+	struct claim *hold =
+	    claim->reclaims == 0 ? NULL : amqp_claim_find(claim->quorum, claim->reclaims);
+
+	return hold != NULL && hold->suspect ? hold : NULL;
+}
+
+/* The same beads, as another channel has left them. */
+static void
+suspect_again(struct claim *hold, const struct beads_memory *memory)
+{
+	hold->memory = *memory;
+	hold->memory.proved_at = hold->beads.proved_at;
+	amqp_reclaims_add(hold->quorum->reclaims, hold->id, hold->queue, &hold->memory, false);
+}
+
 /*
  * The end of a claim, of a hold, or of a reclaim. If it was not clean, a reclaim can make the slot clean when the
  * holder has stopped.
@@ -145,13 +178,17 @@ reclaim_later(struct claim *claim, enum broker_answer ended)
 {
 	struct amqp_quorum *quorum = claim->quorum;
 	const struct broker_events *events = &quorum->broker->events;
-	bool is_attached = claim->state == CLAIM_ATTACHED || claim->state == CLAIM_GRANTED;
+	struct claim *hold = find_suspect(claim);
 	struct beads_memory memory;
+	bool known;
 
 	if (quorum->broker->stopped)
 		return;
+	known = remember(claim, &memory);
 	/* A claim that was not answered has no holder. */
-	if (is_attached && !claim->uncertain && beads_remember(&claim->beads, &memory))
+	if (known && hold != NULL)
+		suspect_again(hold, &memory);
+	else if (known)
 		amqp_reclaims_add(quorum->reclaims, claim->id, claim->queue, &memory,
 		    claim->stopped || claim->state == CLAIM_ATTACHED);
 	else if (claim->reclaims != 0)
@@ -168,6 +205,8 @@ reclaim_later(struct claim *claim, enum broker_answer ended)
  * The claim is over, and the channel is closed. Tells it in answers, and of a hold in an event. The
  * order of the messages in the queue says by itself whether the next holder must wait.
  */
+static void end_reclaim_of(const struct claim *hold);
+
 static void
 claim_end(struct claim *claim, enum broker_answer ended, int code, const char *text)
 {
@@ -194,6 +233,7 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 	uint64_t id = claim->id;
 
 	amqp_raw_channel_close(&claim->raw);
+	end_reclaim_of(claim);
 	reclaim_later(claim, ended);
 	STAILQ_CONCAT(&asked, &claim->asked);
 	STAILQ_CONCAT(&asked, &claim->later);
@@ -209,13 +249,84 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 		events->channel_closed(events->ctx, id, code, text);
 }
 
-/* ---- the news of the beads ---- */
-
 static void
 set_timer(struct claim *claim, int64_t when)
 {
 	timers_set(claim->quorum->broker->timers, &claim->timer, when);
 }
+
+/* ---- a hold goes on without its channel (rule 8) ---- */
+
+/*
+ * The channel is gone, and no rival can hold the slot before the lease ends. False: the hold must end, as its
+ * beads are not certain, or nobody needs it.
+ */
+static bool
+suspend(struct claim *claim)
+{
+	const struct broker *broker = claim->quorum->broker;
+	struct beads_memory memory;
+
+	if (claim->state != CLAIM_GRANTED || claim->drops || claim->stopped || broker->stopped ||
+	    now(claim) >= beads_held_until(&claim->beads) || !remember(claim, &memory))
+		return false;
+	amqp_quorum_link_leave(claim->link);
+	claim->link = NULL;
+	STAILQ_CONCAT(&claim->asked, &claim->later);
+	STAILQ_CONCAT(&claim->later, &claim->asked);
+	amqp_claim_suspect(claim, &memory);
+	if (broker->events.suspended != NULL)
+		broker->events.suspended(broker->events.ctx, claim->id);
+	return true;
+}
+
+void
+amqp_claim_suspect(struct claim *claim, const struct beads_memory *memory)
+{
+	claim->suspect = true;
+	set_timer(claim, beads_held_until(&claim->beads));
+	suspect_again(claim, memory);
+}
+
+/* Nobody needs it any more. */
+static void
+end_reclaim_of(const struct claim *hold)
+{
+	struct claim *claim;
+
+	if (!hold->suspect)
+		return;
+	TAILQ_FOREACH (claim, &hold->quorum->claims, entry) {
+		if (claim->reclaims == hold->id) {
+			claim_end(claim, BROKER_SKIPPED, 0, "");
+			return;
+		}
+	}
+}
+
+/*
+ * The reclaim is proved, and becomes the hold. Questions were perhaps asked after its proof was sent, so another
+ * proof answers them.
+ */
+static void
+take_over(struct claim *claim, struct claim *hold)
+{
+	struct amqp_quorum *quorum = claim->quorum;
+
+	log_debug("%s: the hold goes on, on another channel", claim->queue);
+	HASH_DEL(quorum->by_id, claim);
+	claim->id = hold->id;
+	claim->reclaims = 0;
+	claim->state = CLAIM_GRANTED;
+	claim->granted_at = now(claim);
+	claim->rotates = hold->rotates;
+	STAILQ_CONCAT(&claim->later, &hold->later);
+	claim_free(hold);
+	HASH_ADD(hh, quorum->by_id, id, sizeof(claim->id), claim);
+	amqp_reclaims_forget(quorum->reclaims, claim->queue);
+}
+
+/* ---- the news of the beads ---- */
 
 /* False: nobody wants to wait so long. */
 static bool
@@ -233,7 +344,7 @@ amqp_claim_proof(const struct claim *claim)
 {
 	return (struct broker_reply){
 	    .answer = BROKER_OK,
-	    .channel_open = true,
+	    .channel_open = !claim->suspect,
 	    .sent_at = claim->beads.proved_at,
 	    .text = "",
 	    .elsewhere = true,
@@ -294,9 +405,22 @@ static void
 renewed(struct claim *claim)
 {
 	struct amqp_quorum *quorum = claim->quorum;
+	const struct broker_events *events = &quorum->broker->events;
 	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
 	const struct broker_reply reply = amqp_claim_proof(claim);
+	uint64_t removed = 0;
 
+	if (claim->reclaims != 0) {
+		struct claim *hold = find_suspect(claim);
+
+		assert(hold != NULL);
+		if (hold->drops) {
+			claim_end(claim, BROKER_SKIPPED, 0, "");
+			return;
+		}
+		take_over(claim, hold);
+		removed = claim->removed ? claim->id : 0;
+	}
 	if (now(claim) - claim->granted_at >= HOLD_MOST) {
 		claim_end(claim, BROKER_LOCKED, 0, "the hold is as old as its queue allows");
 		return;
@@ -312,6 +436,8 @@ renewed(struct claim *claim)
 	}
 	/* Last, as they may end the claim. */
 	answer_all(quorum, &asked, &reply);
+	if (removed != 0 && events->removed != NULL)
+		events->removed(events->ctx, removed);
 }
 
 /*
@@ -348,6 +474,8 @@ static void
 over(struct claim *claim)
 {
 	enum beads_end end = claim->beads.end;
+	bool refused = end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION;
+	struct claim *hold = find_suspect(claim);
 
 	if (end == BEADS_END_UNSURE && ++claim->attaches < ATTACHES_MOST) {
 		log_debug("%s: %s", claim->queue, beads_end_words(end));
@@ -356,10 +484,11 @@ over(struct claim *claim)
 		claim_go(claim);
 		return;
 	}
-	bool refused = end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION;
 
-	if (claim->state == CLAIM_GRANTED || refused)
+	if (claim->state == CLAIM_GRANTED || hold != NULL || refused)
 		log_warning("%s: %s", claim->queue, beads_end_words(end));
+	if (hold != NULL)
+		claim = hold; /* the reclaim ends with it */
 	claim_end(claim, refused ? BROKER_REFUSED : BROKER_LOCKED, 0, beads_end_words(end));
 }
 
@@ -436,8 +565,13 @@ on_timer(void *ctx, uint64_t id)
 		set_timer(claim, now(claim) + FROZEN_REST); /* or the successor proves it */
 	else if (claim->beads.state == BEADS_IN_GRACE)
 		act(claim, beads_prove(&claim->beads, now(claim)));
+	else if (claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_GATHERING &&
+		 claim->beads.other_count > 0)
+		claim_end(claim, BROKER_UNREACHABLE, 0, "the slot has no complete set of messages");
 	else
-		claim_end(claim, BROKER_LOCKED, 0, "the broker did not answer in time");
+		claim_end(claim, BROKER_LOCKED, 0,
+		    claim->suspect ? "the lease ran out: the connection of the hold ended"
+				   : "the broker did not answer in time");
 }
 
 /* ---- frames ---- */
@@ -518,7 +652,10 @@ on_closed(void *ctx, int code, const char *text)
 
 	if (claim->raw.blames)
 		ended = amqp_request_refusal(&(struct amqp_request){0}, code, text);
-	claim_end(claim, ended, code, claim->state == CLAIM_GRANTED ? words : text);
+	if (suspend(claim))
+		log_warning("%s: %s", claim->queue, words);
+	else
+		claim_end(claim, ended, code, claim->state == CLAIM_GRANTED ? words : text);
 	free(words);
 }
 
@@ -577,7 +714,10 @@ on_up(void *ctx, const struct amqp_quorum_link *link)
 	amqp_reclaims_wake(quorum->reclaims);
 }
 
-/* All its channels are gone. Claims that wait for it go on waiting, up to their deadlines. */
+/*
+ * All its channels are gone. Claims that wait for it go on waiting, up to their deadlines. Holds go on up to their
+ * leases.
+ */
 static bool
 on_down(void *ctx, const struct amqp_quorum_link *link, const char *why)
 {
@@ -595,7 +735,10 @@ again:
 		if (claim->state < CLAIM_ATTACHED)
 			continue;
 		amqp_raw_channel_forget(&claim->raw);
-		claim_end(claim, BROKER_SKIPPED, 0, words);
+		if (suspend(claim))
+			wanted = true;
+		else
+			claim_end(claim, BROKER_SKIPPED, 0, words);
 		goto again;
 	}
 	free(words);
@@ -637,6 +780,8 @@ amqp_quorum_get(const struct amqp_quorum *quorum, struct broker_quorum_info *ret
 		    ret->connection[i].state == BROKER_UP ? up->server.version : "";
 	}
 	TAILQ_FOREACH (claim, &quorum->claims, entry) {
+		if (claim->suspect)
+			continue;
 		ret->connection[amqp_quorum_link_number(claim->link)].holds +=
 		    claim->state == CLAIM_GRANTED && !claim->drops;
 		ret->graces +=
@@ -669,7 +814,7 @@ amqp_quorum_take(struct amqp_quorum *quorum)
 {
 	uint64_t id = ++quorum->serial | AMQP_CLAIM_BIT;
 
-	return amqp_claim_new(quorum, id, amqp_quorum_links_take(quorum->links))->id;
+	return amqp_claim_new(quorum, id, amqp_quorum_links_take(quorum->links, false))->id;
 }
 
 void
@@ -682,6 +827,7 @@ amqp_quorum_put(struct amqp_quorum *quorum, uint64_t id)
 	assert(claim->state == CLAIM_TAKEN || (claim->state == CLAIM_GRANTED && !claim->drops));
 	assert(STAILQ_EMPTY(&claim->asked) && STAILQ_EMPTY(&claim->later));
 	amqp_raw_channel_close(&claim->raw);
+	end_reclaim_of(claim);
 	reclaim_later(claim, BROKER_OK);
 	claim_free(claim);
 }
@@ -719,7 +865,7 @@ amqp_quorum_check(struct amqp_quorum *quorum, uint64_t id, struct broker_done do
 	assert(claim->state == CLAIM_GRANTED && !claim->drops);
 	amqp_question_add(&claim->later, done, now(claim));
 	FAULT(BEADS_TWO_IN_FLIGHT, claim->beads.asked.number = 0; claim->beads.state = BEADS_HELD);
-	if (claim->beads.state == BEADS_HELD)
+	if (claim->beads.state == BEADS_HELD && !claim->suspect)
 		go_on(claim);
 }
 
@@ -737,8 +883,8 @@ amqp_quorum_drop(struct amqp_quorum *quorum, uint64_t id, bool stopped, struct b
 	claim->dropped = done;
 	claim->stopped |= stopped;
 	FAULT(BEADS_FLIPPED_UNSTOPPED, claim->stopped = true);
-	if (!claim->stopped) {
-		/* The loop answers. */
+	if (!claim->stopped || claim->suspect) {
+		/* The loop answers. Nothing is proved. */
 		amqp_raw_channel_close(&claim->raw);
 		set_timer(claim, now(claim));
 	} else if (claim->beads.state == BEADS_HELD) {
@@ -755,7 +901,8 @@ static void
 try_reclaim(void *ctx, uint64_t id, const char *queue, const struct beads_memory *memory)
 {
 	struct amqp_quorum *quorum = ctx;
-	struct claim *claim = amqp_claim_find(quorum, amqp_quorum_take(quorum));
+	struct claim *claim = amqp_claim_new(
+	    quorum, ++quorum->serial | AMQP_CLAIM_BIT, amqp_quorum_links_take(quorum->links, true));
 
 	claim->reclaims = id;
 	claim->memory = *memory;

@@ -79,7 +79,7 @@ bool amqp_quorum_has_state(const struct amqp_quorum *quorum);
 bool amqp_quorum_is_still(const struct amqp_quorum *quorum);
 /* Whether nothing is unanswered. */
 bool amqp_quorum_is_idle(const struct amqp_quorum *quorum);
-/* False: a connection is over TLS. */
+/* False: a connection cannot be handed over. Over TLS it is not: its holds become suspect. */
 bool amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer);
 /* False: the reader has the error. */
 bool amqp_quorum_resume(struct amqp_quorum *quorum, struct state_reader *reader)

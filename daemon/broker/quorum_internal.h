@@ -37,7 +37,7 @@ struct claim {
 	TAILQ_ENTRY(claim) entry;
 	uint64_t id;
 	struct amqp_quorum *quorum;    /* borrowed */
-	struct amqp_quorum_link *link; /* borrowed */
+	struct amqp_quorum_link *link; /* borrowed; NULL: suspect */
 	enum claim_state state;
 	struct amqp_raw_channel raw;
 	struct beads beads;                  /* since ATTACHED */
@@ -47,13 +47,15 @@ struct claim {
 	struct timer timer;                  /* the next deadline of its state */
 	struct broker_done claimed, dropped; /* claimed.fn NULL: a reclaim */
 	uint64_t reclaims; /* the id of the hold that it reclaims; 0: it is a claim of the engine */
-	struct beads_memory memory; /* of that hold */
-	bool drops;                 /* the drop is asked, and not answered */
-	bool restored;              /* a hold of the successor was restored to it */
-	bool removed;               /* a removal is here, unacknowledged */
-	bool proved;                /* the release is proved */
-	bool stopped;               /* GRANTED: its holder uses the slot no more */
-	bool rotates;               /* GRANTED: a rotation follows the next renewal */
+	struct beads_memory memory; /* of that hold, or its own if it is suspect */
+	/* GRANTED: its channel is gone. Another claim `reclaims` it, and takes its place when it is proved. */
+	bool suspect;
+	bool drops;     /* the drop is asked, and not answered */
+	bool restored;  /* a hold of the successor was restored to it */
+	bool removed;   /* a removal is here, unacknowledged */
+	bool proved;    /* the release is proved */
+	bool stopped;   /* GRANTED: its holder uses the slot no more */
+	bool rotates;   /* GRANTED: a rotation follows the next renewal */
 	bool uncertain; /* the broker ended the consumer, and may have kept some beads */
 	struct questions asked,
 	    later; /* checks: answered by the renewal in flight, and by the next */
@@ -78,7 +80,9 @@ struct claim *amqp_claim_new(
     struct amqp_quorum *quorum, uint64_t id, struct amqp_quorum_link *link);
 /* beads_init(), for the version of that server. */
 void amqp_claim_begin_beads(struct claim *claim, const struct amqp_link *link);
-/* The answer that the newest proof gives. */
+/* GRANTED, without a connection and a channel: a reclaim is tried until its lease ends. */
+void amqp_claim_suspect(struct claim *claim, const struct beads_memory *memory);
+/* The answer that the newest proof gives. The channel is not open if the hold is suspect. */
 struct broker_reply amqp_claim_proof(const struct claim *claim);
 void amqp_question_add(struct questions *questions, struct broker_done done, int64_t at);
 

@@ -152,18 +152,22 @@ on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 /* ---- claims ---- */
 
 static bool
-is_better(const struct amqp_quorum_link *link, const struct amqp_quorum_link *than)
+is_better(const struct amqp_quorum_link *link, const struct amqp_quorum_link *than, bool at_once)
 {
-	return link->stuck != than->stuck ? than->stuck : link->claims < than->claims;
+	bool up = amqp_quorum_link_up(link) != NULL, than_up = amqp_quorum_link_up(than) != NULL;
+
+	if (link->stuck != than->stuck)
+		return than->stuck;
+	return at_once && up != than_up ? up : link->claims < than->claims;
 }
 
 struct amqp_quorum_link *
-amqp_quorum_links_take(struct amqp_quorum_links *links)
+amqp_quorum_links_take(struct amqp_quorum_links *links, bool at_once)
 {
 	struct amqp_quorum_link *best = &links->all[0];
 
 	for (unsigned i = 1; i < links->wanted; i++)
-		if (is_better(&links->all[i], best))
+		if (is_better(&links->all[i], best, at_once))
 			best = &links->all[i];
 	best->claims++;
 	return best;
@@ -239,10 +243,17 @@ make_links(struct amqp_quorum_links *links, unsigned count)
 /* ---- the successor ---- */
 
 bool
+amqp_quorum_link_is_tls(const struct amqp_quorum_link *link)
+{
+	return amqp_reconnector_is_tls(link->reconnector);
+}
+
+bool
 amqp_quorum_links_are_still(const struct amqp_quorum_links *links)
 {
 	for (unsigned i = 0; i < links->count; i++)
 		if (amqp_quorum_link_up(&links->all[i]) != NULL &&
+		    !amqp_quorum_link_is_tls(&links->all[i]) &&
 		    !amqp_reconnector_is_still(links->all[i].reconnector))
 			return false;
 	return true;

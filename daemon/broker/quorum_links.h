@@ -42,8 +42,8 @@ unsigned amqp_quorum_links_count(const struct amqp_quorum_links *links);
 struct amqp_reconnector *amqp_quorum_links_reconnector(
     const struct amqp_quorum_links *links, enum broker_link which);
 
-/* A new claim: the connection with the fewest. */
-struct amqp_quorum_link *amqp_quorum_links_take(struct amqp_quorum_links *links);
+/* A new claim: the connection with the fewest. at_once: of those that are up, if one is. */
+struct amqp_quorum_link *amqp_quorum_links_take(struct amqp_quorum_links *links, bool at_once);
 /* A claim of an earlier program goes on at that connection. */
 void amqp_quorum_link_enter(struct amqp_quorum_link *link);
 /* The claim has closed its channel, and ends. */
@@ -56,7 +56,8 @@ const struct amqp_link *amqp_quorum_link_up(const struct amqp_quorum_link *link)
 unsigned amqp_quorum_link_number(const struct amqp_quorum_link *link); /* from 0 */
 struct amqp_quorum_link *amqp_quorum_links_get(struct amqp_quorum_links *links, unsigned number);
 
-/* The successor, as in reconnector.h: whether each connection that is up can be saved. */
+/* The successor, as in reconnector.h: whether each connection that is up, and not over TLS, can be saved. */
+bool amqp_quorum_link_is_tls(const struct amqp_quorum_link *link);
 bool amqp_quorum_links_are_still(const struct amqp_quorum_links *links);
 /* It is up. */
 bool amqp_quorum_link_save(const struct amqp_quorum_link *link, struct state_writer *writer);

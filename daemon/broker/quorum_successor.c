@@ -71,6 +71,29 @@ static const struct state_field bead_fields[] = {
     {0},
 };
 
+/* A hold without its channel. sum: as its next reclaim remembers it. */
+struct suspect_record {
+	uint64_t id;
+	const char *queue;
+	uint64_t epoch, publisher, count, sum; /* count: the sum of its newest proof */
+	bool asked, rotates;
+	int64_t grace, proved_at;
+};
+
+static const struct state_field suspect_fields[] = {
+    STATE_FIELD(suspect_record, id, STATE_NUMBER),
+    STATE_FIELD(suspect_record, queue, STATE_TEXT),
+    STATE_FIELD(suspect_record, epoch, STATE_NUMBER),
+    STATE_FIELD(suspect_record, publisher, STATE_NUMBER),
+    STATE_FIELD(suspect_record, count, STATE_NUMBER),
+    STATE_FIELD(suspect_record, sum, STATE_NUMBER),
+    STATE_FIELD(suspect_record, asked, STATE_BOOL),
+    STATE_FIELD(suspect_record, rotates, STATE_BOOL),
+    STATE_FIELD(suspect_record, grace, STATE_SIGNED),
+    STATE_FIELD(suspect_record, proved_at, STATE_SIGNED),
+    {0},
+};
+
 /* ---- stillness ---- */
 
 static bool
@@ -79,11 +102,28 @@ is_in_grace(const struct claim *claim)
 	return claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_IN_GRACE;
 }
 
-/* Whether the successor goes on with it. */
+/* Whether the successor goes on with it, and with its channel. Over TLS there is none. */
 static bool
 goes_on(const struct claim *claim)
 {
-	return claim->state == CLAIM_GRANTED || is_in_grace(claim);
+	return ((claim->state == CLAIM_GRANTED && !claim->suspect) || is_in_grace(claim)) &&
+	       !amqp_quorum_link_is_tls(claim->link);
+}
+
+/* The end of this program is that of its channel. */
+static bool
+becomes_suspect(const struct claim *claim)
+{
+	return claim->state == CLAIM_GRANTED && !claim->suspect && !claim->drops &&
+	       amqp_quorum_link_is_tls(claim->link);
+}
+
+/* Its end would add to the counts of a hold that goes on. */
+static bool
+is_proving(const struct claim *claim)
+{
+	return claim->state == CLAIM_ATTACHED && claim->reclaims != 0 &&
+	       claim->memory.proved_at != 0;
 }
 
 bool
@@ -100,6 +140,8 @@ amqp_quorum_is_still(const struct amqp_quorum *quorum)
 	TAILQ_FOREACH (claim, &quorum->claims, entry) {
 		enum beads_state state = claim->beads.state;
 
+		if (is_proving(claim) || (becomes_suspect(claim) && state == BEADS_GATHERING))
+			return false;
 		if (!goes_on(claim))
 			continue;
 		if ((!is_in_grace(claim) && state != BEADS_HELD && state != BEADS_RENEWING) ||
@@ -114,9 +156,12 @@ amqp_quorum_is_idle(const struct amqp_quorum *quorum)
 {
 	const struct claim *claim;
 
-	TAILQ_FOREACH (claim, &quorum->claims, entry)
-		if (!goes_on(claim) || claim->beads.state == BEADS_RENEWING)
+	TAILQ_FOREACH (claim, &quorum->claims, entry) {
+		bool ends = !goes_on(claim) && !becomes_suspect(claim);
+
+		if (!claim->suspect && (ends || claim->beads.state == BEADS_RENEWING))
 			return false;
+	}
 	return true;
 }
 
@@ -131,7 +176,7 @@ amqp_quorum_in_grace(const struct amqp_quorum *quorum, uint64_t id)
 {
 	const struct claim *claim = amqp_claim_find(quorum, id);
 
-	return claim != NULL && is_in_grace(claim);
+	return claim != NULL && is_in_grace(claim) && goes_on(claim);
 }
 
 /* ---- saving ---- */
@@ -180,6 +225,30 @@ save_claim(struct state_writer *writer, const struct claim *claim)
 		save_bead(writer, &beads->others[i]);
 }
 
+static void
+save_suspect(struct state_writer *writer, const struct claim *claim)
+{
+	struct beads_memory memory = claim->memory;
+
+	if (!claim->suspect && !beads_remember(&claim->beads, &memory))
+		return; /* GRANTED: it can be remembered */
+
+	const struct suspect_record record = {
+	    .id = claim->id,
+	    .queue = claim->queue,
+	    .epoch = memory.epoch,
+	    .publisher = memory.publisher,
+	    .count = beads_sum(&claim->beads),
+	    .sum = memory.sum,
+	    .asked = memory.asked,
+	    .rotates = claim->rotates,
+	    .grace = claim->beads.mine[0].grace,
+	    .proved_at = claim->beads.proved_at,
+	};
+
+	state_put(writer, "suspect", suspect_fields, &record);
+}
+
 static bool
 save_link(struct amqp_quorum *quorum, struct amqp_quorum_link *link, struct state_writer *writer)
 {
@@ -208,7 +277,8 @@ amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer)
 	for (unsigned i = 0; i < amqp_quorum_links_count(quorum->links); i++) {
 		struct amqp_quorum_link *link = amqp_quorum_links_get(quorum->links, i);
 
-		if (amqp_quorum_link_up(link) != NULL && !save_link(quorum, link, writer))
+		if (amqp_quorum_link_up(link) != NULL && !amqp_quorum_link_is_tls(link) &&
+		    !save_link(quorum, link, writer))
 			return false;
 	}
 	amqp_reclaims_save(quorum->reclaims, writer);
@@ -218,6 +288,9 @@ amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer)
 		    beads_remember(&claim->beads, &memory))
 			amqp_reclaims_save_claim(
 			    quorum->reclaims, writer, claim->id, claim->queue, &memory);
+	TAILQ_FOREACH (claim, &quorum->claims, entry)
+		if ((claim->suspect && !claim->drops) || becomes_suspect(claim))
+			save_suspect(writer, claim);
 	return true;
 }
 
@@ -312,6 +385,41 @@ restore_claim(
 	return restore_beads(claim, &record, reader);
 }
 
+static bool
+restore_suspect(struct amqp_quorum *quorum, struct state_reader *reader)
+{
+	int64_t now = broker_now(quorum->broker);
+	struct suspect_record record;
+	struct claim *claim;
+
+	if (!state_take(reader, "suspect", suspect_fields, &record))
+		return false;
+	if (!is_id(record.id, quorum->serial) || amqp_claim_find(quorum, record.id) != NULL ||
+	    record.queue == NULL || strlen(record.queue) > UINT8_MAX || record.epoch == 0 ||
+	    record.epoch > BEAD_EPOCH_MOST || record.count > BEADS * BEAD_COUNT_MOST ||
+	    record.sum < record.count || record.grace < BEAD_GRACE_LEAST ||
+	    record.grace > BEAD_GRACE_MOST || record.proved_at <= 0 || record.proved_at > now)
+		return state_spoil(reader, "invalid record of a suspect hold");
+	claim = amqp_claim_new(quorum, record.id, amqp_quorum_links_get(quorum->links, 0));
+	claim->link = NULL;
+	claim->state = CLAIM_GRANTED;
+	claim->queue = mem_strdup(record.queue);
+	claim->rotates = record.rotates;
+	beads_init(&claim->beads, 0, 0);
+	claim->beads.state = BEADS_HELD;
+	claim->beads.mine[0] = (struct bead){.number = 1,
+	    .epoch = record.epoch,
+	    .publisher = record.publisher,
+	    .grace = record.grace,
+	    .count = record.count};
+	claim->beads.proved_at = record.proved_at;
+	amqp_claim_suspect(claim, &(struct beads_memory){.epoch = record.epoch,
+				      .publisher = record.publisher,
+				      .sum = record.sum,
+				      .asked = record.asked});
+	return true;
+}
+
 bool
 amqp_quorum_resume(struct amqp_quorum *quorum, struct state_reader *reader)
 {
@@ -338,7 +446,12 @@ amqp_quorum_resume(struct amqp_quorum *quorum, struct state_reader *reader)
 				return false;
 		amqp_channels_drop_unused(amqp_quorum_link_channels(link));
 	}
-	return amqp_reclaims_restore(quorum->reclaims, reader);
+	if (!amqp_reclaims_restore(quorum->reclaims, reader))
+		return false;
+	while (state_is(reader, "suspect"))
+		if (!restore_suspect(quorum, reader))
+			return false;
+	return true;
 }
 
 /* ---- the engine's part ---- */

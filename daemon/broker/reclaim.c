@@ -33,6 +33,7 @@ struct reclaim {
 	char *queue; /* owned */
 	struct beads_memory memory;
 	enum state state;
+	bool looking; /* its look is not answered */
 	TAILQ_ENTRY(reclaim) of_ready;
 	unsigned failures, busy; /* attempts */
 	int64_t until;           /* clock time at which it is forgotten */
@@ -71,7 +72,7 @@ find_queue(const struct amqp_reclaims *reclaims, const char *queue)
 static bool
 is_fresh(const struct reclaim *reclaim)
 {
-	return reclaim->failures == 0 &&
+	return reclaim->failures == 0 && reclaim->memory.proved_at == 0 &&
 	       (reclaim->state == RECLAIM_READY || reclaim->state == RECLAIM_TRYING);
 }
 
@@ -117,13 +118,16 @@ static void
 on_looked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers)
 {
 	struct amqp_reclaims *reclaims = ctx;
-	const struct reclaim *reclaim = find(reclaims, id);
+	struct reclaim *reclaim = find(reclaims, id);
 
 	(void)consumers;
-	if (reclaim == NULL || reclaim->state != RECLAIM_TRYING)
+	if (reclaim == NULL)
+		return;
+	reclaim->looking = false;
+	if (reclaim->state != RECLAIM_TRYING)
 		return;
 	if (reclaims->broker->frozen)
-		set_state(find(reclaims, id), RECLAIM_READY);
+		set_state(reclaim, RECLAIM_READY);
 	else if (answer == BROKER_OK && messages >= BEADS)
 		reclaims->try_one(reclaims->ctx, id, reclaim->queue, &reclaim->memory);
 	else
@@ -144,6 +148,9 @@ on_due(void *ctx, uint64_t id)
 	       reclaims->trying < AMQP_RECLAIM_AT_ONCE &&
 	       (reclaim = TAILQ_FIRST(&reclaims->ready)) != NULL) {
 		set_state(reclaim, RECLAIM_TRYING);
+		if (reclaim->looking)
+			continue;
+		reclaim->looking = true;
 		amqp_counters_check(reclaims->broker->counters, reclaim->queue,
 		    (struct amqp_check_done){on_looked, reclaims, reclaim->id});
 		amqp_auxiliary_need(reclaims->broker);
@@ -165,6 +172,21 @@ on_timer(void *ctx, uint64_t id)
 		reclaim_free(reclaim);
 }
 
+static struct reclaim *
+reclaim_new(struct amqp_reclaims *reclaims, uint64_t id, const char *queue)
+{
+	struct reclaim *reclaim = mem_alloc(sizeof(*reclaim));
+
+	reclaim->reclaims = reclaims;
+	reclaim->id = id;
+	reclaim->queue = mem_strdup(queue);
+	timer_init(&reclaim->timer, on_timer, reclaim, 0);
+	HASH_ADD(by_id, reclaims->by_id, id, sizeof(reclaim->id), reclaim);
+	HASH_ADD_KEYPTR(
+	    by_queue, reclaims->by_queue, reclaim->queue, strlen(reclaim->queue), reclaim);
+	return reclaim;
+}
+
 /* ---- outside ---- */
 
 void
@@ -173,22 +195,21 @@ amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue
 {
 	struct reclaim *reclaim = find_queue(reclaims, queue);
 
-	if (reclaim != NULL)
+	if (reclaim != NULL && reclaim->id != id) {
 		reclaim_free(reclaim);
-	if (HASH_CNT(by_id, reclaims->by_id) == AMQP_RECLAIM_MOST)
+		reclaim = NULL;
+	}
+	if (reclaim == NULL && HASH_CNT(by_id, reclaims->by_id) == AMQP_RECLAIM_MOST)
 		return;
 	FAULT(RECLAIM_BEFORE_STOP, stopped = true);
-	reclaim = mem_alloc(sizeof(*reclaim));
-	reclaim->reclaims = reclaims;
-	reclaim->id = id;
-	reclaim->queue = mem_strdup(queue);
+	if (reclaim == NULL)
+		reclaim = reclaim_new(reclaims, id, queue);
+	set_state(reclaim, RECLAIM_WORKING);
 	reclaim->memory = *memory;
+	FAULT(RECLAIM_BEFORE_STOP, reclaim->memory.proved_at = 0);
+	reclaim->failures = reclaim->busy = 0;
 	reclaim->until = broker_now(reclaims->broker) + AMQP_RECLAIM_KEPT;
-	timer_init(&reclaim->timer, on_timer, reclaim, 0);
-	HASH_ADD(by_id, reclaims->by_id, id, sizeof(reclaim->id), reclaim);
-	HASH_ADD_KEYPTR(
-	    by_queue, reclaims->by_queue, reclaim->queue, strlen(reclaim->queue), reclaim);
-	if (stopped)
+	if (stopped || memory->proved_at != 0)
 		set_state(reclaim, RECLAIM_READY);
 	else
 		timers_set(reclaims->broker->timers, &reclaim->timer, reclaim->until);
@@ -211,7 +232,10 @@ amqp_reclaims_find(const struct amqp_reclaims *reclaims, const char *queue)
 {
 	const struct reclaim *reclaim = find_queue(reclaims, queue);
 
-	return reclaim == NULL || reclaim->state == RECLAIM_WORKING ? NULL : &reclaim->memory;
+	return reclaim == NULL || reclaim->state == RECLAIM_WORKING ||
+		       reclaim->memory.proved_at != 0
+		   ? NULL
+		   : &reclaim->memory;
 }
 
 void
@@ -316,6 +340,8 @@ amqp_reclaims_save(const struct amqp_reclaims *reclaims, struct state_writer *wr
 		struct reclaim_record record =
 		    record_of(reclaim->id, reclaim->queue, &reclaim->memory, reclaim->until);
 
+		if (reclaim->memory.proved_at != 0)
+			continue;
 		record.stopped = reclaim->state != RECLAIM_WORKING;
 		record.failures = (int)reclaim->failures;
 		record.busy = (int)reclaim->busy;

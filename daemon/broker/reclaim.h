@@ -1,11 +1,12 @@
 /*
- * Holds by quorum that did not end cleanly (rule 8). Of each, this module keeps what is known of its beads, and
- * whether its holder has stopped. It says when a reclaim is tried, and tries again after a failure. Before each
- * attempt it looks whether the beads are ready (rule 3): RabbitMQ can end a connection that consumes from a
- * queue without a leader. It knows no channel: quorum.c makes the attempts.
+ * Holds by quorum that did not end cleanly, or that go on without their channel (rule 8). Of each, this module
+ * keeps what is known of its beads, and whether its holder has stopped. It says when a reclaim is tried, and
+ * tries again after a failure. Before each attempt it looks whether the beads are ready (rule 3): RabbitMQ can
+ * end a connection that consumes from a queue without a leader. It knows no channel: quorum.c makes the attempts.
  *
- *	WORKING ----------> READY ---------> TRYING ---> gone: the slot is clean, or somebody has used it
- *	        has stopped   ^                |
+ *	WORKING ----------> READY ---------> TRYING ---> gone: the slot is clean or held, or was used
+ *	    has stopped,      ^                |
+ *	    or the hold goes on                |
  *	                      +--- RESTING <---+ nothing was seen
  *
  * The table has one hold for each queue, the newest. Each is forgotten after AMQP_RECLAIM_KEPT: then the next
@@ -41,7 +42,10 @@ struct amqp_reclaims *amqp_reclaims_new(
     struct broker *broker, amqp_reclaims_try *try_one, void *ctx); /* broker: borrowed */
 void amqp_reclaims_free(struct amqp_reclaims *reclaims);           /* NULL is fine */
 
-/* id: of the hold. stopped: its holder uses the slot no more, or there was none. */
+/*
+ * id: of the hold. stopped: its holder uses the slot no more, or there was none. If the memory says that the
+ * hold goes on, `stopped` is ignored. The same hold can be added again.
+ */
 void amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue,
     const struct beads_memory *memory, bool stopped);
 /* Its holder has stopped. Returns the queue (valid until the next call), or NULL: it is not known. */
@@ -64,7 +68,7 @@ void amqp_reclaims_wake(struct amqp_reclaims *reclaims);
 /* Those that are tried for the first time, or will be at once. */
 size_t amqp_reclaims_fresh(const struct amqp_reclaims *reclaims);
 
-/* The successor tries all whose holders have stopped. A frozen daemon begins no attempt. */
+/* The successor tries all whose holders have stopped. Holds that go on are not saved here. */
 bool amqp_reclaims_any(const struct amqp_reclaims *reclaims);
 void amqp_reclaims_save(const struct amqp_reclaims *reclaims, struct state_writer *writer);
 /* A claim that ends with this program. It was not answered, so it has no holder. */

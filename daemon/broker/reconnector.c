@@ -52,6 +52,12 @@ current_host(const struct amqp_reconnector *reconnector)
 	return &reconnector->broker->settings.hosts[reconnector->host];
 }
 
+bool
+amqp_reconnector_is_tls(const struct amqp_reconnector *reconnector)
+{
+	return current_host(reconnector)->tls;
+}
+
 const char *
 amqp_reconnector_host_text(struct amqp_reconnector *reconnector)
 {

@@ -37,6 +37,8 @@ int broker_state_version(const struct broker *broker);
 /* Whether what is held by quorum can be saved, and whether none of its requests is unanswered. */
 bool broker_quorum_is_still(const struct broker *broker);
 bool broker_quorum_is_idle(const struct broker *broker);
+/* That connection is over TLS, or will be: it ends with this program. */
+bool broker_is_tls(const struct broker *broker, enum broker_link link);
 /* Whether the lock connection is up, and all its requests are answered. */
 bool broker_is_still(const struct broker *broker);
 /* Whether a hint of this daemon is not sent yet. */

@@ -107,6 +107,16 @@ on_reclaimed(void *ctx, const char *queue)
 }
 
 static void
+on_suspended(void *ctx, uint64_t channel)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find_channel(&engine->holds, channel);
+
+	if (hold != NULL)
+		keepalive_suspended(engine, hold);
+}
+
+static void
 on_removed(void *ctx, uint64_t channel)
 {
 	struct lock_engine *engine = ctx;
@@ -195,6 +205,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 				      .channel_closed = on_channel_closed,
 				      .cancelled = on_cancelled,
 				      .unclean = on_unclean,
+				      .suspended = on_suspended,
 				      .removed = on_removed,
 				      .reclaimed = on_reclaimed,
 				      .watch = watch_news,

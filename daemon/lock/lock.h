@@ -496,6 +496,8 @@ void lock_peer_left(struct lock_engine *engine, uint64_t peer);
 void lock_freeze(struct lock_engine *engine, bool frozen);
 /* Frozen: whether all holds are at rest, and the lock connection has no unanswered request. */
 bool lock_is_still(const struct lock_engine *engine);
+/* Whether a hold, or a claim, ends with the lock connection. */
+bool lock_needs_link(const struct lock_engine *engine);
 /*
  * Frozen: whether no requests are left besides those that wait, all hints are sent, and no B of a
  * removed slot is left to delete.

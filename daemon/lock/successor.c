@@ -201,6 +201,12 @@ is_still_by_quorum(const struct hold *hold)
 	return hold->state == HOLD_CLAIMING || hold->state == HOLD_HELD;
 }
 
+static bool
+hands_link_over(const struct lock_engine *engine)
+{
+	return engine->link == BROKER_UP && !broker_is_tls(engine->broker, BROKER_LOCKS);
+}
+
 bool
 lock_is_still(const struct lock_engine *engine)
 {
@@ -221,8 +227,14 @@ lock_is_still(const struct lock_engine *engine)
 	if (!broker_quorum_is_still(engine->broker))
 		return false;
 	/* Without the connection there is nothing on it to hand over. */
-	return engine->link == BROKER_UP ? broker_is_still(engine->broker)
-					 : hold_count_on_link(&engine->holds) == 0;
+	return hands_link_over(engine) ? broker_is_still(engine->broker)
+				       : hold_count_on_link(&engine->holds) == 0;
+}
+
+bool
+lock_needs_link(const struct lock_engine *engine)
+{
+	return hold_count_on_link(&engine->holds) > 0;
 }
 
 bool
@@ -376,7 +388,7 @@ lock_save_holds(const struct lock_engine *engine, struct state_writer *writer)
 	const struct engine_record record = {
 	    .last_id = engine->last_id,
 	    /* Without the lock connection, the last one's lease is of no use. Holds by quorum go on. */
-	    .lease_from = engine->link == BROKER_UP ? engine->lease.from : 0,
+	    .lease_from = hands_link_over(engine) ? engine->lease.from : 0,
 	    .lease_told = engine->lease.told,
 	    .recovered = engine->lease.recovered,
 	    .granted = total->granted,
@@ -534,6 +546,7 @@ restore_proof(struct hold *hold, const struct broker_reply *proof, struct state_
 	hold->grace = proof->grace;
 	hold->fence = proof->fence;
 	hold->hand_offs = (unsigned)record.hand_offs;
+	hold->suspended = !proof->channel_open;
 	hold->granted_fence = record.granted_fence;
 	FAULT(RESTORED_HAND_OFFS_ANEW, hold->hand_offs = 0);
 	FAULT(RESTORED_COUNT_FORGOTTEN, return true;);

@@ -852,14 +852,18 @@ void
 memory_broker_detach(struct broker *broker, int64_t notice)
 {
 	const struct memory_client *client = client_of(broker);
+	bool tls = broker_is_tls(broker, BROKER_LOCKS);
 
 	cut_behind(client->sides[BROKER_AUXILIARY].link, notice);
-	link_detach(client->sides[BROKER_LOCKS].link);
+	if (tls)
+		cut_behind(client->sides[BROKER_LOCKS].link, notice);
+	else
+		link_detach(client->sides[BROKER_LOCKS].link);
 	for (int which = BROKER_QUORUM; which < BROKER_LINKS; which++) {
 		struct memory_link *link = client->sides[which].link;
 
 		/* Without claims the connection is not in the state. */
-		if (broker_state_version(broker) == 1)
+		if (tls || broker_state_version(broker) == 1)
 			cut_behind(link, notice);
 		else
 			link_detach(link);

@@ -111,6 +111,7 @@ struct memory_behaviour {
 	 */
 	int64_t (*notice)(
 	    void *ctx, const struct broker *broker, enum broker_link link, const char *broken);
+	bool tls; /* clients believe that they speak TLS: a successor takes no connection over */
 	void *ctx;
 };
 
@@ -197,7 +198,7 @@ void memory_broker_deny(struct broker *broker, enum broker_link link, const char
 void memory_broker_restore(struct broker *broker, enum broker_link link);
 
 /*
- * After broker_save(): the connections that are in the state wait for broker_resume() of another
+ * After broker_save(): the connections that are in the state (none over TLS) wait for broker_resume() of another
  * broker of this server. The broker does nothing more with them, and is freed. Its auxiliary
  * connection ends. The server takes what was sent there, and notices the end `notice` ns later.
  */

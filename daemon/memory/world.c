@@ -65,8 +65,11 @@ struct broker *
 memory_broker_new_at(struct memory_world *world, struct timers *timers, int heartbeat,
     unsigned channels_max, uint64_t seed)
 {
-	const struct amqp_host host = {
-	    .host = "memory", .vhost = "/", .user = MEMORY_USER, .password = ""};
+	const struct amqp_host host = {.host = "memory",
+	    .vhost = "/",
+	    .user = MEMORY_USER,
+	    .password = "",
+	    .tls = world->behaviour.tls};
 	const struct amqp_settings settings = {
 	    .hosts = &host,
 	    .host_count = 1,

@@ -3,7 +3,7 @@
 The kernel closes the daemon's AMQP connection, and RabbitMQ frees the slot. A client of another daemon gets the
 slot before the safe_until that the daemon sent. `run` learns of it by the end of its own connection, and
 ends its command. The overlap is the time from the grant to the newcomer until the last sign of life of the
-command: docs/SAFETY.md states it.
+command: docs/PROOF.md states it.
 """
 
 import os

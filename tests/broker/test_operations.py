@@ -14,12 +14,13 @@ import tap
 from daemon import Daemon
 from guide import EXAMPLES
 from rabbit import Certificates, Rabbit, free_ports
-from wire import Wire
+from wire import Wire, wait_until
 
 PASSWORD = "geheim"
 # /etc/rabbitmq and /etc/lockbroker.
 ETC = tempfile.TemporaryDirectory(prefix="test_operations.")
 TLS_PORT, NOBODY = free_ports(2)
+HOLDS = 50
 
 
 def example(name, optional=False, **hosts):
@@ -80,7 +81,7 @@ class Operations(unittest.TestCase):
     def test_tls(self):
         daemon = self.daemon(example("lockbrokerd-tls.conf", mq1=f"localhost:{TLS_PORT}"))
         daemon.wait_log(f"lock connection up: localhost:{TLS_PORT}, RabbitMQ ")
-        # It cannot be handed over to a successor.
+        # It cannot be handed over to a successor, and this lock ends with it.
         daemon.expect("is not replaced: the connection to the broker uses TLS")
         peer = Wire(daemon)
         lock = peer.call("acquire", name="kept", kind="mutex")["lock"]
@@ -89,6 +90,36 @@ class Operations(unittest.TestCase):
         daemon.wait_log("reloaded")
         self.assertFalse(peer.call("info")["broker"]["handover"])
         peer.call("verify", lock=lock)
+
+    def test_an_upgrade_over_tls(self):
+        """No connection is handed over. The successor proves the holds by quorum again, before their leases end."""
+        daemon = Daemon(self, "--quorum-servers", "untested", broker=None,
+                        config=example("lockbrokerd-tls.conf", mq1=f"localhost:{TLS_PORT}"),
+                        env={"CREDENTIALS_DIRECTORY": ETC.name}, expect=["connection"])
+        daemon.wait_broker()
+        holder, other = Wire(daemon), Wire(daemon)
+        holder.call("create", name="many", slots=HOLDS, claim="quorum")
+        asked = [holder.request("acquire", name="many", timeout=60) for _ in range(HOLDS)]
+        grants = [holder.answer(one) for one in asked]
+        pid = daemon.pid
+        for takeovers in 1, 2:
+            daemon.signal(signal.SIGUSR2)
+            wait_until(lambda: other.call("info")["takeovers"] == takeovers, what="the daemon is replaced")  # noqa: B023
+            daemon.wait_broker()
+            for grant in grants:
+                verified = holder.call("verify", lock=grant["lock"])
+                self.assertGreater(verified["safe_until"], grant["safe_until"])
+                self.assertGreaterEqual(verified["fence"], grant["fence"])
+                grant.update(safe_until=verified["safe_until"], fence=verified["fence"])
+        self.assertEqual(daemon.pid, pid)
+        self.assertEqual(other.call("info")["counts"]["lost"], 0)
+        self.assertFalse(holder.notifications and [one for one in holder.notifications if one["method"] == "lost"])
+        for grant in grants:
+            holder.call("release", lock=grant["lock"])
+        # Each slot is clean.
+        asked = [other.request("acquire", name="many", timeout=10) for _ in range(HOLDS)]
+        for one in asked:
+            self.assertGreater(other.answer(one)["fence"], 0)
 
     def test_tls_with_a_client_certificate(self):
         """The login is that of the certificate: the password is wrong."""

@@ -30,9 +30,9 @@ class Quorum(unittest.TestCase):
         daemon.wait_broker()
         return daemon
 
-    def create(self, wire, slots):
+    def create(self, wire, slots, grace=GRACE):
         name = ".".join(self.id().split(".")[-2:])
-        wire.call("create", name=name, slots=slots, claim="quorum", takeover_grace=GRACE)
+        wire.call("create", name=name, slots=slots, claim="quorum", takeover_grace=grace)
         return name
 
     def refusal(self, wire, method, **params):
@@ -123,7 +123,7 @@ class Quorum(unittest.TestCase):
         return Wire(daemon).call("info")["broker"]["quorum"]["reclaimed"]
 
     def test_a_restart_leaves_no_grace(self):
-        """RabbitMQ restarts, and all clients stop. Each slot is granted at once afterwards, with a larger number."""
+        """RabbitMQ is away for longer than a lease, and all clients stop. Each slot is granted at once afterwards, with a larger number."""
         slots = 20
         self.addCleanup(RABBIT.start)
         daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
@@ -146,6 +146,37 @@ class Quorum(unittest.TestCase):
         for one in again:
             self.assertGreater(one["fence"], before[one["slot"]])
 
+    def test_a_restart_costs_no_hold(self):
+        """RabbitMQ is away for less than a lease. The holds go on."""
+        self.outlive(lambda: (RABBIT.stop(), RABBIT.start()))
+
+    def test_closed_connections_cost_no_hold(self):
+        self.outlive(lambda: RABBIT.perform("close_all_connections", "test"))
+
+    def outlive(self, act):
+        slots = 50
+        self.addCleanup(RABBIT.start)
+        daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
+        name = self.create(Wire(there), slots, grace=120)
+        holder, grants = self.hold_all(daemon, name, slots)
+        act()
+        for _ in grants:
+            holder.notification("restored", within=100)
+        for one in grants:
+            self.assertGreater(holder.call("verify", lock=one["lock"])["fence"], one["fence"])
+        self.assertEqual(Wire(daemon).call("info")["counts"]["lost"], 0)
+        there.wait_broker()
+        self.assertEqual(self.refusal(Wire(there), "acquire", name=name, timeout=0), "would-block")
+        for one in grants:
+            holder.call("release", lock=one["lock"])
+        _, again = self.hold_all(there, name, slots)
+        self.assertLess(max(one["waited"] for one in again), GRACE)
+
+    def away(self):
+        """RabbitMQ stops for longer than a lease."""
+        self.addCleanup(RABBIT.start)
+        RABBIT.stop()
+
     def test_a_client_that_hears_of_its_loss_and_releases(self):
         self.lose(hangs_up=False)
 
@@ -153,16 +184,17 @@ class Quorum(unittest.TestCase):
         self.lose(hangs_up=True)
 
     def lose(self, hangs_up):
-        """The connection to RabbitMQ ends. The client works on for a moment. Its slot needs no grace when it stops."""
+        """RabbitMQ is away. The client works on for a moment. Its slot needs no grace when it stops."""
         daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
         name = self.create(Wire(there), 1)
         holder = Wire(daemon)
         lock = holder.call("acquire", name=name, timeout=0)["lock"]
-        RABBIT.perform("close_all_connections", "test")
-        self.assertIn("the connection of the hold ended", holder.notification("lost")["why"])
+        self.away()
+        self.assertIn("the lease ran out", holder.notification("lost")["why"])
+        RABBIT.start()
         daemon.wait_broker()
         self.assertEqual(self.reclaimed(daemon), 0)
-        if hangs_up:  # it has stopped when its lease is over
+        if hangs_up:  # its lease is over
             holder.hang_up()
         else:
             self.assertEqual(holder.error("release", lock=lock).reason, "not-held")
@@ -174,9 +206,10 @@ class Quorum(unittest.TestCase):
         daemon, there = self.daemon(expect=TROUBLE), self.daemon(expect=TROUBLE)
         name = self.create(Wire(there), 5)
         holder, grants = self.hold_all(daemon, name, 5)
-        RABBIT.perform("close_all_connections", "test")
+        self.away()
         for _ in range(5):
             holder.notification("lost")
+        RABBIT.start()
         daemon.wait_broker()
         there.wait_broker()
         for one in grants:
@@ -216,8 +249,9 @@ class Quorum(unittest.TestCase):
         self.addCleanup(run.wait)
         self.addCleanup(run.terminate)
         wait_until(lambda: Wire(daemon).call("info")["counts"]["holds"] == 1, what="it holds")
-        RABBIT.perform("close_all_connections", "test")
+        self.away()
         self.assertNotEqual(run.wait(20), 0)
+        RABBIT.start()
         wait_until(lambda: self.reclaimed(daemon) == 1, what="the slot is clean")
 
     def test_run(self):

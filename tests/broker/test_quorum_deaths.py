@@ -71,6 +71,10 @@ class Client:
             pass
         return self.safe_until
 
+    def hear_of_loss(self):
+        while self.read().get("method") != "lost":
+            pass
+
     def kill(self):
         self.process.kill()
         self.process.wait()
@@ -182,11 +186,13 @@ class Deaths(unittest.TestCase):
 
     def test_a_killed_broker(self):
         """The frames come to a connection that is gone. Clients that wait would get the slot, too. The daemon reclaims the
-        slots of clients that have stopped."""
+        slots of clients that have stopped. RabbitMQ is back when the leases are over."""
         RABBIT.kill()
         self.frames_go_on()
         for state in "gathering", "in-grace", "claiming", "claimed":
             self.cases[state].client.kill()
+        for state in "held", "renewing", "renewed":
+            self.cases[state].client.hear_of_loss()
         RABBIT.start()
         self.succeed(("in-grace", "held", "renewing", "renewed"))
 

@@ -1,5 +1,5 @@
 """Slots that are held by consumers, and trouble of single nodes. Links are reset, and nodes are frozen, killed or
-restarted at once. Administrators work at the other side of a partition. docs/SAFETY.md has the results.
+restarted at once. Administrators work at the other side of a partition. docs/PROOF.md has the results.
 
 CLUSTER_ROUNDS: how often each test of resets resets."""
 

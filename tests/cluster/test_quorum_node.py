@@ -1,5 +1,5 @@
 """Slots that are held by quorum, and trouble of nodes, links, leaders, members, daemons and connections. No slot is held
-twice, fences grow, and each waiter gets a slot in the end. docs/SAFETY.md has the times.
+twice, fences grow, and each waiter gets a slot in the end. docs/PROOF.md has the times.
 
 Each daemon is connected to the node of its host. A semaphore has nine slots: for each node of a holder and each node of a
 leader there is one. The faults concern n1. CLUSTER_FAULTS names them; by default these are all, with CLUSTER_LONG, and

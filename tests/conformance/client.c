@@ -395,12 +395,13 @@ arguments_of(enum client_queue how, amqp_table_entry_t entries[4])
 	case CLIENT_PASSIVE:
 	case CLIENT_EXCLUSIVE:
 	case CLIENT_TRANSIENT:
-	case CLIENT_PLAIN:
 		return 0;
 	case CLIENT_BRIEF:
+		entries[count++] = amqp_entry_text("x-queue-type", "classic");
 		entries[count++] =
 		    amqp_entry_number("x-expires", (int)(CLIENT_BRIEF_TIME / NSEC_PER_MSEC));
 		return count;
+	case CLIENT_PLAIN:
 	case CLIENT_DIRECTORY:
 		entries[count++] = amqp_entry_text("x-queue-type", "classic");
 		return count;

@@ -15,7 +15,8 @@ All its files are below one folder: database, logs, configuration, Erlang cookie
 
 RABBITMQ_ROOT=DIR uses RabbitMQ and Erlang from the root folder of another system, such as tests/matrix/root.py makes.
 That needs root, or permission to create user namespaces. RABBITMQ_KHEPRI=1 stores a node's metadata in Khepri. Khepri
-is an experiment on RabbitMQ 4.0, and the only store from 4.3 on.
+is an experiment on RabbitMQ 4.0, and the only store from 4.3 on. RABBITMQ_QUEUE_TYPE=quorum makes durable queues of that type
+whose declaration names no type.
 
 A node that was stopped or killed can be started again with the same ports and data. COMMAND of `run` gets
 LOCKBROKER_AMQP_URL, LOCKBROKER_AMQPS_URL (with --tls), LOCKBROKER_RABBIT_DIR, LOCKBROKER_RABBIT_NODE and
@@ -436,13 +437,13 @@ class Rabbit:
         if self.temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def ctl(self, *args, check=True, timeout=300):
-        """rabbitmqctl; its output."""
+    def ctl(self, *args, check=True, timeout=300, program="rabbitmqctl"):
+        """rabbitmqctl, or another of its programs; its output."""
         if not args[0].startswith("list_"):
             self.alone(f"rabbitmqctl {args[0]}")
         if self.pid is None:
             raise RabbitError(f"rabbitmqctl {' '.join(args)}: the node does not run")
-        done = subprocess.run(self._argv(f"{BIN}/rabbitmqctl", "-q", "-n", self.node, *args),
+        done = subprocess.run(self._argv(f"{BIN}/{program}", "-q", "-n", self.node, *args),
                               env=self._environment(), stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
                               check=False)
@@ -570,6 +571,8 @@ class Rabbit:
             # The alarms are for tests that raise them, not for a disk that is nearly full.
             "disk_free_limit.absolute = 1MB",
         ]
+        if "RABBITMQ_QUEUE_TYPE" in os.environ:
+            lines.append(f"default_queue_type = {os.environ['RABBITMQ_QUEUE_TYPE']}")
         if self.tls_port:
             certs = self.certificates
             certs.make_ca()

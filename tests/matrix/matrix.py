@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs ./quickstart and ./check on each Debian of the matrix, and prints a table of tests passed.
 
-    matrix.py [--folder DIR] [NAME...]       # some rows: bookworm trixie khepri sid
+    matrix.py [--folder DIR] [NAME...]       # some rows: bookworm trixie khepri quorum sid
 
 The files of this tree that git has, or would add, are copied into a root of the suite (root.py). There the commands
-install the packages that they need, which stay in the root. The rows khepri and sid run only the tests over RabbitMQ,
-on Debian 13: khepri with metadata in Khepri, sid with the RabbitMQ of sid.
+install the packages that they need, which stay in the root. The rows khepri, quorum and sid run only the tests over
+RabbitMQ, on Debian 13. They have metadata in Khepri, default_queue_type = quorum, and the RabbitMQ of sid.
 """
 import argparse
 import os
@@ -26,6 +26,7 @@ ROWS = {
     "bookworm": ("bookworm", "bookworm", ALL, "Mnesia", "./quickstart, ./check"),
     "trixie": ("trixie", "trixie", ALL, "Mnesia", "./quickstart, ./check"),
     "khepri": ("trixie", "trixie", f"RABBITMQ_KHEPRI=1 {BROKER}", "Khepri", "over RabbitMQ only"),
+    "quorum": ("trixie", "trixie", f"RABBITMQ_QUEUE_TYPE=quorum {BROKER}", "Mnesia", "over RabbitMQ, `default_queue_type = quorum`"),
     "sid": ("trixie", "sid", f"RABBITMQ_ROOT=/tmp/rabbitmq {BROKER}", "its default", "over RabbitMQ only"),
 }
 HEAD = ("Debian", "RabbitMQ", "metadata", "tests", "passed", "failed", "skipped")

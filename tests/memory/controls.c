@@ -643,24 +643,37 @@ memory_broker_close_channel(struct broker *broker, uint64_t channel, int code, c
 }
 
 static bool
-has_watches(const struct memory_channel *channel)
+has_consumer(const struct memory_channel *channel, char kind)
 {
 	const struct memory_consumer *consumer = TAILQ_FIRST(&channel->consumers);
 
-	return consumer != NULL && consumer->tag[0] == 'w';
+	return consumer != NULL && consumer->tag[0] == kind;
 }
 
-void
-memory_broker_close_watches(struct broker *broker)
+static void
+close_consumers(struct broker *broker, enum broker_link which, char kind)
 {
-	struct memory_connection *connection = memory_connection_of(broker, BROKER_AUXILIARY);
+	struct memory_connection *connection = memory_connection_of(broker, which);
 	struct memory_channel *channel;
 
 	if (connection == NULL || connection->frozen)
 		return;
 	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		if (has_watches(channel))
+		if (has_consumer(channel, kind))
 			memory_channel_close(channel, AMQP_PRECONDITION_FAILED,
 			    "PRECONDITION_FAILED - consumer timeout");
 	}
+}
+
+void
+memory_broker_close_watches(struct broker *broker)
+{
+	close_consumers(broker, BROKER_AUXILIARY, 'w');
+}
+
+void
+memory_broker_close_holds(struct broker *broker)
+{
+	for (enum broker_link link = BROKER_QUORUM; link < BROKER_LINKS; link++)
+		close_consumers(broker, link, 'q');
 }

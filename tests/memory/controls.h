@@ -178,6 +178,8 @@ void memory_world_close_connections(struct memory_world *world, const char *word
 
 /* Closes the channels of the watches, which are then placed again. */
 void memory_broker_close_watches(struct broker *broker);
+/* The same of holds by quorum. */
+void memory_broker_close_holds(struct broker *broker);
 
 /*
  * Begins or ends an alarm. Connections that have published are notified. A connection that

@@ -12,8 +12,8 @@ void
 memory_remember(struct world *w, struct client *k)
 {
 	uint8_t beads[BEADS];
-	bool known =
-	    k->mode == HELD || k->mode == RELEASING || k->mode == FLIPPING || k->mode == CONFIRMING;
+	bool known = k->mode == HELD || k->mode == REGAINING || k->mode == RELEASING ||
+		     k->mode == FLIPPING || k->mode == CONFIRMING;
 	bool whole = k->set != 0 && view_order_after(k, beads) == BEADS;
 	bool waits = k->mode == WAITING || k->mode == CHECKING;
 	bool again = k->reclaiming && w->retries != 0 && (known || waits);
@@ -29,7 +29,7 @@ memory_remember(struct world *w, struct client *k)
 }
 
 /*
- * Rule 8b: the sum of the counts says that nobody was between the lost hold and this claim. All counts have grown
+ * Rule 8: the sum of the counts says that nobody was between the lost hold and this claim. All counts have grown
  * alike since, so this does not change.
  */
 bool
@@ -45,9 +45,16 @@ memory_is_next(const struct client *k)
 	return more == 3 || (k->memory_out != 0 && more == 4);
 }
 
+/* Rule 8a. */
+bool
+memory_goes_on(const struct client *k)
+{
+	return setup->regains && k->memory_set != 0 && (k->lingering != 0 || k->pausing);
+}
+
 /* Its client uses the lock no more. */
 bool
 memory_has_stopped(const struct client *k)
 {
-	return k->lingering == 0 || makes(RECLAIM_BEFORE_STOP);
+	return (k->lingering == 0 && !k->pausing) || makes(RECLAIM_BEFORE_STOP);
 }

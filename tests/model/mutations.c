@@ -3,6 +3,7 @@
 #define BUDGET(c, f, r) .claims = c, .faults = f, .renewals = r
 #define SINCE_4_3 .since_4_3 = true
 
+#define REGAINS .reclaims = true, .lingers = true, .regains = true
 #define EQUAL .admins = 1, .dirty = true, .second = true, .epoch = {1, 1, 2}, .grants_set = 3
 #define SMALLER .admins = 1, .deletes = true, .grace = {3, 1}, .lease = {3, 1}
 #define LARGER .unasked = 1, .dirty = true, .losses = true, .grace = {1, 3}, .lease = {1, 3}
@@ -98,6 +99,26 @@ const struct mutation mutations[] = {
 	{BUDGET(2, 1, 0), .mistake = RECLAIM_ANY_SUM, .reclaims = true}, property_fences},
     {"a reclaim allows a sum larger by 7", false,
 	{BUDGET(2, 1, 0), .mistake = RECLAIM_SEVEN, .reclaims = true}, property_fences},
+
+    /* ---- holds that go on (rule 8a) ---- */
+    {"holds go on", false, {BUDGET(1, 1, 1), REGAINS, .live = 1}, NULL},
+    {"holds go on, 4.3", false, {BUDGET(1, 1, 1), SINCE_4_3, REGAINS}, NULL},
+    {"holds go on after their lease", false, {BUDGET(1, 1, 1), REGAINS, .pauses = true}, NULL},
+    {"holds go on, tried again", true, {BUDGET(1, 2, 1), REGAINS, .retries = 1}, NULL},
+    {"holds go on, lost requests", true, {BUDGET(1, 2, 1), REGAINS, .losses = true}, NULL},
+    {"holds go on, two claims", true, {BUDGET(2, 1, 0), REGAINS, .live = 2}, NULL},
+    {"holds go on, rotations", true, {BUDGET(1, 2, 2), REGAINS, .rotations = 1}, NULL},
+    {"holds go on, two faults, 4.3", true, {BUDGET(1, 2, 1), SINCE_4_3, REGAINS}, NULL},
+    {"holds go on after their lease, two faults", true, {BUDGET(1, 2, 1), REGAINS, .pauses = true},
+	NULL},
+    {"holds go on, clocks that drift", true,
+	{BUDGET(1, 1, 1), REGAINS, .drift = true, .grace = {5}}, NULL},
+    {"a hold goes on with clean beads", false,
+	{BUDGET(1, 1, 0), .mistake = REGAIN_OF_CLEAN, REGAINS, .pauses = true}, property_fences},
+    {"a hold goes on with any sum", false,
+	{BUDGET(1, 2, 0), .mistake = REGAIN_ANY_SUM, REGAINS, .pauses = true}, property_fences},
+    {"a hold goes on after its lease, up to the answer", false,
+	{BUDGET(1, 2, 1), .mistake = REGAIN_LATE, REGAINS}, property_exclusion},
 
     /* ---- several sets (rule 12) ---- */
     {"a set is published beside another one", false, {BUDGET(1, 1, 1), .unasked = 1}, NULL},

@@ -82,7 +82,8 @@ tick_client(struct client *k, bool jumps)
 	}
 	count_down(&k->lease, by);
 	count_down(&k->grace, by);
-	count_down(&k->lingering, by);
+	if (!makes(REGAIN_LATE) || k->mode != REGAINING)
+		count_down(&k->lingering, by);
 	for (unsigned at = 0; at < k->n_out; at++)
 		count_down(&k->out[at].left, by);
 }
@@ -208,7 +209,8 @@ void
 quorum_print(const struct setup *of, const struct world *world)
 {
 	static const char *const mode_name[] = {"idle", "waiting", "checking", "flipping",
-	    "in grace", "confirming", "HELD", "releasing", "marking", "preparing", "closing"};
+	    "in grace", "confirming", "HELD", "regaining", "releasing", "marking", "preparing",
+	    "closing"};
 	setup = of;
 	printf("#        beads");
 	for (unsigned at = 0; at < world->n_messages; at++) {

@@ -68,6 +68,9 @@ enum mistake {
 	RECLAIM_ANY_SUM,
 	RECLAIM_SEVEN,
 	RECLAIM_BEFORE_STOP,
+	REGAIN_OF_CLEAN,
+	REGAIN_ANY_SUM,
+	REGAIN_LATE,
 	/* Sets (rule 12). */
 	ACKNOWLEDGE_EARLY,
 	EQUAL_EPOCHS_ACCEPTED,
@@ -105,6 +108,13 @@ struct setup {
 	uint8_t retries;
 	/* A client that hears of its loss can go on, up to the end of its lease. */
 	bool lingers;
+	/* Rule 8a, with `reclaims` and `lingers`. Its daemon can then lose a channel that lives: a fault. */
+	bool regains;
+	/*
+	 * A hold can go on after its lease. Its client pauses meanwhile. No daemon does so. It shows what the sums
+	 * are good for: in the lease no rival can be granted.
+	 */
+	bool pauses;
 	/* The first set exists, in dirty order. */
 	bool dirty;
 	/* There is no first set. */
@@ -162,6 +172,7 @@ enum mode {
 	IN_GRACE,
 	CONFIRMING,
 	HELD,
+	REGAINING,
 	RELEASING,
 	MARKING,
 	PREPARING,
@@ -187,7 +198,7 @@ struct client {
 	uint8_t freed;
 	/* So often it has attached anew in this claim. */
 	uint8_t attaches;
-	/* It cleans up after its own hold (rule 8b). */
+	/* It cleans up after its own hold (rule 8b), or gets it back (rule 8a). */
 	uint8_t reclaiming;
 	/* It is the administrator. */
 	uint8_t job;
@@ -200,6 +211,8 @@ struct client {
 	uint8_t memory_set, memory_behind, memory_out;
 	/* Ticks for which the client of a lost hold goes on, at most. */
 	uint8_t lingering;
+	/* That client is not told of the loss at the end of its lease. */
+	uint8_t pausing;
 	/* Its clock is ahead by a tick. */
 	uint8_t ahead;
 	uint8_t n_transit;
@@ -247,6 +260,8 @@ struct world {
 	uint8_t idle;
 	/* The grant with the largest fence: its set + 1, and how far it is behind the counts of now. */
 	uint8_t fence_set, fence_behind;
+	/* The client of that grant + 1, if holds can be regained. */
+	uint8_t fence_of;
 	struct channel channels[CHANNELS_MAX];
 	struct client clients[CLIENTS_MAX];
 };

@@ -100,6 +100,7 @@ clear_claim(struct client *k)
 	    .memory_behind = k->memory_behind,
 	    .memory_out = k->memory_out,
 	    .lingering = k->lingering,
+	    .pausing = k->pausing,
 	    .ahead = k->ahead};
 	*k = kept;
 }
@@ -164,6 +165,7 @@ grant(struct world *w, unsigned i, unsigned lease)
 	step_say_also(": GRANTED");
 	step_is_grant();
 	check_fence(w, k);
+	w->fence_of = setup->regains ? (uint8_t)(i + 1) : 0;
 	step_add(w);
 }
 
@@ -174,6 +176,7 @@ begin(struct world *w, unsigned i, enum mode mode)
 {
 	struct client *k = &w->clients[i];
 	clear_claim(k);
+	k->pausing = 0;
 	if (mode != WAITING || !setup->reclaims)
 		memory_forget(k);
 	k->mode = (uint8_t)mode;
@@ -245,15 +248,27 @@ flip_to_clean(struct world *w, unsigned i, const uint8_t beads[BEADS])
 	k->lease = k->grace = 0;
 }
 
-/* Rule 8b: with a channel for that alone. */
+/* Rule 8, with a channel for that alone: a proof of the hold that goes on, or a flip after it. */
 static void
 reclaim(struct world *w, unsigned i, const uint8_t beads[BEADS])
 {
 	struct client *k = &w->clients[i];
-	bool alone = memory_is_next(k);
+	bool alone = memory_is_next(k) && !order_is_clean(beads), goes_on = memory_goes_on(k);
+	if (goes_on && makes(REGAIN_ANY_SUM))
+		alone = !order_is_clean(beads);
+	if (goes_on && makes(REGAIN_OF_CLEAN))
+		alone = alone || order_is_clean(beads);
 	memory_forget(k);
-	if (order_is_clean(beads) || !alone) {
+	if (!alone) {
+		k->pausing = 0;
 		end_step_by_stop(w, i, "somebody was in between");
+		return;
+	}
+	if (goes_on) {
+		reject(w, i, last_of(beads), RENEW, REJECT);
+		k->mode = REGAINING;
+		step_say_also(": proves that its hold goes on");
+		step_add(w);
 		return;
 	}
 	flip_to_clean(w, i, beads);
@@ -361,7 +376,9 @@ read_order(struct world *w, unsigned i, bool freed)
 	uint8_t beads[BEADS] = {0};
 	unsigned untouched = find_order(k, beads);
 	begin_grace(k);
-	if (!setup->fetches || makes(ORDER_NOT_CHECKED) || is_own(k, untouched)) {
+	/* If nobody was active since, a hold that goes on knows the order. */
+	bool known = is_own(k, untouched) || (k->reclaiming && memory_goes_on(k));
+	if (!setup->fetches || makes(ORDER_NOT_CHECKED) || known) {
 		judge_order(w, i);
 		return;
 	}
@@ -533,6 +550,24 @@ finish_release(struct world *w, unsigned i)
 	end_step_by_stop(w, i, "released, proved");
 }
 
+/* The proof is there. The hold goes on with its fence, so nobody may have a larger one. */
+static void
+regain(struct world *w, unsigned i, unsigned lease)
+{
+	struct client *k = &w->clients[i];
+	if (k->lingering == 0 && !k->pausing) {
+		end_step_by_stop(w, i, "the hold is over");
+		return;
+	}
+	k->mode = HELD;
+	k->lease = (uint8_t)lease;
+	k->lingering = k->pausing = k->reclaiming = 0;
+	step_say_also(": the hold goes on");
+	if (w->fence_of != i + 1)
+		step_violates(property_fences);
+	step_add(w);
+}
+
 static void
 receive_answer(struct world *w, unsigned i, struct seen delivery)
 {
@@ -547,6 +582,8 @@ receive_answer(struct world *w, unsigned i, struct seen delivery)
 			end_step_by_stop(w, i, "too late");
 		else
 			grant(w, i, answered.left);
+	} else if (k->mode == REGAINING) {
+		regain(w, i, answered.left);
 	} else if (k->mode == RELEASING) {
 		finish_release(w, i);
 	} else if (k->mode == HELD && k->lease == 0 && !makes(LEASE_FROM_ANSWER)) {
@@ -571,6 +608,21 @@ absorb(struct client *k, struct seen delivery)
 			return true;
 		}
 	return false;
+}
+
+/* Rule 8a on its channel: the consumer was suspended, and is active again. It gathers its beads anew. */
+static void
+regather(struct world *w, unsigned i, struct seen delivery)
+{
+	struct client *k = &w->clients[i];
+	uint8_t lease = k->lease;
+	memory_remember(w, k);
+	clear_claim(k);
+	k->mode = WAITING;
+	k->reclaiming = 1;
+	k->lingering = lease;
+	step_say_also(": gathers its beads anew");
+	receive_while_claiming(w, i, delivery);
 }
 
 static void decide_to_publish(struct world *w, unsigned i);
@@ -612,6 +664,9 @@ receive(struct world *w, unsigned i, struct seen delivery)
 		receive_while_claiming(w, i, delivery);
 	} else if (is_answer(k, delivery)) {
 		receive_answer(w, i, delivery);
+	} else if (setup->regains && k->mode == HELD && k->lease != 0 && k->lingering == 0 &&
+		   set == k->set - 1u) {
+		regather(w, i, delivery);
 	} else if (makes(ABSORB_ODD) && k->mode == HELD) {
 		if (absorb(k, delivery))
 			step_add(w);
@@ -881,7 +936,8 @@ step_reclaim(const struct world *before, unsigned i)
 	k->mode = WAITING;
 	k->reclaiming = 1;
 	w.channels[channel_of(i)].attach_sent = 1;
-	step_say("client %s: attaches again, to reclaim", client_name[i]);
+	step_say("client %s: attaches again, to %s", client_name[i],
+	    memory_goes_on(k) ? "go on" : "reclaim");
 	step_add(&w);
 }
 
@@ -889,11 +945,11 @@ static void
 steps_while_idle(const struct world *w, unsigned i)
 {
 	const struct client *k = &w->clients[i];
-	if (k->claims != 0)
+	if (k->claims != 0 && !memory_goes_on(k))
 		step_claim(w, i);
 	if (k->jobs != 0)
 		step_administer(w, i);
-	if (k->memory_set != 0 && memory_has_stopped(k))
+	if (k->memory_set != 0 && (memory_has_stopped(k) || memory_goes_on(k)))
 		step_reclaim(w, i);
 }
 
@@ -901,18 +957,24 @@ static void
 step_stop_lingering(const struct world *before, unsigned i)
 {
 	struct world w = *before;
-	w.clients[i].lingering = 0;
+	w.clients[i].lingering = w.clients[i].pausing = 0;
 	step_say("client %s: its last client stops", client_name[i]);
 	step_add(&w);
 }
 
-/* The daemon hears of the loss, and its client goes on. */
+/* The daemon hears of the loss, and its client goes on. It can be a channel that the server still has. */
 static void
-step_linger(const struct world *before, unsigned i)
+step_linger(const struct world *before, unsigned i, bool is_fault)
 {
 	struct world w = *before;
 	w.clients[i].lingering = w.clients[i].lease;
-	step_say("client %s: learns that its channel is gone, and goes on", client_name[i]);
+	w.clients[i].pausing = setup->pauses;
+	step_say("%sclient %s: learns that its channel is gone, and goes on",
+	    is_fault ? "fault: " : "", client_name[i]);
+	if (is_fault) {
+		w.faults--;
+		step_is_fault();
+	}
 	stop(&w, i);
 	step_add(&w);
 }
@@ -941,19 +1003,22 @@ steps_of_ends(const struct world *w, unsigned i)
 	const struct channel *channel = &w->channels[channel_of(i)];
 	bool asked =
 	    k->mode == FLIPPING || k->mode == CONFIRMING || (k->mode == IN_GRACE && k->n_out != 0);
+	bool gone = channel->life == NO_CHANNEL && !channel->attach_sent;
 	if (asked && k->out[0].left == 0)
 		step_stop(w, i, "has no answer");
+	if (k->mode == REGAINING && k->lingering == 0 && !k->pausing)
+		step_stop(w, i, "its hold is over");
 	if (k->mode == RELEASING)
 		step_stop(w, i, "releases without a proof");
 	bool bored = k->mode == MARKING ||
 		     (k->mode == WAITING && (setup->admins || setup->unasked || k->reclaiming));
 	if (bored && channel->attach_sent == 0)
 		step_stop(w, i, "gives up");
-	if (channel->life == NO_CHANNEL && !channel->attach_sent)
+	if (gone)
 		step_stop(w, i, "learns that its channel is gone");
-	if (channel->life == NO_CHANNEL && !channel->attach_sent && setup->lingers &&
-	    k->mode == HELD && k->lease != 0 && k->lingering == 0)
-		step_linger(w, i);
+	if (setup->lingers && k->mode == HELD && k->lease != 0 && k->lingering == 0 &&
+	    (gone || (setup->regains && w->faults != 0)))
+		step_linger(w, i, !gone);
 	if (w->faults != 0)
 		step_crash(w, i);
 }
@@ -964,7 +1029,7 @@ rules_client_steps(const struct world *w, unsigned i)
 	const struct client *k = &w->clients[i];
 	uint8_t beads[BEADS] = {0};
 	bool old = server_has_old_channel(w, i);
-	if (k->lingering != 0)
+	if (k->lingering != 0 || k->pausing)
 		step_stop_lingering(w, i);
 	if (k->mode == IDLE) {
 		steps_while_idle(w, i);

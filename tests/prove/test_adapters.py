@@ -311,6 +311,8 @@ class Seeds000(OverRabbit, Semaphores, unittest.TestCase):
     def take_away(self):
         Foreign(self, RABBIT.url, "amqp-locks").delete(queue=f"{self.name}-1-A")
 
+    @unittest.skipIf(os.environ.get("RABBITMQ_QUEUE_TYPE") == "quorum",
+                     "RabbitMQ answers no publish to a quorum queue that is deleted meanwhile")
     def remove_while_it_claims(self, *options):
         """An administrator removes the only slot while a client is between its look and its claim. The client then
         has a slot although the administrator saw no holder."""

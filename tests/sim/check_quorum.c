@@ -204,8 +204,9 @@ quorum_made(struct sim *sim, struct queue_id id)
 {
 	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
 
-	/* Messages that were lost a moment ago were perhaps its own. */
-	slot->made = slot->lost_at == 0 || sim->now - slot->lost_at > NSEC_PER_SEC;
+	/* Messages that were lost a moment ago were perhaps its own. A late answer can be about a queue that is gone. */
+	slot->made = memory_world_has(sim->world, queue_text(id), NULL) &&
+		     (slot->lost_at == 0 || sim->now - slot->lost_at > NSEC_PER_SEC);
 	slot->removed = slot->sure = slot->remade = false;
 	slot->publisher = 0;
 }

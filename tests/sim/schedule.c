@@ -229,6 +229,8 @@ start(struct sim *sim, uint64_t seed, bool by_quorum, bool aloud)
 	sim->book.next_due = INT64_MAX;
 	trace_start(&sim->trace, sim->now, aloud);
 	trouble_init(sim, &behaviour);
+	/* Then daemons are replaced whose locks are all by quorum. */
+	behaviour.tls = by_quorum && seed % 4 == 0;
 	sim->world = memory_world_new(sim->timers, &behaviour);
 	memory_world_set_deletes_by_name(sim->world, sim_has(sim, TROUBLE_BY_NAME));
 	NOTE(sim, .text = "the plan: troubles {n}, channels {m}, {w}",

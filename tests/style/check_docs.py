@@ -10,7 +10,7 @@ import manual
 import tap
 from tree import ROOT, sources, text
 
-DOCUMENTS = ("docs/SAFETY.md", "docs/SEEDS.md")
+DOCUMENTS = ("docs/PROOF.md", "docs/SAFETY.md", "docs/SEEDS.md")
 NAMED = re.compile(r"\b((?:test|fuzz|bench)_\w+\.(?:c|py))\b(?::((?: \w+,?)+))?")
 
 GUIDE = "docs/OPERATIONS.md"

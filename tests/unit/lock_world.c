@@ -313,8 +313,8 @@ world_new(void)
 	return world_new_named(world_settings.naming);
 }
 
-struct lock_world *
-world_new_named(const struct queue_naming *naming)
+static struct lock_world *
+make_world(const struct queue_naming *naming, bool tls)
 {
 	static struct said said[RECORDS];
 	struct lock_world *world = calloc(1, sizeof(*world));
@@ -332,12 +332,25 @@ world_new_named(const struct queue_naming *naming)
 	    .nacks = nacks_of,
 	    .refuses = refuses_of,
 	    .unheard = unheard_of,
+	    .tls = tls,
 	    .ctx = world};
 	world->memory = memory_world_new(world->timers, &world->behaviour);
 	for (int i = 0; i < DAEMONS; i++)
 		daemon_start(world, i);
 	world_pass(world, NSEC_PER_MSEC);
 	return world;
+}
+
+struct lock_world *
+world_new_named(const struct queue_naming *naming)
+{
+	return make_world(naming, false);
+}
+
+struct lock_world *
+world_new_over_tls(void)
+{
+	return make_world(world_settings.naming, true);
 }
 
 void

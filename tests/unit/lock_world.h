@@ -85,6 +85,8 @@ struct lock_world {
 struct lock_world *world_new(void);
 /* The same, with other names of queues. */
 struct lock_world *world_new_named(const struct queue_naming *naming);
+/* Nothing is encrypted. A successor takes no connection over. */
+struct lock_world *world_new_over_tls(void);
 extern const struct lock_settings world_settings;
 void world_free(struct lock_world *world);
 /* Kills a daemon, as by SIGKILL, and starts it again. */

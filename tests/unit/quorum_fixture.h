@@ -59,6 +59,30 @@ cut(int daemon)
 	world_pass(world, SOON);
 }
 
+/* The same, and they do not come back before join(). */
+static inline void
+sever(int daemon)
+{
+	memory_broker_cut(world->daemon[daemon].broker, BROKER_QUORUM, 0, -1, "cut");
+	memory_broker_cut(world->daemon[daemon].broker, BROKER_QUORUM + 1, 0, -1, "cut");
+	world_pass(world, SOON);
+}
+
+static inline void
+join(int daemon)
+{
+	memory_broker_restore(world->daemon[daemon].broker, BROKER_QUORUM);
+	memory_broker_restore(world->daemon[daemon].broker, BROKER_QUORUM + 1);
+}
+
+/* All holds of the daemon are lost, and their clients perhaps work on. */
+static inline void
+abandon(int daemon)
+{
+	lock_abandon(engine(daemon));
+	world_pass(world, SOON);
+}
+
 static inline int64_t
 waited(const struct said *answer, int64_t since)
 {

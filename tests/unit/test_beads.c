@@ -6,6 +6,7 @@
  *			1+0* of another set with epoch 1
  *	prove, renew, rotate, barrier, release
  *	reclaim 60	instead of a claim, after a hold whose counts were 60 in all; "?": a reject was unanswered
+ *	regain 60	the same, for a hold that goes on, and was proved at that time
  *	after 60	the holder of such a hold has stopped
  *	foreign 0	another message with that count is acknowledged; "kept 0": it stays
  *	own		the set of epoch 1 is published here
@@ -69,11 +70,26 @@ static const struct course courses[] = {
 	{{0, "1+1", ""}, {0, "2+1", ""}, {0, "3+1", "reject 2"}, {1, "2+2", "held"},
 	    {4000, "renew", "reject 2"}, {4500, "2+3", "over late"}}},
     {"the consumer is active for the second time", 0,
-	{{0, "1+1", ""}, {0, "2+1", ""}, {0, "3+1", "reject 2"}, {1, "2+2", "held"},
-	    {1000, "renew", "reject 2"}, {1001, "1+2", odd}}},
+	{{0, "1+1", ""}, {0, "2+1", ""}, {10, "3+1", "reject 2"}, {11, "2+2", "held"},
+	    {1000, "renew", "reject 2"}, {1001, "1+2", ""}, {1001, "3+2", ""},
+	    {1001, "2+3", "reject 2"}, {1002, "2+4", "renewed"}}},
     {"it is active for the second time, and nothing was asked", 0,
-	{{0, "1+1", ""}, {0, "2+1", ""}, {0, "3+1", "reject 2"}, {1, "2+2", "held"},
-	    {1001, "1+2", odd}}},
+	{{0, "1+1", ""}, {0, "2+1", ""}, {10, "3+1", "reject 2"}, {11, "2+2", "held"},
+	    {1001, "1+2", ""}, {1001, "3+2", ""}, {1001, "2+3", "reject 2"},
+	    {1002, "2+4", "renewed"}, {1003, "release", "reject 3"}, {1004, "3+3", "released"}}},
+    {"it is so, and a rival was active meanwhile", 0,
+	{{0, "1+1", ""}, {0, "2+1", ""}, {10, "3+1", "reject 2"}, {11, "2+2", "held"},
+	    {1001, "1+3", ""}, {1001, "3+3", ""}, {1001, "2+4", "over followed"}}},
+    {"it is so, and the rival has released the slot", 0,
+	{{0, "1+1", ""}, {0, "2+1", ""}, {10, "3+1", "reject 2"}, {11, "2+2", "held"},
+	    {1001, "1+2", ""}, {1001, "2+3", ""}, {1001, "3+2", "over followed"}}},
+    {"it is so, after the lease", 0,
+	{{0, "1+1", ""}, {0, "2+1", ""}, {10, "3+1", "reject 2"}, {11, "2+2", "held"},
+	    {4510, "1+2", "over late"}}},
+    {"it is so, and the proof is answered after the lease", 0,
+	{{0, "1+1", ""}, {0, "2+1", ""}, {10, "3+1", "reject 2"}, {11, "2+2", "held"},
+	    {4000, "1+2", ""}, {4000, "3+2", ""}, {4000, "2+3", "reject 2"},
+	    {4510, "2+4", "over late"}}},
     {"a release flips, and is proved", 0,
 	{{0, "1+1", ""}, {0, "2+1", ""}, {0, "3+1", "reject 2"}, {1, "2+2", "held"},
 	    {2, "release", "reject 3"}, {3, "3+2", "released"}}},
@@ -136,6 +152,25 @@ static const struct course courses[] = {
 	{{0, "reclaim 57?", ""}, {0, "1+10", ""}, {0, "2+20", ""}, {0, "3+30", "over followed"}}},
     {"another set is not reclaimed", 0,
 	{{0, "reclaim 61", ""}, {0, "1+11*", ""}, {0, "3+31*", ""}, {0, "2+22*", "over followed"}}},
+    {"a hold goes on if nobody was active since", 0,
+	{{1, "regain 61", ""}, {9, "1+11", ""}, {9, "3+31", ""}, {9, "2+22", "reject 2"},
+	    {4500, "2+23", "renewed"}, {4501, "renew", "reject 2"}, {4508, "2+24", "renewed"}}},
+    {"a hold goes on whose reject was unanswered", 3,
+	{{1, "regain 61?", ""}, {9, "1+11", ""}, {9, "3+31", ""}, {9, "2+23", "reject 2"},
+	    {10, "2+24", "renewed"}}},
+    {"a hold ends after a rival was active", 0,
+	{{1, "regain 61", ""}, {9, "1+12", ""}, {9, "3+32", ""}, {9, "2+23", "over followed"}}},
+    {"a hold ends if its reject was performed that it did not ask for", 0,
+	{{1, "regain 61", ""}, {9, "1+11", ""}, {9, "3+31", ""}, {9, "2+23", "over followed"}}},
+    {"a hold ends if the order is clean", 0,
+	{{1, "regain 57?", ""}, {9, "1+10", ""}, {9, "2+20", ""}, {9, "3+30", "over followed"}}},
+    {"a hold ends if the set is another one", 0,
+	{{1, "regain 61", ""}, {9, "1+11*", ""}, {9, "3+31*", ""}, {9, "2+22*", "over followed"}}},
+    {"a hold ends if its beads come after the lease", 0,
+	{{1, "regain 61", ""}, {9, "1+11", ""}, {9, "3+31", ""}, {4501, "2+22", "over late"}}},
+    {"a hold ends if the proof comes after the lease", 0,
+	{{1, "regain 61", ""}, {9, "1+11", ""}, {9, "3+31", ""}, {4500, "2+22", "reject 2"},
+	    {4501, "2+23", "over late"}}},
     {"since 4.3 a turned order is reclaimed by two rejects", 3,
 	{{0, "reclaim 61", ""}, {0, "3+31", ""}, {0, "2+22", ""}, {0, "1+11", "reject 2"},
 	    {1, "2+23", "reject 3"}, {2, "3+32", "released"}}},
@@ -274,6 +309,7 @@ play_memory(struct beads *beads, const char *what, int64_t now)
 	    .publisher = 77,
 	    .sum = strtoul(strchr(what, ' '), NULL, 10),
 	    .asked = strchr(what, '?') != NULL,
+	    .proved_at = strncmp(what, "regain ", 7) == 0 ? now : 0,
 	};
 	const struct beads_acts none = {0};
 
@@ -333,7 +369,7 @@ play(struct beads *beads, const char *what, int64_t now)
 		return beads_barrier(beads, now);
 	if (strcmp(what, "release") == 0)
 		return beads_release(beads, now);
-	if (strncmp(what, "reclaim ", 8) == 0 || strncmp(what, "after ", 6) == 0)
+	if (strncmp(what, "re", 2) == 0 || strncmp(what, "after ", 6) == 0)
 		return play_memory(beads, what, now);
 	bead = bead_of(what, T);
 	return beads_take(beads, &bead, now);

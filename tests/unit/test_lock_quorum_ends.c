@@ -46,7 +46,7 @@ START_TEST(a_slot_is_reclaimed_when_its_holder_stops)
 	answer = take(0, 1, TRY);
 	fence = answer->fence;
 	lock = answer->lock;
-	cut(0);
+	abandon(0);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
 	world_pass(world, 3 * SECOND);
 	/* It releases what it has lost. Or it hangs up, and perhaps works on up to the end of its lease. */
@@ -85,7 +85,7 @@ START_TEST(a_restart_of_the_broker_costs_no_grace)
 	memory_world_restart(world->memory);
 	set_links(0, false);
 	set_links(1, false);
-	world_pass(world, SECOND);
+	world_pass(world, LEASE + SECOND);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
 	lock_peer_gone(engine(0), 1);
 	lock_peer_gone(engine(0), 2);
@@ -108,7 +108,7 @@ START_TEST(a_waiter_here_is_granted_when_the_holder_stops)
 	lock = take(0, 1, TRY)->lock;
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	cut(0);
+	abandon(0);
 	world_pass(world, 3 * SECOND);
 	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
 	ck_assert_uint_eq(info(0).graces, 1);
@@ -129,7 +129,7 @@ START_TEST(a_slot_that_was_used_since_is_not_reclaimed)
 
 	make_slots(1);
 	lock = take(0, 1, TRY)->lock;
-	cut(0);
+	abandon(0);
 	ck_assert_int_eq(take(1, 2, DURATION_FOREVER)->reason, REASON_NONE);
 	world_kill(world, 1);
 	began = world->now;
@@ -170,7 +170,7 @@ START_TEST(a_daemon_is_quiet_after_its_reclaims)
 	make_slots(1);
 	answer = take(0, 1, TRY);
 	fence = answer->fence;
-	cut(0);
+	abandon(0);
 	lock_drain(engine(0));
 	lock_release(engine(0), 1, 2, answer->lock);
 	ck_assert(!lock_quiet(engine(0)));
@@ -182,20 +182,158 @@ START_TEST(a_daemon_is_quiet_after_its_reclaims)
 }
 END_TEST
 
-/* ---- many at once ---- */
+/* ---- holds that go on (rule 8) ---- */
 
-/* All connections of the daemon get as many channels as RabbitMQ has. */
-static void
-raise_limits(int daemon)
+static int
+notices(enum lock_notice_kind kind)
 {
-	struct broker *broker = world->daemon[daemon].broker;
-
-	for (int link = BROKER_LOCKS; link < BROKER_QUORUM + 2; link++)
-		if (link != BROKER_AUXILIARY)
-			memory_broker_set_channels_max(broker, link, 2047);
-	broker_reset(broker, BROKER_LOCKS, "more channels");
-	world_pass(world, 5 * SECOND);
+	return world_notices(world, 0, 1, kind);
 }
+
+/* Nothing was in flight, or a renewal that the server performed, or not. */
+START_TEST(a_hold_outlives_its_connection)
+{
+	const struct said *answer;
+	uint64_t fence, lock;
+
+	make_slots(1);
+	answer = take(0, 1, TRY);
+	fence = answer->fence;
+	lock = answer->lock;
+	if (_i == 1)
+		memory_world_delay_deliveries(world->memory, b, true);
+	if (_i == 2)
+		memory_world_set_rejects(world->memory, b, MEMORY_REJECTS_LOST);
+	lock_verify(engine(0), 1, 2, lock, 0);
+	world_pass(world, SOON);
+	sever(0);
+	memory_world_delay_deliveries(world->memory, b, false);
+	memory_world_set_rejects(world->memory, b, MEMORY_REJECTS_TAKEN);
+	ck_assert_int_eq(notices(LOCK_NOTICE_SUSPECT), 1);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(LOCK_NOTICE_RESTORED), 0);
+	join(0);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(LOCK_NOTICE_RESTORED), 1);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	world_pass(world, 2 * LEASE);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 0);
+	lock_verify(engine(0), 1, 3, lock, 0);
+	answer = world_await(world, 0, 1, 3);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_uint_gt(answer->fence, fence);
+	fence = answer->fence;
+	ck_assert_int_eq(take(1, 2, TRY)->reason, REASON_WOULD_BLOCK);
+	release(0, 1, 4, lock);
+	assert_clean(fence);
+}
+END_TEST
+
+/* Its channel alone ends. */
+START_TEST(a_hold_outlives_its_channel)
+{
+	uint64_t lock;
+
+	make_slots(1);
+	lock = take(0, 1, TRY)->lock;
+	memory_broker_close_holds(world->daemon[0].broker);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(LOCK_NOTICE_RESTORED), 1);
+	world_pass(world, 2 * LEASE);
+	lock_verify(engine(0), 1, 3, lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
+}
+END_TEST
+
+/* A rival waits, and has the beads. */
+START_TEST(a_hold_with_a_rival_ends_with_its_lease)
+{
+	const struct said *answer;
+	int64_t until, began;
+
+	make_slots(1);
+	until = take(0, 1, TRY)->safe_until;
+	sever(0);
+	began = world->now;
+	world_acquire(world, 1, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	join(0);
+	world_pass(world, until - world->now - SOON);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 0);
+	world_pass(world, 2 * SOON);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 1);
+	answer = world_await(world, 1, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_ge(waited(answer, began), T);
+	ck_assert_int_eq(notices(LOCK_NOTICE_RESTORED), 0);
+}
+END_TEST
+
+/* A rival was there, and is gone. */
+START_TEST(a_hold_with_other_counts_ends_at_once)
+{
+	make_slots(1);
+	(void)take(0, 1, TRY);
+	sever(0);
+	world_acquire(world, 1, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	world_kill(world, 1);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 0);
+	join(0);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(notices(LOCK_NOTICE_RESTORED), 0);
+}
+END_TEST
+
+/* The connections come back too late. */
+START_TEST(a_hold_without_a_connection_ends_with_its_lease)
+{
+	int64_t until;
+
+	make_slots(1);
+	until = take(0, 1, TRY)->safe_until;
+	sever(0);
+	world_pass(world, until - world->now - SOON);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 0);
+	world_pass(world, 2 * SOON);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 1);
+	join(0);
+	world_pass(world, 2 * LEASE);
+	ck_assert_int_eq(notices(LOCK_NOTICE_RESTORED), 0);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 1);
+	ck_assert_uint_eq(info(0).reclaimed, 0);
+}
+END_TEST
+
+/* Nothing is handed off or proved meanwhile. The slot is clean when the connection is back. */
+START_TEST(a_suspect_hold_is_released)
+{
+	const struct said *answer;
+	uint64_t fence;
+
+	make_slots(1);
+	answer = take(0, 1, TRY);
+	fence = answer->fence;
+	if (_i == 1)
+		world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	sever(0);
+	lock_release(engine(0), 1, 2, now(0, 1, 1)->lock);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	ck_assert_uint_eq(info(0).reclaimed, 0);
+	join(0);
+	if (_i == 0) {
+		assert_clean(fence);
+		return;
+	}
+	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
+	world_pass(world, 3 * SECOND);
+	ck_assert_uint_gt(now(0, 2, 1)->fence, fence);
+}
+END_TEST
 
 /* Asks for all slots, and returns how long the last answer took. */
 static int64_t
@@ -220,6 +358,39 @@ acquire_all(int daemon, uint64_t peer, int slots, int64_t most)
 		granted++;
 	}
 	return world->now - began;
+}
+
+#define ROLLED 50
+
+START_TEST(a_short_restart_of_the_broker_costs_no_hold)
+{
+	make_slots(ROLLED);
+	(void)acquire_all(0, 1, ROLLED, 60 * SECOND);
+	memory_world_restart(world->memory);
+	set_links(0, false);
+	set_links(1, false);
+	world_pass(world, 4 * SECOND);
+	set_links(0, true);
+	set_links(1, true);
+	world_pass(world, 2 * LEASE);
+	ck_assert_int_eq(notices(LOCK_NOTICE_RESTORED), ROLLED);
+	ck_assert_int_eq(notices(LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+/* ---- many at once ---- */
+
+/* All connections of the daemon get as many channels as RabbitMQ has. */
+static void
+raise_limits(int daemon)
+{
+	struct broker *broker = world->daemon[daemon].broker;
+
+	for (int link = BROKER_LOCKS; link < BROKER_QUORUM + 2; link++)
+		if (link != BROKER_AUXILIARY)
+			memory_broker_set_channels_max(broker, link, 2047);
+	broker_reset(broker, BROKER_LOCKS, "more channels");
+	world_pass(world, 5 * SECOND);
 }
 
 /* Their daemon is killed, or the broker restarts and their clients stop. */
@@ -323,7 +494,9 @@ START_TEST(a_connection_with_holds_ends_later_for_a_silent_channel)
 	ck_assert_int_eq(take(1, 3, TRY)->reason, REASON_WOULD_BLOCK);
 	world_pass(world, 200 * SECOND);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
-	ck_assert_int_eq(world_notices(world, 0, 2, LOCK_NOTICE_LOST), 1);
+	/* It goes on at the other connection. */
+	ck_assert_int_eq(world_notices(world, 0, 2, LOCK_NOTICE_RESTORED), 1);
+	ck_assert_int_eq(world_notices(world, 0, 2, LOCK_NOTICE_LOST), 0);
 	ck_assert_int_eq(take(1, 4, TRY)->slot, 2);
 }
 END_TEST
@@ -447,6 +620,13 @@ suite_lock_quorum_ends(void)
 	tcase_add_test(tc, a_slot_that_was_used_since_is_not_reclaimed);
 	tcase_add_loop_test(tc, a_release_without_a_proof_is_reclaimed, 0, 2);
 	tcase_add_test(tc, a_daemon_is_quiet_after_its_reclaims);
+	tcase_add_loop_test(tc, a_hold_outlives_its_connection, 0, 3);
+	tcase_add_test(tc, a_hold_outlives_its_channel);
+	tcase_add_test(tc, a_hold_with_a_rival_ends_with_its_lease);
+	tcase_add_test(tc, a_hold_with_other_counts_ends_at_once);
+	tcase_add_test(tc, a_hold_without_a_connection_ends_with_its_lease);
+	tcase_add_loop_test(tc, a_suspect_hold_is_released, 0, 2);
+	tcase_add_test(tc, a_short_restart_of_the_broker_costs_no_hold);
 	tcase_add_loop_test(tc, a_thousand_slots_are_free_after_one_grace, 0, 2);
 	tcase_add_test(tc, the_graces_of_a_user_are_limited);
 	tcase_add_test(tc, a_channel_that_does_not_close_ends_with_its_connection);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/beads.h"
 #include "tests/unit/quorum_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -295,6 +296,36 @@ START_TEST(an_empty_queue_is_filled_after_a_grace)
 }
 END_TEST
 
+/* Four messages look like a free mutex. A claim finds out, and a maker publishes a third set. */
+START_TEST(two_dead_makers_leave_no_mutex_that_looks_free)
+{
+	const struct bead left[] = {{.number = 1, .epoch = 7}, {.number = 3, .epoch = 7},
+	    {.number = 1, .epoch = 8}, {.number = 3, .epoch = 8}};
+	char text[BEAD_TEXT];
+
+	use_once();
+	world_pass(world, SOON);
+	ck_assert_uint_eq(memory_world_purge(world->memory, QUEUE), 3);
+	for (int i = 0; i < 4; i++) {
+		struct bead bead = left[i];
+
+		bead.grace = T;
+		bead.major = 4;
+		memory_world_publish(world->memory, QUEUE, bead_print(text, &bead));
+	}
+	ask(1, 2, 1, _i == 0 ? DURATION_FOREVER : TRY);
+	if (_i == 1) {
+		ck_assert_int_ne(world_await(world, 1, 2, 1)->reason, REASON_NONE);
+		world_pass(world, 2 * T);
+		ask(1, 2, 2, TRY);
+	}
+	ck_assert_int_eq(world_await(world, 1, 2, 1 + (unsigned)_i)->reason, REASON_NONE);
+	release(1, 2, 3, world_answer(world, 1, 2, 1 + (unsigned)_i)->lock);
+	world_pass(world, SOON);
+	ck_assert_uint_eq(memory_world_purge(world->memory, QUEUE), 3);
+}
+END_TEST
+
 /* Another program takes it between the scan and the post. */
 START_TEST(no_set_is_published_without_a_post)
 {
@@ -386,6 +417,7 @@ suite_lock_quorum_mutex(void)
 	tcase_add_loop_test(tc, in_an_alarm_it_must_exist, 0, 2);
 	tcase_add_loop_test(tc, an_unclean_end_is_as_of_a_slot, 0, 2);
 	tcase_add_test(tc, an_empty_queue_is_filled_after_a_grace);
+	tcase_add_loop_test(tc, two_dead_makers_leave_no_mutex_that_looks_free, 0, 2);
 	tcase_add_test(tc, no_set_is_published_without_a_post);
 	tcase_add_test(tc, it_is_handed_off);
 	tcase_add_test(tc, a_server_that_has_no_such_slots_says_so);

@@ -249,17 +249,30 @@ START_TEST(a_lease_that_ends_meanwhile_is_a_loss)
 }
 END_TEST
 
-/* The connection ends in the pause. */
-START_TEST(a_connection_that_ends_meanwhile_is_a_loss)
+/* The connection ends in the pause, or before it. */
+START_TEST(a_hold_outlives_its_connection_and_its_daemon)
 {
 	const struct said *granted;
 
 	make_slots(1);
 	granted = take(0, 1, TRY);
+	if (_i == 0)
+		world_pass(world, SOON);
+	else
+		sever(0);
 	replace();
-	cut(0);
-	ck_assert_int_eq(losses(1), 1);
-	lock_release(engine(0), 1, 2, granted->lock);
+	if (_i == 0)
+		cut(0);
+	else
+		join(0);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_SUSPECT), 1);
+	world_pass(world, LEASE);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_RESTORED), 1);
+	world_pass(world, LEASE);
+	ck_assert_int_eq(losses(1), 0);
+	ck_assert_int_eq(verify(1, 7, granted->lock)->reason, REASON_NONE);
+	release(0, 1, 2, granted->lock);
 	assert_clean(granted->fence);
 }
 END_TEST
@@ -356,7 +369,7 @@ START_TEST(a_lost_hold_is_reclaimed_by_the_successor)
 
 	make_slots(1);
 	granted = take(0, 1, TRY);
-	cut(0);
+	abandon(0);
 	ck_assert_int_eq(losses(1), 1);
 	if (_i == 1)
 		lock_peer_gone(engine(0), 1);
@@ -378,7 +391,7 @@ START_TEST(a_reclaim_that_waits_is_tried_by_the_successor)
 
 	make_slots(1);
 	granted = take(0, 1, TRY);
-	cut(0);
+	abandon(0);
 	lock_freeze(engine(0), true);
 	lock_release(engine(0), 1, 2, granted->lock);
 	world_pass(world, 2 * SECOND);
@@ -443,7 +456,9 @@ START_TEST(each_of_these_needs_version_2)
 	} else {
 		ck_assert_int_eq(take(0, 1, TRY)->slot, 1);
 		if (_i == 1)
-			cut(0);
+			abandon(0);
+		if (_i == 3)
+			sever(0);
 	}
 	freeze();
 	ck_assert_int_eq(save_version(), 2);
@@ -551,6 +566,103 @@ START_TEST(a_wrong_grace_is_refused)
 }
 END_TEST
 
+/* ---- over TLS ---- */
+
+static void
+begin_over_tls(void)
+{
+	world = world_new_over_tls();
+}
+
+/* No connection is handed over. Nobody waits for the slots. A renewal may be unanswered. */
+START_TEST(over_tls_holds_are_reclaimed)
+{
+	const struct said *granted[20], *verified;
+
+	make_slots(20);
+	for (int i = 0; i < 20; i++)
+		granted[i] = take(0, 1 + (uint64_t)i, TRY);
+	world_pass(world, _i * SECOND);
+	if (_i == 1)
+		memory_world_set_rejects(world->memory, b, MEMORY_REJECTS_DELAYED);
+	if (_i >= 1)
+		lock_verify(engine(0), 1, 7, granted[0]->lock, 0);
+	if (_i >= 2)
+		memory_world_delay_deliveries(world->memory, b, true);
+	world_pass(world, SOON);
+	lock_freeze(engine(0), true);
+	ck_assert(!lock_needs_link(engine(0)));
+	ck_assert(lock_is_still(engine(0)));
+	succeed(0);
+	memory_world_delay_deliveries(world->memory, b, false);
+	memory_world_set_rejects(world->memory, b, MEMORY_REJECTS_TAKEN);
+	world_pass(world, 2 * LEASE);
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(losses(1 + (uint64_t)i), 0);
+		verified = verify(1 + (uint64_t)i, 9, granted[i]->lock);
+		ck_assert_int_eq(verified->reason, REASON_NONE);
+		ck_assert_uint_ge(verified->fence, granted[i]->fence);
+	}
+	release(0, 1, 2, granted[0]->lock);
+	assert_clean(granted[0]->fence);
+}
+END_TEST
+
+/* A rival is faster than the successor. The hold ends with its lease, and then the rival gets the slot. */
+START_TEST(over_tls_a_hold_with_a_rival_is_lost)
+{
+	const struct said *granted, *answer;
+	int64_t safe;
+
+	make_slots(1);
+	granted = take(0, 1, TRY);
+	world_pass(world, SOON);
+	safe = granted->safe_until;
+	freeze();
+	memory_broker_cut(world->daemon[0].broker, BROKER_QUORUM, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_QUORUM + 1, 0, -1, "cut");
+	world_acquire(world, 1, 70, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	succeed(0);
+	answer = world_await(world, 1, 70, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_ge(answer->at, safe);
+	ck_assert_uint_gt(answer->fence, granted->fence);
+	ck_assert_int_eq(losses(1), 1);
+}
+END_TEST
+
+/* The grace ends with the connection. The waiter claims anew, and waits for the whole of it. */
+START_TEST(over_tls_a_waiter_claims_anew)
+{
+	const struct said *answer;
+	int64_t began;
+
+	make_slots(1);
+	begin_grace();
+	world_pass(world, T / 2);
+	freeze();
+	began = world->now;
+	succeed(0);
+	answer = world_await(world, 0, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_ge(waited(answer, began), T);
+}
+END_TEST
+
+/* A hold by queue ends with its connection, so the daemon is not replaced. */
+START_TEST(over_tls_other_holds_hinder)
+{
+	make_slots(1);
+	world_make(world, "other", 1);
+	ck_assert(!lock_needs_link(engine(0)));
+	ck_assert_int_eq(acquire(0, 1, 1, "other", TRY)->reason, REASON_NONE);
+	ck_assert(lock_needs_link(engine(0)));
+	lock_freeze(engine(0), true);
+	ck_assert(!world_stills(world, 0));
+}
+END_TEST
+
 Suite *
 suite_lock_quorum_successor(void)
 {
@@ -565,7 +677,7 @@ suite_lock_quorum_successor(void)
 	tcase_add_test(tc, fences_grow_through_hand_offs);
 	tcase_add_test(tc, a_removed_slot_stays_revoked);
 	tcase_add_test(tc, a_hold_goes_on_without_the_lock_connection);
-	tcase_add_test(tc, a_connection_that_ends_meanwhile_is_a_loss);
+	tcase_add_loop_test(tc, a_hold_outlives_its_connection_and_its_daemon, 0, 2);
 	tcase_add_test(tc, a_lease_that_ends_meanwhile_is_a_loss);
 	tcase_add_loop_test(tc, a_grace_keeps_its_end, 0, 4);
 	tcase_add_loop_test(tc, a_claim_in_flight_ends_and_its_waiter_goes_on, 0, 2);
@@ -573,11 +685,18 @@ suite_lock_quorum_successor(void)
 	tcase_add_loop_test(tc, a_lost_hold_is_reclaimed_by_the_successor, 0, 2);
 	tcase_add_test(tc, a_reclaim_that_waits_is_tried_by_the_successor);
 	tcase_add_test(tc, without_anything_by_quorum_the_state_is_version_1);
-	tcase_add_loop_test(tc, each_of_these_needs_version_2, 0, 3);
+	tcase_add_loop_test(tc, each_of_these_needs_version_2, 0, 4);
 	tcase_add_loop_test(
 	    tc, a_wrong_state_is_refused, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
 	tcase_add_loop_test(
 	    tc, a_wrong_grace_is_refused, 0, (int)(sizeof(wrong_graces) / sizeof(wrong_graces[0])));
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("quorum_successor_tls");
+	tcase_add_checked_fixture(tc, begin_over_tls, world_end);
+	tcase_add_loop_test(tc, over_tls_holds_are_reclaimed, 0, 3);
+	tcase_add_test(tc, over_tls_a_hold_with_a_rival_is_lost);
+	tcase_add_test(tc, over_tls_a_waiter_claims_anew);
+	tcase_add_test(tc, over_tls_other_holds_hinder);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -304,6 +304,16 @@ learn_post(
 	return !asked || (differs && !semaphore->held_otherwise);
 }
 
+/* The beads of its dead makers looked as if it was free. The next scan says that it is to be made. */
+static void
+learn_incomplete(const struct lock_engine *engine, const struct hold *hold)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, true);
+
+	if (hold->kind == LOCK_KIND_MUTEX && way_row(hold->way)->by_beads && semaphore != NULL)
+		semaphore->incomplete = true;
+}
+
 /* Nothing is known of a slot by quorum. The user may have no right to such queues. */
 static bool
 is_guess(const struct lock_engine *engine, const struct hold *hold)
@@ -367,6 +377,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 			fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_UNREACHABLE:
+		learn_incomplete(engine, hold);
 		fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_ABSENT:

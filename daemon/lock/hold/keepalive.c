@@ -115,7 +115,7 @@ is_stuck_for_nothing(struct lock_engine *engine)
 		const struct lock_notice notice = {
 		    .kind = LOCK_NOTICE_STUCK, .name = hold->name, .slot = hold->slot};
 
-		if (hold->asked == 0 || hold->asked > long_ago)
+		if (hold->asked == 0 || hold->asked > long_ago || hold->suspended)
 			continue;
 		if (!needed)
 			return true;
@@ -170,6 +170,14 @@ schedule_renewal(struct lock_engine *engine, struct hold *hold)
 	timers_set(engine->timers, &hold->timer, when);
 }
 
+static void
+ask(struct lock_engine *engine, struct hold *hold)
+{
+	hold->asked = engine_now(engine);
+	broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
+	    (struct broker_done){on_renewed, engine, hold->id});
+}
+
 /* The hold's timer. A renewal that is not answered is never sent again: the lease runs out. */
 static void
 renewal_due(void *ctx, uint64_t id)
@@ -188,11 +196,8 @@ renewal_due(void *ctx, uint64_t id)
 	}
 	if (now >= lease_suspect_at(engine, hold))
 		lease_suspect(engine, hold);
-	if (hold->asked == 0 && hold->channel != 0 && now >= renew_at(engine, hold)) {
-		hold->asked = now;
-		broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
-		    (struct broker_done){on_renewed, engine, hold->id});
-	}
+	if (hold->asked == 0 && hold->channel != 0 && now >= renew_at(engine, hold))
+		ask(engine, hold);
 	schedule_renewal(engine, hold);
 }
 
@@ -206,6 +211,21 @@ on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	hold = hold_find(&engine->holds, id);
 	if (hold != NULL && hold->state == HOLD_HELD)
 		schedule_renewal(engine, hold);
+}
+
+void
+keepalive_suspended(struct lock_engine *engine, struct hold *hold)
+{
+	/* A hand-off ends. The slot is claimed anew. */
+	if (hold->state == HOLD_COUNTING || hold->state == HOLD_PASSING)
+		lifecycle_drop(engine, hold);
+	if (hold->state != HOLD_HELD)
+		return;
+	hold->suspended = true;
+	lease_suspect(engine, hold);
+	if (hold->asked == 0)
+		ask(engine, hold);
+	schedule_renewal(engine, hold);
 }
 
 void

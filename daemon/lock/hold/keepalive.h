@@ -27,6 +27,11 @@ void keepalive_resume(struct lock_engine *engine);
  */
 void keepalive_granted(struct lock_engine *engine, struct hold *hold);
 /*
+ * The channel of a hold by quorum ended. Its client is told that the lease is suspect. The answer to the next
+ * question about it says that it goes on.
+ */
+void keepalive_suspended(struct lock_engine *engine, struct hold *hold);
+/*
  * Before that, for a restored hold by quorum: if the earlier program has asked for a proof, its answer extends the
  * lease. The hold is not asked about before.
  */

@@ -107,7 +107,8 @@ static void
 tell_holders(struct lock_engine *engine, bool suspect)
 {
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
-		if (suspect || engine_now(engine) < lease_suspect_at(engine, hold))
+		if (suspect ||
+		    (!hold->suspended && engine_now(engine) < lease_suspect_at(engine, hold)))
 			tell_holder(engine, hold, suspect);
 	}
 }

@@ -96,6 +96,7 @@ hold_answered(struct hold_table *table, struct hold *hold, const struct broker_r
 {
 	bool aged = hold->aged;
 
+	hold->suspended = false;
 	if (reply->sent_at <= hold->from)
 		return;
 	age_remove(table, hold);

@@ -111,6 +111,8 @@ struct hold {
 	    others_at;    /* clock time of that count's request and answer; 0: none */
 	bool wants_lease; /* its client asked for notices of the lease */
 	bool suspect;     /* its client was told so */
+	/* HELD, by beads: its channel is gone, and the broker layer claims the slot anew. It is not handed off. */
+	bool suspended;
 	/* clock time of sending of the newest answered question about B; 0: not claimed yet */
 	int64_t from;
 	/*

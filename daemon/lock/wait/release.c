@@ -258,7 +258,7 @@ let_go(struct lock_engine *engine, struct hold *hold)
 	struct waiter *waiter = NULL;
 
 	if (hold->state == HOLD_HELD && !FAULT_ELSE(REVOKED_IS_PASSED, false, hold->revoked) &&
-	    hold->verify == 0)
+	    hold->verify == 0 && !hold->suspended)
 		waiter = next_waiter(engine, hold);
 	if (waiter == NULL) {
 		lifecycle_drop(engine, hold);

@@ -222,7 +222,8 @@ static void
 take_quorum_mutex_answers(
     struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
 {
-	const enum broker_answer other = seen->answers[0], queue = seen->answers[1];
+	const enum broker_answer other = seen->answers[0];
+	enum broker_answer queue = seen->answers[1];
 	bool is_there = other != BROKER_ABSENT || way_is_durable(seen->ways[0]);
 	bool is_free = other == BROKER_ABSENT || other == BROKER_UNREACHABLE;
 
@@ -239,6 +240,9 @@ take_quorum_mutex_answers(
 		return;
 	}
 	semaphore->by_quorum = is_free && queue != BROKER_ABSENT;
+	semaphore->incomplete &= queue == BROKER_OK;
+	if (semaphore->incomplete)
+		queue = BROKER_UNREACHABLE;
 	semaphore->beads = queue;
 	/* Its maker has died before it published, or no node leads it. Only a maker finds out. */
 	if (semaphore->by_quorum && queue == BROKER_UNREACHABLE &&
