@@ -484,7 +484,6 @@ over(struct claim *claim)
 		claim_go(claim);
 		return;
 	}
-
 	if (claim->state == CLAIM_GRANTED || hold != NULL || refused)
 		log_warning("%s: %s", claim->queue, beads_end_words(end));
 	if (hold != NULL)
