@@ -157,9 +157,10 @@ struct beads_acts beads_take(struct beads *beads, const struct bead *bead, int64
  * Another message was delivered. count: as that of a bead. kept: it is not acknowledged.
  *
  * Before 4.2.6, deliveries that were lost between two nodes come with a later one, in reversed order. That one was
- * published meanwhile, or could be delivered only after an acknowledgement. It is directly behind them. So an order
- * is certain if all beads had been returned before, nothing was acknowledged on this channel, and nothing that was
- * never returned comes until basic.qos is answered. On a new channel all beads have been returned.
+ * published meanwhile, or could be delivered only after an acknowledgement. It is directly behind them. An order is
+ * certain if all its beads had been returned before, and nothing was acknowledged on this channel. Then the caller
+ * sends basic.qos, and nothing that was never returned may come before the answer. On a new channel all beads have
+ * been returned.
  */
 void beads_foreign(struct beads *beads, uint64_t count, bool kept);
 /*

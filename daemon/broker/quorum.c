@@ -31,7 +31,7 @@
 
 /*
  * A claim begins anew on a new channel so often, if the order of the beads is not certain. Each time, messages that
- * were the cause are acknowledged, or have been returned. So only somebody who publishes on and on reaches this.
+ * were the cause are acknowledged, or have been returned. Only endless publishing reaches this limit.
  */
 #define ATTACHES_MOST 16
 

@@ -194,7 +194,7 @@ struct client {
 	uint8_t largest_t;
 	/* The answer that came last, and whether more of the batch of the last delivery is behind it. */
 	uint8_t last_why, more;
-	/* It has acknowledged something: what comes now may be a later batch. */
+	/* It has acknowledged something. Now a later batch may come. */
 	uint8_t freed;
 	/* So often it has attached anew in this claim. */
 	uint8_t attaches;

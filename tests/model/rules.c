@@ -343,7 +343,7 @@ judge_order(struct world *w, unsigned i)
 		claim_dirty(w, i);
 }
 
-/* On a new channel. What it had here returns: it comes first there, and not as a later batch. */
+/* On a new channel. The messages that it had here return, and come first there, in one batch. */
 static void
 attach_anew(struct world *w, unsigned i, const char *text)
 {
