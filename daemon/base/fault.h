@@ -251,6 +251,10 @@
 	X(SHARED_QUEUE_IGNORED, "test_memory/exclusion",                                           \
 	    "a broker used that gives an exclusive queue to two connections")                      \
 	X(BEADS_NO_BARRIER, "test_beads", "a rotation without its barrier")                        \
+	X(BEADS_ORDER_UNCHECKED, "test_lock/ends",                                                 \
+	    "an order believed that lost deliveries came in")                                      \
+	X(BEADS_DISTURBANCE_IGNORED, "test_lock/ends",                                             \
+	    "an order believed before which another message came")                                 \
 	X(BEADS_CYCLIC_SINCE_43, "test_beads",                                                     \
 	    "beads in the order of a delayed retry read by the cyclic rule")                       \
 	X(RESTORED_RECLAIM_STOPPED, "test_lock/quorum_successor",                                  \

@@ -75,11 +75,11 @@ take_set(struct beads *beads, struct bead of, struct beads_acts *acts)
 {
 	unsigned count = 0, at = 0;
 
-	beads->untouched = true;
+	beads->untouched = 0;
 	while (at < beads->other_count) {
 		if (same_set(&beads->others[at], &of)) {
 			beads->mine[count] = take_other(beads, at);
-			beads->untouched &= beads->mine[count++].count == 0;
+			beads->untouched += beads->mine[count++].count == 0;
 		} else if (beads->others[at].epoch < of.epoch) {
 			acts->acks[acts->ack_count++] = take_other(beads, at).tag;
 		} else {
@@ -218,15 +218,10 @@ regain(struct beads *beads, int64_t now, struct beads_acts acts)
 
 /* ---- deliveries ---- */
 
-/*
- * The claimed set is complete. A clean order says that the last hold has ended. Otherwise its holder may
- * believe in it for up to T from now: its last proof was committed before this consumer was active.
- */
+/* A clean order says that the last hold has ended. */
 static struct beads_acts
-begin(struct beads *beads, int64_t now, struct beads_acts acts)
+judge(struct beads *beads, int64_t now, struct beads_acts acts)
 {
-	if (beads->mine[0].major != beads->major)
-		return end(beads, acts, BEADS_END_VERSION);
 	FAULT_IF(REGAIN_OF_CLEAN, beads->reclaims && beads->memory.proved_at != 0,
 	    return regain(beads, now, acts));
 	if (beads->reclaims && FAULT_ELSE(RECLAIM_OF_CLEAN, !is_clean(beads), true)) {
@@ -243,9 +238,36 @@ begin(struct beads *beads, int64_t now, struct beads_acts acts)
 		return acts;
 	}
 	set_state(beads, BEADS_IN_GRACE);
-	beads->until = now + beads->grace;
 	FAULT(BEADS_NO_GRACE, beads->until = now);
 	acts.news = BEADS_UNCLEAN;
+	return acts;
+}
+
+static void
+ask_barrier(struct beads *beads, struct beads_acts *acts)
+{
+	beads->barriers++;
+	acts->barrier = true;
+}
+
+/*
+ * The claimed set is complete. The last holder may believe in its hold for up to T from now: its last proof was
+ * committed before this consumer was active.
+ */
+static struct beads_acts
+begin(struct beads *beads, int64_t now, struct beads_acts acts)
+{
+	if (beads->mine[0].major != beads->major)
+		return end(beads, acts, BEADS_END_VERSION);
+	beads->until = now + beads->grace;
+	beads->disturbed = beads->freed || beads->untouched > 0;
+	beads->freed |= acts.ack_count > 0;
+	FAULT(BEADS_ORDER_UNCHECKED, return judge(beads, now, acts));
+	/* If nobody was active since, a hold that goes on knows the order. */
+	if (beads_are_new(beads) || (beads->reclaims && beads->memory.proved_at != 0))
+		return judge(beads, now, acts);
+	set_state(beads, BEADS_CHECKING);
+	ask_barrier(beads, &acts);
 	return acts;
 }
 
@@ -261,12 +283,12 @@ gather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_a
 	beads->others[beads->other_count++] = *bead;
 	if (!is_complete(beads, bead))
 		return acts;
-	if (beads->state == BEADS_IN_GRACE && bead->epoch == beads->mine[0].epoch)
+	if (beads->state != BEADS_GATHERING && bead->epoch == beads->mine[0].epoch)
 		return end(beads, acts, BEADS_END_TWO_SETS);
 	if (bead->grace > beads->grace)
 		beads->grace = bead->grace;
 	/* The newer set takes the place of the claimed one. */
-	for (unsigned i = 0; beads->state == BEADS_IN_GRACE && i < BEADS; i++)
+	for (unsigned i = 0; beads->state != BEADS_GATHERING && i < BEADS; i++)
 		acts.acks[acts.ack_count++] = beads->mine[i].tag;
 	take_set(beads, *bead, &acts);
 	return begin(beads, now, acts);
@@ -297,8 +319,8 @@ answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads
 		return end(beads, acts, BEADS_END_LATE);
 	if (was == BEADS_ROTATING) {
 		set_state(beads, BEADS_BARRIER);
-		FAULT(BEADS_NO_BARRIER, return beads_barrier(beads, now));
-		acts.barrier = true;
+		ask_barrier(beads, &acts);
+		FAULT(BEADS_NO_BARRIER, acts.barrier = false; return beads_barrier(beads, now));
 		return acts;
 	}
 	beads->proved_at = beads->asked_at;
@@ -349,21 +371,39 @@ beads_take(struct beads *beads, const struct bead *bead, int64_t now)
 	default:
 		break;
 	}
-	if (bead->epoch < beads->mine[0].epoch)
+	if (bead->epoch < beads->mine[0].epoch) {
 		acts.acks[acts.ack_count++] = bead->tag;
-	else if (beads->state == BEADS_IN_GRACE && !same_set(bead, &beads->mine[0]))
+		beads_foreign(beads, bead->count, false);
+	} else if ((beads->state == BEADS_CHECKING || beads->state == BEADS_IN_GRACE) &&
+		   !same_set(bead, &beads->mine[0])) {
+		beads_foreign(beads, bead->count, true);
 		return gather(beads, bead, now, acts);
-	else if (is_answer(beads, bead))
+	} else if (is_answer(beads, bead)) {
 		return answered(beads, bead, now, acts);
-	else if ((beads->state == BEADS_HELD || beads->state == BEADS_RENEWING) &&
-		 same_set(bead, &beads->mine[0]))
+	} else if ((beads->state == BEADS_HELD || beads->state == BEADS_RENEWING) &&
+		   same_set(bead, &beads->mine[0])) {
 		return regather(beads, bead, now, acts);
-	else
+	} else {
 		return end(beads, acts,
 		    bead->epoch == beads->mine[0].epoch && !same_set(bead, &beads->mine[0])
 			? BEADS_END_TWO_SETS
 			: BEADS_END_ODD);
+	}
 	return acts;
+}
+
+void
+beads_foreign(struct beads *beads, uint64_t count, bool kept)
+{
+	beads->freed |= !kept;
+	beads->disturbed |= !kept || count == 0;
+	FAULT(BEADS_DISTURBANCE_IGNORED, beads->disturbed = false);
+}
+
+void
+beads_own(struct beads *beads, uint64_t publisher)
+{
+	beads->own = publisher;
 }
 
 /* ---- decisions ---- */
@@ -420,6 +460,12 @@ beads_barrier(struct beads *beads, int64_t now)
 {
 	struct beads_acts acts = {0};
 
+	/* Only the answer to the last one comes behind all that is known. */
+	if (beads->barriers == 0 || --beads->barriers > 0)
+		return acts;
+	if (beads->state == BEADS_CHECKING)
+		return beads->disturbed ? end(beads, acts, BEADS_END_UNSURE)
+					: judge(beads, now, acts);
 	if (beads->state != BEADS_BARRIER)
 		return acts;
 	set_state(beads, BEADS_HELD);
@@ -438,18 +484,18 @@ beads_release(struct beads *beads, int64_t now)
 }
 
 bool
-beads_are_new(const struct beads *beads, uint64_t publisher)
+beads_are_new(const struct beads *beads)
 {
-	return beads->state == BEADS_IN_GRACE && beads->untouched &&
-	       beads->mine[0].publisher == publisher;
+	return beads->own != 0 && beads->untouched == BEADS &&
+	       beads->mine[0].publisher == beads->own;
 }
 
 struct beads_acts
-beads_release_new(struct beads *beads, uint64_t publisher, int64_t now)
+beads_release_new(struct beads *beads, int64_t now)
 {
 	struct beads_acts acts = {0};
 
-	assert(beads_are_new(beads, publisher));
+	assert(beads->state == BEADS_IN_GRACE && beads_are_new(beads));
 	flip_to_clean(beads, now, &acts);
 	return acts;
 }
@@ -536,6 +582,7 @@ beads_end_words(enum beads_end end)
 {
 	static const char *const words[] = {
 	    [BEADS_END_NONE] = "",
+	    [BEADS_END_UNSURE] = "the order of the slot's messages is not certain",
 	    [BEADS_END_ODD] =
 		"the slot's messages came in an order that another holder could have made",
 	    [BEADS_END_LATE] = "the broker confirmed the hold after its lease",

@@ -4,8 +4,10 @@
  * out. A struct beads is the view of one channel, from its consume to its end. The module is pure: it
  * knows no channel, no timer, no client, and of the time only what it is told.
  *
- *	                  clean: flip                answered
- *	GATHERING ----------------------> CLAIMING ----------> HELD <------> RENEWING
+ *	GATHERING
+ *	    |  a set is complete
+ *	    v                clean: flip             answered
+ *	CHECKING -----------------------> CLAIMING ----------> HELD <------> RENEWING
  *	    |  ^                             ^                   |     answered
  *	    |  | a newer set is complete     | the grace is      | flip
  *	    v  |                             | over: prove       v         answered
@@ -13,7 +15,7 @@
  *
  * After a renewal, a hold can go HELD -> ROTATING -> BARRIER -> RENEWING (rule 5, rotations).
  * Each state but RELEASED can go to OVER. Then the channel must be closed, and nothing is held. A
- * reclaim (rule 8) claims nothing. It goes from GATHERING to RELEASING if the holder has stopped, to RENEWING if
+ * reclaim (rule 8) claims nothing. It goes from CHECKING to RELEASING if the holder has stopped, to RENEWING if
  * the hold goes on, or to OVER.
  */
 #ifndef BROKER_BEADS_H
@@ -72,6 +74,7 @@ bead_fence_epoch(uint64_t fence)
 
 enum beads_state {
 	BEADS_GATHERING, /* no set is complete */
+	BEADS_CHECKING,  /* basic.qos is sent after a set was complete, and is not answered */
 	BEADS_IN_GRACE,  /* the order is dirty: the last holder may still hold, until `until` */
 	BEADS_CLAIMING,  /* the reject that proves the claim is not answered */
 	BEADS_HELD,      /* nothing is unanswered */
@@ -85,6 +88,7 @@ enum beads_state {
 
 enum beads_end {
 	BEADS_END_NONE,
+	BEADS_END_UNSURE,   /* the order is not certain, but will be on a new channel */
 	BEADS_END_ODD,      /* another consumer was active meanwhile, or may have been */
 	BEADS_END_LATE,     /* the proof came after its lease */
 	BEADS_END_TWO_SETS, /* two complete sets of one epoch: an administrator must decide */
@@ -129,13 +133,17 @@ struct beads {
 	bool reclaims;              /* see beads_reclaim() */
 	struct beads_memory memory; /* of a reclaim */
 	bool strict;                /* only 1-2-3 is clean (servers since 4.3) */
-	bool untouched;             /* no bead of the claimed set had been returned or rejected */
-	struct bead mine[BEADS];    /* the claimed set, in the order of delivery */
-	struct bead asked;          /* the one whose reject is unanswered; else its number is 0 */
+	unsigned untouched; /* beads of the claimed set that were never returned or rejected */
+	uint64_t own;       /* see beads_own() */
+	unsigned barriers;  /* that are sent, and not answered */
+	bool freed;         /* a message was acknowledged */
+	bool disturbed;     /* CHECKING: something came that the order of the beads may depend on */
+	struct bead mine[BEADS]; /* the claimed set, in the order of delivery */
+	struct bead asked;       /* the one whose reject is unanswered; else its number is 0 */
 	struct bead others[BEADS_PREFETCH]; /* of sets that are not complete, not acknowledged */
 	unsigned other_count;
 	int64_t grace;    /* the largest T of the sets that were seen */
-	int64_t until;    /* IN_GRACE: clock time of its end */
+	int64_t until;    /* CHECKING, IN_GRACE: clock time of its end */
 	int64_t asked_at; /* clock time of the newest reject */
 	int64_t
 	    proved_at; /* clock time of the newest answered reject that proves the hold; 0: none */
@@ -143,8 +151,23 @@ struct beads {
 
 /* major, minor: the version of the server. */
 void beads_init(struct beads *beads, unsigned major, unsigned minor);
-/* A bead was delivered, and foreign messages are acknowledged without this. */
+/* A bead was delivered. */
 struct beads_acts beads_take(struct beads *beads, const struct bead *bead, int64_t now);
+/*
+ * Another message was delivered. count: as that of a bead. kept: it is not acknowledged.
+ *
+ * Before 4.2.6, deliveries that were lost between two nodes come with a later one, in reversed order. That one was
+ * published meanwhile, or could be delivered only after an acknowledgement. It is directly behind them. An order is
+ * certain if all its beads had been returned before, and nothing was acknowledged on this channel. Then the caller
+ * sends basic.qos, and nothing that was never returned may come before the answer. On a new channel all beads have
+ * been returned.
+ */
+void beads_foreign(struct beads *beads, uint64_t count, bool kept);
+/*
+ * The caller publishes this set now, one bead after the other. While its beads are untouched, nobody holds by them,
+ * and their order needs no check. 0: beads of others came, too.
+ */
+void beads_own(struct beads *beads, uint64_t publisher);
 /* IN_GRACE, and the grace is over. */
 struct beads_acts beads_prove(struct beads *beads, int64_t now);
 /* HELD. */
@@ -156,7 +179,7 @@ struct beads_acts beads_renew(struct beads *beads, int64_t now);
  * renewed. A rotation extends no lease.
  */
 struct beads_acts beads_rotate(struct beads *beads, int64_t now);
-/* basic.qos was answered. Ignored unless BARRIER. */
+/* basic.qos was answered. Ignored unless it was asked for, in CHECKING or BARRIER. */
 struct beads_acts beads_barrier(struct beads *beads, int64_t now);
 /* HELD, and the holder has stopped; or IN_GRACE, and the grace is over. */
 struct beads_acts beads_release(struct beads *beads, int64_t now);
@@ -164,8 +187,8 @@ struct beads_acts beads_release(struct beads *beads, int64_t now);
  * IN_GRACE: the publisher of this set makes it clean, without a grace. It has waited for all earlier
  * holders before it published. False: somebody else may have held since then.
  */
-bool beads_are_new(const struct beads *beads, uint64_t publisher);
-struct beads_acts beads_release_new(struct beads *beads, uint64_t publisher, int64_t now);
+bool beads_are_new(const struct beads *beads);
+struct beads_acts beads_release_new(struct beads *beads, int64_t now);
 /*
  * Rule 8. beads_remember(): false if nothing was proved or asked, or if the order is not certain. Each end of a
  * channel adds 1 to the count of each bead, and a reject that was performed adds 1. A larger sum says that

@@ -21,6 +21,8 @@
 #define ASK_AGAIN (100 * NSEC_PER_MSEC)
 /* A claimant that was attached before can take a mark. It leaves within the deadline of the first one. */
 #define MARKS_MOST 2
+/* A job begins anew so often, as a claim does (quorum.c). */
+#define ATTACHES_MOST 16
 /* Beads that a look or a repair takes, at most. */
 #define SEEN_MOST 1000
 
@@ -59,6 +61,7 @@ struct job {
 	unsigned major, minor;    /* of the server */
 	unsigned asks;            /* CLEARS and DROPS: passive declares */
 	unsigned marks;           /* MAKES: that were published */
+	unsigned attaches;        /* on new channels, as the order of the beads was not certain */
 	bool asks_type;           /* LOOKS: the queue has other arguments; is it a quorum queue? */
 	uint32_t messages;        /* that were ready, as declare-ok said */
 	/* owned; LOOKING: the beads before the mark. A repair keeps them until its set is complete */
@@ -135,16 +138,22 @@ publish(struct job *job, const char *text)
 	amqp_quorum_queue_publish(&job->channel, job->queue, text);
 }
 
-/* More than the usual prefetch, if foreign messages or odd beads could keep the mark away. */
-static void
-attach(struct job *job)
+/* More than the usual one, if foreign messages or odd beads could keep the mark away. */
+static uint16_t
+find_prefetch(const struct job *job)
 {
 	uint32_t prefetch = BEADS_PREFETCH;
 
 	if (job->messages > BEADS)
 		prefetch += job->messages < SEEN_MOST ? job->messages : SEEN_MOST;
+	return (uint16_t)prefetch;
+}
+
+static void
+attach(struct job *job)
+{
 	set_deadline(job);
-	amqp_quorum_queue_attach(&job->channel, job->queue, TAG, (uint16_t)prefetch);
+	amqp_quorum_queue_attach(&job->channel, job->queue, TAG, find_prefetch(job));
 }
 
 /* Before the consume, so that it comes to the holder, or to this job. */
@@ -216,6 +225,7 @@ publish_set(struct job *job)
 	char text[BEAD_TEXT];
 
 	job->state = JOB_CLEANING;
+	beads_own(&job->beads, job->publisher);
 	set_deadline(job);
 	for (unsigned i = 0; i < BEADS; i++) {
 		bead.number = order[i];
@@ -242,6 +252,26 @@ ack_seen(struct job *job)
 	job->seen_count = 0;
 }
 
+/*
+ * To claim the set that is there. Messages that came with it or after it can have brought it, in an order that is
+ * not certain. On a new channel it comes first.
+ */
+static bool
+attach_anew(struct job *job)
+{
+	amqp_raw_channel_close(&job->channel);
+	if (++job->attaches > ATTACHES_MOST || !amqp_raw_channel_open(&job->channel, BEAD_TEXT)) {
+		job_end(job, BROKER_UNKNOWN, 0, beads_end_words(BEADS_END_UNSURE));
+		return false;
+	}
+	job->seen_count = 0;
+	job->others = false;
+	job->state = JOB_CLEANING;
+	beads_init(&job->beads, job->major, job->minor);
+	attach(job);
+	return true;
+}
+
 /* False: the job has ended. */
 static bool
 act(struct job *job, struct beads_acts acts)
@@ -252,17 +282,21 @@ act(struct job *job, struct beads_acts acts)
 		amqp_raw_channel_ack(&job->channel, acts.acks[i]);
 	if (acts.reject != 0)
 		amqp_raw_channel_reject(&job->channel, acts.reject);
+	if (acts.barrier)
+		amqp_raw_channel_send(&job->channel, AMQP_BASIC_QOS_METHOD,
+		    &(amqp_basic_qos_t){.prefetch_count = find_prefetch(job)});
 	switch (acts.news) {
 	case BEADS_NO_NEWS:
 	case BEADS_RENEWED:
 		break;
 	case BEADS_UNCLEAN:
 		ack_seen(job);
-		if (!job->others && beads_are_new(&job->beads, job->publisher))
-			return act(job, beads_release_new(&job->beads, job->publisher, now(job)));
+		if (beads_are_new(&job->beads))
+			return act(job, beads_release_new(&job->beads, now(job)));
 		set_timer(job, job->beads.until - now(job));
 		break;
 	case BEADS_NOW_HELD:
+		ack_seen(job);
 		if (deletes(job)) {
 			send_delete(job, beads_fence(&job->beads, 0));
 			break;
@@ -273,6 +307,8 @@ act(struct job *job, struct beads_acts acts)
 		job_end(job, job->work == JOB_MAKES ? BROKER_OK : BROKER_LOCKED, 0, "");
 		return false;
 	case BEADS_NOW_OVER:
+		if (end == BEADS_END_UNSURE)
+			return attach_anew(job);
 		job_end(job,
 		    end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION ? BROKER_REFUSED
 									  : BROKER_LOCKED,
@@ -310,6 +346,12 @@ claim(struct job *job)
 	struct bead *seen = job->seen;
 	size_t count = job->seen_count;
 	bool goes_on = true;
+
+	if (job->found.found != BROKER_BEADS_NONE && job->found.found != BROKER_BEADS_PART &&
+	    FAULT_ELSE(BEADS_BEFORE_MARK_IGNORED, true, false)) {
+		(void)attach_anew(job);
+		return;
+	}
 
 	job->seen = NULL;
 	job->seen_count = job->seen_room = 0;
@@ -372,6 +414,8 @@ take_bead(struct job *job, const struct bead *bead)
 		break;
 	case JOB_CLEANING:
 		job->others |= bead->publisher != job->publisher;
+		if (job->others)
+			beads_own(&job->beads, 0);
 		(void)act(job, beads_take(&job->beads, bead, now(job)));
 		break;
 	case JOB_DELETING:
@@ -395,8 +439,11 @@ take_foreign(struct job *job, const char *text, uint64_t returned)
 
 	if (strcmp(text, AMQP_REMOVAL_TEXT) == 0 && job->work != JOB_MAKES) {
 		job->removed = true;
+		beads_foreign(&job->beads, returned, true);
 		return;
 	}
+	if (job->work != JOB_LOOKS)
+		beads_foreign(&job->beads, returned, false);
 	if (mine || job->work != JOB_LOOKS)
 		amqp_raw_channel_ack(&job->channel, job->channel.delivery);
 	job->foreign += !amqp_is_mark(text);
@@ -466,6 +513,8 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		FAULT_IF(CONSUME_OK_TRUSTED, job->state == JOB_LOOKING, decide(job));
 		return true;
 	case AMQP_BASIC_QOS_OK_METHOD:
+		(void)act(job, beads_barrier(&job->beads, now(job)));
+		return true;
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_BASIC_ACK_METHOD:

@@ -29,6 +29,12 @@
 /* How often a frozen daemon looks whether it goes on, while a grace is over. */
 #define FROZEN_REST (100 * NSEC_PER_MSEC)
 
+/*
+ * A claim begins anew on a new channel so often, if the order of the beads is not certain. Each time, messages that
+ * were the cause are acknowledged, or have been returned. Only endless publishing reaches this limit.
+ */
+#define ATTACHES_MOST 16
+
 static void claim_go(struct claim *claim);
 
 struct claim *
@@ -128,7 +134,7 @@ reclaim_result(const struct claim *claim, enum broker_answer ended)
 		return AMQP_RECLAIM_OVER;
 	if (claim->state != CLAIM_ATTACHED || ended == BROKER_SKIPPED)
 		return AMQP_RECLAIM_UNREACHED;
-	return claim->beads.state == BEADS_GATHERING ? AMQP_RECLAIM_BUSY : AMQP_RECLAIM_OVER;
+	return claim->beads.state <= BEADS_CHECKING ? AMQP_RECLAIM_BUSY : AMQP_RECLAIM_OVER;
 }
 
 /* The facts about its beads, for a reclaim. */
@@ -452,13 +458,15 @@ skip_grace(struct claim *claim)
 	return true;
 }
 
-/* The order after a rotation is certain. The hold is renewed, which answers those that asked meanwhile. */
+/*
+ * The order of the beads is certain, or that after a rotation. Then the hold is renewed, which answers those that
+ * asked meanwhile.
+ */
 static void
 barrier(struct claim *claim)
 {
-	if (claim->beads.state != BEADS_BARRIER)
-		return;
-	STAILQ_CONCAT(&claim->asked, &claim->later);
+	if (claim->beads.state == BEADS_BARRIER)
+		STAILQ_CONCAT(&claim->asked, &claim->later);
 	act(claim, beads_barrier(&claim->beads, now(claim)));
 }
 
@@ -469,6 +477,13 @@ over(struct claim *claim)
 	bool refused = end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION;
 	struct claim *hold = find_suspect(claim);
 
+	if (end == BEADS_END_UNSURE && ++claim->attaches < ATTACHES_MOST) {
+		log_debug("%s: %s", claim->queue, beads_end_words(end));
+		amqp_raw_channel_close(&claim->raw);
+		claim->state = CLAIM_WAITING;
+		claim_go(claim);
+		return;
+	}
 	if (claim->state == CLAIM_GRANTED || hold != NULL || refused)
 		log_warning("%s: %s", claim->queue, beads_end_words(end));
 	if (hold != NULL)
@@ -588,16 +603,18 @@ on_method(void *ctx, const struct amqp_frame *frame)
 
 /* No bead. The first removal stays here, and returns with the beads. */
 static void
-take_foreign(struct claim *claim, const char *text)
+take_foreign(struct claim *claim, const char *text, uint64_t returned)
 {
 	const struct broker_events *events = &claim->quorum->broker->events;
 	bool is_removal = strcmp(text, AMQP_REMOVAL_TEXT) == 0;
-
 	/* Beads that came anew were returned with it. */
-	if (is_removal && claim->removed && claim->beads.reclaims &&
-	    claim->raw.content.returned > 0)
+	bool again = is_removal && claim->removed && claim->beads.reclaims && returned > 0;
+	bool kept = again || (is_removal && !claim->removed);
+
+	beads_foreign(&claim->beads, returned, kept);
+	if (again)
 		return;
-	if (claim->removed || !is_removal) {
+	if (!kept) {
 		amqp_raw_channel_ack(&claim->raw, claim->raw.delivery);
 		return;
 	}
@@ -620,7 +637,7 @@ on_message(void *ctx)
 
 	if (content->size >= BEAD_TEXT || content->returned > BEAD_COUNT_MOST ||
 	    !bead_read(content->body, (size_t)content->size, &bead)) {
-		take_foreign(claim, content->body);
+		take_foreign(claim, content->body, content->returned);
 		return true;
 	}
 	bead.count = content->returned;
@@ -672,6 +689,7 @@ attach(struct claim *claim)
 	if (claim->reclaims != 0)
 		beads_reclaim(&claim->beads, &claim->memory);
 	claim->state = CLAIM_ATTACHED;
+	claim->removed = false;
 	set_timer(claim, now(claim) + claim->quorum->broker->settings.probe_timeout);
 	send_qos(claim);
 	amqp_raw_channel_send(&claim->raw, AMQP_BASIC_CONSUME_METHOD, &consume);

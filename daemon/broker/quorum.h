@@ -3,8 +3,8 @@
  * own. beads.h decides what a delivery means. This module owns the channels, the deadlines, and the
  * answers to the engine's requests.
  *
- *	us:      open qos consume            reject 2                   reject 2                 close
- *	broker:                   1 2 3                2 (held)   ...           2 (renewed)
+ *	us:      open qos consume       qos    reject 2                   reject 2                 close
+ *	broker:                   1 2 3     ok           2 (held)   ...           2 (renewed)
  *
  * The connections are made when they are needed (quorum_links.h). A channel is never used for a second claim:
  * RabbitMQ 3.x numbers the messages of a consumer tag from the beginning again.

@@ -41,6 +41,7 @@ struct claim {
 	enum claim_state state;
 	struct amqp_raw_channel raw;
 	struct beads beads;                  /* since ATTACHED */
+	unsigned attaches;                   /* that ended, as the order was not certain */
 	int64_t granted_at;                  /* GRANTED: clock time */
 	char *queue;                         /* owned; NULL: TAKEN */
 	struct timer timer;                  /* the next deadline of its state */

@@ -115,7 +115,7 @@ void memory_fifo_resume(struct memory_queue *queue, unsigned node);
 void memory_fifo_release(struct memory_queue *queue, unsigned node, bool arrive);
 /*
  * Those on their way were lost. The server's client fetches them when a later one comes: in reversed order, from
- * 3.11 to 4.2 (handle_aux, get_checked_out).
+ * 3.11 to 4.2.5 (handle_aux, get_checked_out).
  */
 void memory_fifo_fetch(struct memory_queue *queue);
 /* False: the active consumer has no message, or there is none. */

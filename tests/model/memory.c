@@ -15,9 +15,10 @@ memory_remember(struct world *w, struct client *k)
 	bool known = k->mode == HELD || k->mode == REGAINING || k->mode == RELEASING ||
 		     k->mode == FLIPPING || k->mode == CONFIRMING;
 	bool whole = k->set != 0 && view_order_after(k, beads) == BEADS;
-	bool again = k->reclaiming && w->retries != 0 && (known || k->mode == WAITING);
+	bool waits = k->mode == WAITING || k->mode == CHECKING;
+	bool again = k->reclaiming && w->retries != 0 && (known || waits);
 	w->retries -= again;
-	if (again && k->mode == WAITING)
+	if (again && waits)
 		return;
 	memory_forget(k);
 	if (!setup->reclaims || !known || !whole || (k->reclaiming && !again))

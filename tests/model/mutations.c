@@ -7,6 +7,8 @@
 #define EQUAL .admins = 1, .dirty = true, .second = true, .epoch = {1, 1, 2}, .grants_set = 3
 #define SMALLER .admins = 1, .deletes = true, .grace = {3, 1}, .lease = {3, 1}
 #define LARGER .unasked = 1, .dirty = true, .losses = true, .grace = {1, 3}, .lease = {1, 3}
+#define SHORT .grace = {1}, .lease = {1}
+#define FETCHES .fetches = true
 #define MUTEX .admins = 1, .no_record = true
 
 const struct mutation mutations[] = {
@@ -14,8 +16,29 @@ const struct mutation mutations[] = {
     {"4.0: two claims, one fault", false, {BUDGET(2, 1, 1), .live = 1}, NULL},
     {"4.0: missing requests in reversed order, lost requests, rotations", false,
 	{BUDGET(1, 2, 2), .rotations = 1, .refreshes = 1, .reversed = true, .losses = true}, NULL},
-    /* Nothing prevents it: docs/QUORUM.md, "Traps for operators". */
-    {"4.0: lost deliveries in reversed order", false, {BUDGET(1, 2, 0), .fetches = true},
+    {"4.0: lost deliveries in reversed order", false,
+	{BUDGET(1, 1, 0), FETCHES, SHORT, .stranger = true, .live = 1}, NULL},
+    {"4.0: lost deliveries in reversed order, an administrator creates", false,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .admins = 1, .empty = true}, NULL},
+    {"4.0: lost deliveries in reversed order, a foreign message", false,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .stranger = true}, NULL},
+    {"4.0: lost deliveries in reversed order, another set", true,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .unasked = 1}, NULL},
+    {"4.0: lost deliveries in reversed order, an administrator", true,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .admins = 1}, NULL},
+    {"4.0: lost deliveries in reversed order, a reclaim", true,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .stranger = true, .reclaims = true}, NULL},
+    {"an order is read without the barrier", false,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .mistake = ORDER_NOT_CHECKED, .stranger = true},
+	property_exclusion},
+    {"an order is read without the barrier beside another set", false,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .mistake = ORDER_NOT_CHECKED, .unasked = 1},
+	property_exclusion},
+    {"beads that were published just now are trusted", false,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .mistake = NEW_BEADS_TRUSTED, .unasked = 1},
+	property_exclusion},
+    {"a message before the answer of the barrier is ignored", false,
+	{BUDGET(1, 2, 0), FETCHES, SHORT, .mistake = DISTURBANCE_IGNORED, .stranger = true},
 	property_exclusion},
     {"4.0: clocks that drift", false, {BUDGET(1, 1, 1), .drift = true, .grace = {5}}, NULL},
     {"4.3: three faults", false, {BUDGET(1, 3, 1), SINCE_4_3, .live = 1}, NULL},

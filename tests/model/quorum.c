@@ -43,6 +43,13 @@ steps_of_publishers(const struct world *before)
 			step_add(&w);
 		}
 	}
+	if (before->stranger) {
+		struct world w = *before;
+		w.stranger = 0;
+		step_say("server: a foreign message arrives");
+		server_publish(&w, message_of_stranger);
+		server_go_on(&w);
+	}
 	for (unsigned i = 0; i < n_clients(); i++) {
 		if (!(before->marks & (1u << i)))
 			continue;
@@ -147,6 +154,7 @@ quorum_start(const struct setup *of, struct world *ret_world)
 	w->rotations = of->rotations;
 	w->refreshes = of->refreshes;
 	w->retries = of->retries;
+	w->stranger = of->stranger;
 	for (unsigned i = 0; i < n_clients(); i++) {
 		w->clients[i].claims = of->claims;
 		w->clients[i].jobs = i < of->admins;
@@ -200,8 +208,9 @@ quorum_claims_left(const struct world *world)
 void
 quorum_print(const struct setup *of, const struct world *world)
 {
-	static const char *const mode_name[] = {"idle", "waiting", "flipping", "in grace",
-	    "confirming", "HELD", "regaining", "releasing", "marking", "preparing", "closing"};
+	static const char *const mode_name[] = {"idle", "waiting", "checking", "flipping",
+	    "in grace", "confirming", "HELD", "regaining", "releasing", "marking", "preparing",
+	    "closing"};
 	setup = of;
 	printf("#        beads");
 	for (unsigned at = 0; at < world->n_messages; at++) {

@@ -25,7 +25,9 @@ enum {
 	/* More are dropped with the step that sends them: quorum_dropped_steps. */
 	TRANSIT_MAX = 20,
 	SENT_MAX = 10,
-	OUT_MAX = 2
+	OUT_MAX = 2,
+	/* A claim attaches anew so often: an acknowledgement can be lost with its channel. */
+	ATTACHES_MAX = 2
 };
 
 /* One mistake at a time is made. mutations.c has their names. */
@@ -39,6 +41,9 @@ enum mistake {
 	GRACE_FROM_ATTACH,
 	ABANDON_WITH_FLIP,
 	CONSUMER_TIMEOUT,
+	ORDER_NOT_CHECKED,
+	DISTURBANCE_IGNORED,
+	NEW_BEADS_TRUSTED,
 	/* Holds (rules 5 and 7). */
 	RENEW_BY_HEAD,
 	LEASE_FROM_ANSWER,
@@ -89,10 +94,12 @@ struct setup {
 	/* Requests that the server missed are sent to it again in reversed order, as 3.11 to 4.2 do. */
 	bool reversed;
 	/*
-	 * The first deliveries to a consumer can be lost, and come in reversed order, as from 3.11 to 4.2. That
-	 * is a fault. Orders that are read can then differ from those in the queue.
+	 * Deliveries to a consumer can be lost. With the next one that comes they come again, in reversed order, as
+	 * from 3.11 to 4.2. That is a fault. Orders that are read can then differ from those in the queue.
 	 */
 	bool fetches;
+	/* A stranger publishes a foreign message once. */
+	bool stranger;
 	/* A clock can be ahead of another one by a tick. */
 	bool drift;
 	/* Rule 8b. */
@@ -160,6 +167,7 @@ struct out {
 enum mode {
 	IDLE,
 	WAITING,
+	CHECKING,
 	FLIPPING,
 	IN_GRACE,
 	CONFIRMING,
@@ -184,8 +192,12 @@ struct client {
 	uint8_t lease, grace;
 	/* The largest T of a set that it has seen in this claim. */
 	uint8_t largest_t;
-	/* The answer that came last, and whether more of its batch is behind it. */
+	/* The answer that came last, and whether more of the batch of the last delivery is behind it. */
 	uint8_t last_why, more;
+	/* It has acknowledged something. Now a later batch may come. */
+	uint8_t freed;
+	/* So often it has attached anew in this claim. */
+	uint8_t attaches;
 	/* It cleans up after its own hold (rule 8b), or gets it back (rule 8a). */
 	uint8_t reclaiming;
 	/* It is the administrator. */
@@ -240,6 +252,8 @@ struct world {
 	uint8_t published[SETS_MAX];
 	/* Marks under way: a bit for each client. */
 	uint8_t marks;
+	/* The stranger's message is under way. */
+	uint8_t stranger;
 	/* The sets that were whole when the mark of a client arrived: a bit for each. */
 	uint8_t whole_at_mark[CLIENTS_MAX];
 	/* Ticks without a consumer. */

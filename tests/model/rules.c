@@ -80,6 +80,14 @@ last_of(const uint8_t beads[BEADS])
 	return beads[beads_of_a_set() - 1];
 }
 
+/* The server may deliver more then. */
+static void
+acknowledge(struct world *w, unsigned i, struct seen delivery)
+{
+	w->clients[i].freed = setup->fetches;
+	server_send(w, channel_of(i), delivery, ACKNOWLEDGE);
+}
+
 /* ---- the end of a claim or a hold (rules 6 and 7) ---- */
 
 static void
@@ -205,17 +213,23 @@ claim_clean(struct world *w, unsigned i, const uint8_t beads[BEADS])
 	step_add(w);
 }
 
+/* From the receipt of the third bead on. */
 static void
-claim_dirty(struct world *w, unsigned i)
+begin_grace(struct client *k)
 {
-	struct client *k = &w->clients[i];
 	unsigned t = t_of(k->set - 1u);
 	/* A set is not better known than those before it: their holders have their own T. */
 	if (t < k->largest_t && !makes(SMALLER_GRACE))
 		t = k->largest_t;
-	k->mode = IN_GRACE;
 	if (!makes(GRACE_FROM_ATTACH) && !(makes(GRACE_NOT_AGAIN) && k->grace != 0))
 		k->grace = (uint8_t)t;
+}
+
+static void
+claim_dirty(struct world *w, unsigned i)
+{
+	struct client *k = &w->clients[i];
+	k->mode = IN_GRACE;
 	if (makes(NO_GRACE))
 		k->grace = 0;
 	if (!memory_is_next(k))
@@ -264,11 +278,9 @@ reclaim(struct world *w, unsigned i, const uint8_t beads[BEADS])
 
 /* Rule 2. The wait for the record is over. Only beads that nobody has touched say that nobody held since then. */
 static void
-finish_creation(struct world *w, unsigned i, const uint8_t beads[BEADS], bool untouched)
+finish_creation(struct world *w, unsigned i, const uint8_t beads[BEADS], bool own)
 {
-	struct client *k = &w->clients[i];
-	bool own = k->made == k->set && (untouched || makes(TOUCHED_SET_FLIPPED));
-	if (order_is_clean(beads)) {
+	if (!own && order_is_clean(beads)) {
 		end_step_by_stop(w, i, "a clean set is there");
 		return;
 	}
@@ -290,28 +302,106 @@ check_order(const struct world *w, const struct client *k, const uint8_t beads[B
 		step_violates(property_order);
 }
 
-/* The beads of the claimed set are there. */
-static void
-read_order(struct world *w, unsigned i)
+/* The order of the claimed set, and how many of its beads were never returned or rejected. */
+static unsigned
+find_order(const struct client *k, uint8_t ret_beads[BEADS])
 {
-	struct client *k = &w->clients[i];
-	uint8_t at[BEADS], beads[BEADS] = {0};
-	bool untouched = true;
+	uint8_t at[BEADS];
+	unsigned untouched = 0;
 	view_find_set(k, k->set - 1u, at);
 	for (unsigned n = 0; n < beads_of_a_set(); n++) {
-		beads[n] = (uint8_t)bead_of(k->seen[at[n]].message);
-		untouched = untouched && k->seen[at[n]].unused;
+		ret_beads[n] = (uint8_t)bead_of(k->seen[at[n]].message);
+		untouched += k->seen[at[n]].unused;
 	}
-	if (!k->reclaiming && !setup->fetches)
+	return untouched;
+}
+
+/* Its own new set was published bead by bead, in dirty order. Nobody has held by it. */
+static bool
+is_own(const struct client *k, unsigned untouched)
+{
+	return k->job && k->made == k->set &&
+	       (untouched == beads_of_a_set() || makes(TOUCHED_SET_FLIPPED));
+}
+
+/* The order is certain. */
+static void
+judge_order(struct world *w, unsigned i)
+{
+	struct client *k = &w->clients[i];
+	uint8_t beads[BEADS] = {0};
+	bool own = is_own(k, find_order(k, beads));
+	if (!k->reclaiming && !own && (!setup->fetches || setup->mistake == NO_MISTAKE))
 		check_order(w, k, beads);
 	if (k->reclaiming)
 		reclaim(w, i, beads);
 	else if (k->job)
-		finish_creation(w, i, beads, untouched);
+		finish_creation(w, i, beads, own);
 	else if (order_is_clean(beads) || makes(FLIP_BEFORE_ORDER))
 		claim_clean(w, i, beads);
 	else
 		claim_dirty(w, i);
+}
+
+/* On a new channel. The messages that it had here return, and come first there, in one batch. */
+static void
+attach_anew(struct world *w, unsigned i, const char *text)
+{
+	struct client *k = &w->clients[i];
+	if (server_has_old_channel(w, i) || k->attaches == ATTACHES_MAX) {
+		end_step_by_stop(w, i, text);
+		return;
+	}
+	struct client before = *k;
+	clear_claim(k);
+	k->mode = WAITING;
+	k->attaches = before.attaches + 1;
+	k->job = before.job;
+	k->reclaiming = before.reclaiming;
+	server_close(w, i);
+	w->channels[channel_of(i)].attach_sent = 1;
+	step_say_also(": %s, attaches anew", text);
+	step_add(w);
+}
+
+/*
+ * The beads of the claimed set are there. If they were lost before, a later message has brought them, in reversed
+ * order, and is directly behind them. So the channel is asked for one more answer. The later message can also be
+ * the third bead. Then that was published just now, or could be delivered only after an acknowledgement.
+ */
+static void
+read_order(struct world *w, unsigned i, bool freed)
+{
+	struct client *k = &w->clients[i];
+	uint8_t beads[BEADS] = {0};
+	unsigned untouched = find_order(k, beads);
+	begin_grace(k);
+	/* If nobody was active since, a hold that goes on knows the order. */
+	bool known = is_own(k, untouched) || (k->reclaiming && memory_goes_on(k));
+	if (!setup->fetches || makes(ORDER_NOT_CHECKED) || known) {
+		judge_order(w, i);
+		return;
+	}
+	if (untouched != 0 && !makes(NEW_BEADS_TRUSTED)) {
+		attach_anew(w, i, "new");
+		return;
+	}
+	if (freed && !makes(DISTURBANCE_IGNORED)) {
+		attach_anew(w, i, "acknowledged something before");
+		return;
+	}
+	k->mode = CHECKING;
+	step_say_also(": asks for an answer");
+	step_add(w);
+}
+
+/* The answer comes behind all that came with the beads. */
+static void
+step_check(const struct world *before, unsigned i)
+{
+	struct world w = *before;
+	step_say("client %s: has the answer, nothing came before", client_name[i]);
+	judge_order(&w, i);
 }
 
 static void
@@ -320,7 +410,7 @@ acknowledge_below(struct world *w, unsigned i, unsigned epoch)
 	struct client *k = &w->clients[i];
 	for (unsigned at = k->n_seen; at-- > 0;)
 		if (!is_mark(k->seen[at].message) && epoch_of(set_of(k->seen[at].message)) < epoch)
-			server_send(w, channel_of(i), view_take_seen(k, at), ACKNOWLEDGE);
+			acknowledge(w, i, view_take_seen(k, at));
 }
 
 static bool
@@ -357,6 +447,7 @@ choose_set(struct world *w, unsigned i)
 {
 	struct client *k = &w->clients[i];
 	unsigned best = best_set(k);
+	bool freed = k->freed;
 	for (unsigned set = 0; set < SETS_MAX; set++)
 		if (has_whole_set(k, set) && t_of(set) > k->largest_t)
 			k->largest_t = (uint8_t)t_of(set);
@@ -378,7 +469,7 @@ choose_set(struct world *w, unsigned i)
 	}
 	acknowledge_below(w, i, epoch_of(best - 1));
 	k->set = (uint8_t)best;
-	read_order(w, i);
+	read_order(w, i, freed);
 }
 
 /* ---- deliveries ---- */
@@ -396,6 +487,7 @@ is_odd(const struct client *k, struct seen delivery)
 static void
 see(struct client *k, struct seen delivery)
 {
+	delivery.more = 0;
 	k->seen[k->n_seen++] = delivery;
 }
 
@@ -409,7 +501,11 @@ receive_while_claiming(struct world *w, unsigned i, struct seen delivery)
 		return;
 	}
 	see(k, delivery);
-	if (k->mode == IN_GRACE) {
+	if (k->mode == CHECKING && delivery.unused && !makes(DISTURBANCE_IGNORED)) {
+		attach_anew(w, i, "new");
+		return;
+	}
+	if (k->mode == IN_GRACE || k->mode == CHECKING) {
 		/* Only a set that becomes complete matters. */
 		if (!has_whole_set(k, set_of(delivery.message)) ||
 		    epoch_of(set_of(delivery.message)) < epoch_of(k->set - 1u)) {
@@ -481,7 +577,6 @@ receive_answer(struct world *w, unsigned i, struct seen delivery)
 	if (makes(LEASE_FROM_ANSWER))
 		answered.left = (uint8_t)l_of(k->set - 1u);
 	k->last_why = answered.why;
-	k->more = setup->rotations != 0 && delivery.more;
 	if (k->mode == FLIPPING || k->mode == CONFIRMING) {
 		if (answered.left == 0)
 			end_step_by_stop(w, i, "too late");
@@ -536,9 +631,12 @@ static void
 receive(struct world *w, unsigned i, struct seen delivery)
 {
 	struct client *k = &w->clients[i];
+	k->more = delivery.more;
 	if (is_mark(delivery.message)) {
-		server_send(w, channel_of(i), delivery, ACKNOWLEDGE);
-		if (k->mode != MARKING || delivery.message != mark_of(i))
+		acknowledge(w, i, delivery);
+		if (k->mode == CHECKING && !makes(DISTURBANCE_IGNORED))
+			attach_anew(w, i, "foreign");
+		else if (k->mode != MARKING || delivery.message != mark_of(i))
 			step_add(w);
 		else if (!delivery.unused && !makes(RETURNED_MARK_TRUSTED))
 			end_step_by_stop(w, i, "somebody had it before");
@@ -557,9 +655,12 @@ receive(struct world *w, unsigned i, struct seen delivery)
 	} else if (k->mode == WAITING) {
 		receive_while_claiming(w, i, delivery);
 	} else if (k->set != 0 && epoch_of(set) < epoch_of(k->set - 1u)) {
-		server_send(w, channel_of(i), delivery, ACKNOWLEDGE);
-		step_add(w);
-	} else if (k->mode == IN_GRACE && set != k->set - 1u) {
+		acknowledge(w, i, delivery);
+		if (k->mode == CHECKING && !makes(DISTURBANCE_IGNORED))
+			attach_anew(w, i, "older");
+		else
+			step_add(w);
+	} else if ((k->mode == IN_GRACE || k->mode == CHECKING) && set != k->set - 1u) {
 		receive_while_claiming(w, i, delivery);
 	} else if (is_answer(k, delivery)) {
 		receive_answer(w, i, delivery);
@@ -653,7 +754,10 @@ decide_to_publish(struct world *w, unsigned i)
 		whole = whole || has_whole_set(k, set);
 	k->mode = WAITING;
 	if (whole && !has_equal_epochs(k) && !makes(BEADS_BEFORE_MARK_IGNORED)) {
-		choose_set(w, i);
+		if (makes(ORDER_NOT_CHECKED) || makes(DISTURBANCE_IGNORED))
+			choose_set(w, i);
+		else
+			attach_anew(w, i, "a set is there");
 		return;
 	}
 	if (w->sets == SETS_MAX) {
@@ -949,6 +1053,8 @@ rules_client_steps(const struct world *w, unsigned i)
 		step_say("client %s: ends its wait", client_name[i]);
 		publish_set(&next, i);
 	}
+	if (k->mode == CHECKING && !k->more)
+		step_check(w, i);
 	bool whole = k->set != 0 && view_order_after(k, beads) == beads_of_a_set();
 	if (k->mode == IN_GRACE && whole)
 		steps_in_grace(w, i, beads);

@@ -275,6 +275,13 @@ send_delivery(struct world *w, unsigned channel, struct seen delivery)
 	k->transit[k->n_transit++] = delivery;
 }
 
+/* Whether it matters which deliveries come together. */
+static bool
+has_batches(void)
+{
+	return setup->rotations != 0 || setup->fetches;
+}
+
 static void
 deliver(struct world *w)
 {
@@ -288,7 +295,7 @@ deliver(struct world *w)
 		message->owner = w->active;
 		bool more = at + 1 < w->n_messages && has + 1 < prefetch();
 		send_delivery(w, w->active - 1u,
-		    (struct seen){message->id, 0, more && setup->rotations != 0, message->unused});
+		    (struct seen){message->id, 0, more && has_batches(), message->unused});
 	}
 }
 
@@ -500,24 +507,62 @@ step_time_out(const struct world *before, unsigned c)
 	}
 }
 
-/* The first batch of a consumer. The server notices when a later one comes. */
+/* Where the batch begins that ends before this place. */
+static unsigned
+batch_before(const struct client *k, unsigned end)
+{
+	unsigned at = end - 1;
+	while (at > 0 && k->transit[at - 1].more)
+		at--;
+	return at;
+}
+
+/*
+ * Batches were lost, and the server notices when the next one comes. It fetches what the consumer still has of
+ * them, and puts that before the new one. All come together.
+ */
 static void
-step_fetch(const struct world *before, unsigned c)
+step_fetch(const struct world *before, unsigned c, unsigned from, unsigned next)
 {
 	struct world w = *before;
 	struct client *k = &w.clients[c / 2];
-	for (unsigned at = 0, to = k->n_transit - 1u; at < to; at++, to--) {
-		struct seen first = k->transit[at], last = k->transit[to];
-		k->transit[at] = last;
-		k->transit[at].more = first.more;
-		k->transit[to] = first;
-		k->transit[to].more = last.more;
+	struct seen fetched[TRANSIT_MAX];
+	unsigned n = 0, to = from;
+	for (unsigned at = next; at-- > from;)
+		if (k->transit[at].age == 0 &&
+		    find_message(&w, k->transit[at].message, (int)c) >= 0)
+			fetched[n++] = k->transit[at];
+	if (n == 0)
+		return;
+	for (unsigned at = 0; at < n; at++, to++) {
+		k->transit[to] = fetched[at];
+		k->transit[to].more = 1;
 	}
+	memmove(&k->transit[to], &before->clients[c / 2].transit[next],
+	    (k->n_transit - next) * sizeof k->transit[0]);
+	k->n_transit = (uint8_t)(k->n_transit - (next - to));
+	memset(&k->transit[k->n_transit], 0, (TRANSIT_MAX - k->n_transit) * sizeof k->transit[0]);
 	w.faults--;
 	step_say(
-	    "fault: the deliveries to %s were lost, and come in reversed order", channel_name[c]);
+	    "fault: %u deliveries to %s were lost, and come in reversed order", n, channel_name[c]);
 	step_is_fault();
 	step_add(&w);
+}
+
+/* The last batch on the way is the one that comes. Those before it are lost, from any one on. */
+static void
+steps_of_fetches(const struct world *w, unsigned c)
+{
+	const struct client *k = &w->clients[c / 2];
+	if (k->n_transit < 2)
+		return;
+	unsigned next = batch_before(k, k->n_transit);
+	for (unsigned from = next; from > 0;) {
+		from = batch_before(k, from);
+		/* The rest of a batch that has come in part is not lost. */
+		if (from > 0 || !k->more)
+			step_fetch(w, c, from, next);
+	}
 }
 
 static void
@@ -550,8 +595,8 @@ steps_of_faults(const struct world *w, unsigned c)
 		step_time_out(w, c);
 	if (setup->since_4_3 && w->active == c + 1 && !w->paused)
 		step_pause(w, c);
-	if (setup->fetches && c % 2 == 0 && k->n_transit > 1 && k->n_seen + k->n_out == 0)
-		step_fetch(w, c);
+	if (setup->fetches && c % 2 == 0)
+		steps_of_fetches(w, c);
 	for (unsigned sent = 0; setup->losses && c % 2 == 0 && sent < channel->n_sent; sent++)
 		step_lose_request(w, c, sent);
 }

@@ -54,6 +54,9 @@ mark_of(unsigned client)
 	return BEADS * SETS_MAX + client + 1;
 }
 
+/* As the mark of a third client, which does not exist then. */
+enum { message_of_stranger = BEADS * SETS_MAX + CLIENTS_MAX };
+
 unsigned n_clients(void);
 unsigned beads_of_a_set(void);
 
