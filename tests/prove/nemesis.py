@@ -18,6 +18,7 @@ PAUSES = {"node": 1.5 if CLUSTER else 12, "alarm": 20}
 # A client looks at its lease, is stopped so many seconds after the request, and writes when it runs again.
 WRITES_LATE, STOPPED_AFTER = 1000, 0.3  # ms; s
 FLAPS = 6
+PATIENCE = 250  # looks for a client that holds a lock for long: 5 s
 NOISE = 64  # bytes
 DAY = 86400
 
@@ -268,10 +269,11 @@ class Nemesis:
 
     @contextlib.contextmanager
     def stopped_clients(self, kind, target):
-        """All clients of a daemon, while one of them holds a lock for long. They are about to write."""
+        """All clients of a daemon, if possible while one of them holds a lock for long. They are about to write."""
         loads = [load for load in self.loads if f"daemon={load.daemon_number}" == target and load.client]
-        while not any(load.long for load in loads) and not self.over.wait(0.02):
-            pass
+        for _ in range(PATIENCE):
+            if any(load.long for load in loads) or self.over.wait(0.02):
+                break
         clients = [load.client for load in loads]
         for load in loads:
             load.write_late(WRITES_LATE)
