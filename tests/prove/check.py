@@ -19,7 +19,9 @@ SECOND = 1_000_000_000
 UNLIMITED = math.inf
 MISSING = -1  # the size of a semaphore that does not exist
 WORTH_A_LOOK = SECOND // 10  # of an answer beyond the timeout of its request
-STOPS = "stop-client", "stop-daemon"  # faults
+STOPS = "stop-client", "stop-clients", "stop-daemon", "suspend-host-daemon"  # faults
+QUORUM = "quorum"  # a way
+ITS_CASES = "ac"  # alone explain an overlap of a slot that is held by quorum
 SHOWN = 20  # violations that are printed in full
 
 
@@ -35,12 +37,12 @@ class Belief:
     """The time in which one client, or an administrator, believes that a slot is its own. actor None: an administrator
     that has waited for holders believes that no client has the slot. wrong_since: another one believed the same then."""
 
-    __slots__ = ("actor", "name", "slot", "start", "end", "capacity", "safe_until", "lines", "wrong_since")
+    __slots__ = ("actor", "name", "slot", "start", "end", "capacity", "safe_until", "lines", "wrong_since", "lost")
 
     def __init__(self, actor, name, slot, start, line, capacity=1, safe_until=UNLIMITED):
         self.actor, self.name, self.slot, self.start = actor, name, slot, start
         self.end, self.capacity, self.safe_until = UNLIMITED, capacity, safe_until
-        self.lines, self.wrong_since = [line], None
+        self.lines, self.wrong_since, self.lost = [line], None, False
 
     def __lt__(self, other):
         return self.end < other.end
@@ -97,6 +99,10 @@ class Check:
         self.expected = []
         self.prompt = UNLIMITED  # the limit of an answer beyond the timeout of its request, ns
         self.late = []  # (what, when it was asked, Event, time beyond the timeout)
+        self.fences = {}  # (name, slot): (the largest fence of a grant, its line)
+        self.written = {}  # (name, slot): (the begin of the hold that wrote last, the largest fence, its line)
+        self.gaps = collections.defaultdict(list)  # way: [(from the end of a belief that was lost until the next one, ns, its line)]
+        self.lost_updates = collections.defaultdict(list)  # way: [(how much older the hold is, ns, its line)]
         for event in events:
             # A process can speak between the note that it is killed and its end.
             if event.actor in self.killed:
@@ -133,7 +139,7 @@ class Check:
                             [*(request.belief.lines if request.belief else [request.line]), event.line])
         return request
 
-    def on_held(self, event, ident, slot, safe_until):
+    def on_held(self, event, ident, slot, safe_until, fence="-"):
         request = self.request(event, ident, "asked")
         request.state = "held"
         self.counts["held", self.ways.get(request.name, "")] += 1
@@ -144,9 +150,56 @@ class Check:
                                          UNLIMITED if safe_until == "-" else int(safe_until))
         if slot != "0":
             self.beliefs[request.name, slot].append(belief)
+            self.compare_fence(event, belief, fence)
         if (1 if slot == "-" else int(slot)) > size:
             raise Violation("removed-slot", f"slot {slot} of {request.name} is granted to {event.actor}, of {size} slots",
                             [request.line, event.line])
+
+    def compare_fence(self, event, belief, fence):
+        """Each grant has a larger one than all before. A client that was paused can read its grant after the next one."""
+        key = belief.name, belief.slot
+        largest, line = self.fences.get(key, (0, event.line))
+        if fence == "-":
+            if self.is_by_quorum(belief.name):
+                raise Violation("fence", f"slot {belief.slot} of {belief.name} has none", [event.line])
+        elif belief.safe_until > event.time:
+            self.fences[key] = max((largest, line), (int(fence), event.line))
+            if int(fence) <= largest:
+                raise Violation("fence", f"slot {belief.slot} of {belief.name} had {largest} before", [line, event.line])
+
+    def is_by_quorum(self, name):
+        return self.ways.get(name) == QUORUM
+
+    def on_write(self, event, ident, _pause):
+        pass  # the adapter ignores it if the hold is lost already
+
+    def on_writing(self, _event, _ident):
+        pass
+
+    def on_wrote(self, event, ident, answer):
+        self.request(event, ident, "held", "releasing", "over")
+        self.counts["wrote", answer] += 1
+
+    def on_denied(self, _event, _actor, _ident, name, _slot, _fence):
+        """The store has refused a late write."""
+        self.counts["denied by the store", self.ways.get(name, "")] += 1
+
+    def on_took(self, event, actor, ident, name, slot, fence):
+        """The store has taken a write. The value before is lost if it is of a later holder. Fences tell the store that."""
+        self.counts["taken by the store", self.ways.get(name, "")] += 1
+        request = self.requests[actor].get(ident)
+        # Without a belief, the client was killed before its grant was read.
+        began = request.belief.start if request and request.belief else event.time
+        if slot in ("-", "0"):
+            return
+        latest, largest, line = self.written.get((name, slot), (0, 0, event.line))
+        number = 0 if fence == "-" else int(fence)
+        self.written[name, slot] = began, max(number, largest), event.line
+        if began < latest:
+            self.lost_updates[self.ways.get(name, "")].append((latest - began, event.line))
+        if number and (began < latest or number < largest):
+            raise Violation("lost-update", f"{actor} {ident} overwrites what a later holder of slot {slot} of {name} wrote",
+                            [line, event.line])
 
     def on_refused(self, event, ident, reason):
         request = self.request(event, ident, "asked")
@@ -182,6 +235,7 @@ class Check:
         if request.state == "held":
             request.state = "over"
             self.counts["lost", reason] += 1
+            request.belief.lost = True
             self.end_belief(request.belief, event)
 
     def on_release(self, event, _ident):
@@ -354,6 +408,8 @@ class Check:
                 heapq.heappop(latest)
             if latest and len(latest) == belief.capacity and min(latest[0].end, belief.end) > belief.start:
                 self.judge_overlap(name, slot, latest[0], belief)
+            if latest and latest[0].lost and belief.start >= latest[0].end and belief.capacity == 1 and belief.actor:
+                self.gaps[self.ways.get(name, "")].append((belief.start - latest[0].end, belief.lines[0]))
             heapq.heappush(latest, belief)
 
     def judge_overlap(self, name, slot, older, newer):
@@ -363,7 +419,8 @@ class Check:
             targets = "all", f"client={belief.actor}", f"name={name}", f"slot={name}/{slot}", *self.targets.get(belief.actor, ())
             end = self.heard_at(belief, start, over)
             faults = [fault for target in targets for fault in self.targeted[target] if fault.begin <= end]
-            causes = [fault for fault in faults if fault.explains(belief, start, end, faults, belief is newer)]
+            causes = [fault for fault in faults if fault.explains(belief, start, end, faults, belief is newer)
+                      and (fault.case in ITS_CASES or not self.is_by_quorum(name))]
             if causes and older.actor is not None:
                 cause = max(causes, key=lambda fault: fault.begin)
                 belief.wrong_since = start
@@ -420,6 +477,14 @@ def report(check, lines):
         overlaps.sort()
         longest, line = overlaps[-1]
         yield f"  {len(overlaps):>9} {case} {kind} {way}: {seconds(overlaps[len(overlaps) // 2][0])}, {seconds(longest)} (line {line})"
+    yield "lost updates, by way, with the longest time between the begins of the two holds:"
+    for way, lost in sorted(check.lost_updates.items()):
+        longest, line = max(lost)
+        yield f"  {len(lost):>9} {way}: {seconds(longest)} (line {line})"
+    yield "from a loss until the next holder of the slot, by way, the shortest and the longest:"
+    for way, gaps in sorted(check.gaps.items()):
+        (least, line), (most, other) = min(gaps), max(gaps)
+        yield f"  {len(gaps):>9} {way}: {seconds(least)} (line {line}), {seconds(most)} (line {other})"
     yield "worst times:"
     yield from (f"  {what}: {seconds(ns)} (line {line})" for what, (ns, line) in sorted(check.worst.items()))
     yield f"violations: {len(check.violations)}"

@@ -11,9 +11,8 @@ import random
 import threading
 import time
 
-from driver import Client, command
 from wire import WireError
-from world import ANSWERED, CLUSTER, DAEMONS, EITHER, NET_TICKTIME, TAKEOVER, WAYS
+from world import ANSWERED, CHANGING_WAYS, CLUSTER, DAEMONS, EITHER, GRACE, NET_TICKTIME, QUORUM
 
 CLIENTS = 24
 BAD = os.environ.get("BAD", "").split()  # options of their adapters
@@ -24,8 +23,12 @@ HELD = ((0.95, 0.005), (0.04, 0.3), (0.01, 3 * NET_TICKTIME if CLUSTER else 8))
 LONG = 2  # seconds: a hold that the nemesis can find in time
 REST = 0.3 if CLUSTER else 0.01  # at most, between two rounds
 CHANCE_OF_VERIFY = 0.3
+CHANCE_OF_LAST_WRITE = 0.5
+WRITES = 0.1  # the rest between two writes of a hold, seconds
 CHANCE_OF_ANOTHER = 0.05  # of an acquire during a hold
 SIZES = range(1, 5)
+REMOVING = "resize", "gate", "destroy", "delete-slot-queue"  # acts that remove slots
+WHOLE = os.environ.get("REMOVALS") == "whole"
 MAX_WAIT = 3  # of an administrator for holders, seconds
 
 
@@ -58,12 +61,10 @@ class Load(threading.Thread):
             self.stopping.wait(self.dice.uniform(0, 0.2))
 
     def start_client(self):
-        daemon = self.world.daemons[self.daemon_number]
-        while not daemon.listens() and not self.stopping.wait(0.05):
+        while not self.world.listens(self.daemon_number) and not self.stopping.wait(0.05):
             pass
         self.lines, self.holds = queue.SimpleQueue(), set()
-        self.client = Client(self.world.record, f"{self.name}.{next(self.lives)}", command("lockbroker", daemon.socket, *BAD),
-                             [f"daemon={self.daemon_number}"], self.lines.put, self.world.clock(daemon))
+        self.client = self.world.connect(self.daemon_number, f"{self.name}.{next(self.lives)}", self.lines.put, *BAD)
 
     def answer(self, *words, ident=None):
         """The next line that begins with one of these words, and is about ident. Over."""
@@ -89,19 +90,35 @@ class Load(threading.Thread):
         if word == "refused":
             return
         self.holds.add(ident)
+        self.write(ident, slot)
         self.maybe_verify(ident)
         if depth < 2 and dice.random() < CHANCE_OF_ANOTHER:
             self.round(depth + 1)
         rest = dice.uniform(0, dice.choices([most for _, most in HELD], [chance for chance, _ in HELD])[0])
         if rest > LONG and slot != "0":
             self.long = lock, slot
-        self.stopping.wait(rest)
+        until = time.monotonic() + rest
+        while (left := until - time.monotonic()) > WRITES and not self.stopping.wait(WRITES):
+            self.write(ident, slot)
+        self.stopping.wait(max(0, left))
         self.long = None
         self.maybe_verify(ident)
+        if dice.random() < CHANCE_OF_LAST_WRITE:
+            self.write(ident, slot)
         if ident in self.holds:
             self.holds.discard(ident)
             self.client.ask("release", ident)
             self.answer("released", "lost", ident=ident)
+
+    def write(self, ident, slot):
+        if ident in self.holds and slot != "0":
+            self.client.ask("write", ident, 0)
+            self.answer("wrote", "lost", ident=ident)
+
+    def write_late(self, pause):
+        """Each hold looks at its lease, and writes so many ms later."""
+        for ident in list(self.holds):
+            self.client.ask("write", ident, pause)
 
     def maybe_verify(self, ident):
         if ident in self.holds and self.dice.random() < CHANCE_OF_VERIFY:
@@ -126,12 +143,16 @@ class Administrator(threading.Thread):
         changing = [lock for lock in self.locks if lock.way == EITHER]
         for kind, act in deck:
             lock = self.dice.choice(kind == "convert" and changing or self.locks)
-            with self.nemesis.fault(kind, "-", 0, f"name={lock.name}"):
+            with self.settled(kind, lock), self.nemesis.fault(kind, "-", 0, f"name={lock.name}"):
                 try:
                     act(lock)
                 except Exception as error:  # pylint: disable=broad-except
                     self.world.wrong(f"{kind} of {lock.name}:", repr(error))
             self.stopping.wait(self.dice.uniform(0, self.pause))
+
+    def settled(self, kind, lock):
+        """All nodes are there. A queue that is deleted and made again otherwise can have old messages (docs/PROOF.md)."""
+        return self.world.whole if kind in REMOVING and lock.way == QUORUM and WHOLE else contextlib.nullcontext()
 
     def ask(self, method, **params):
         """The result; None: it failed, or it may have been done in part."""
@@ -145,6 +166,8 @@ class Administrator(threading.Thread):
         record, wait = self.world.record, params.get("wait", 0)
         if method == "resize":
             params["slots"] = size
+            if lock.way == QUORUM:
+                params.update(claim=QUORUM, takeover_grace=GRACE)
         record.note(self.name, "sizing", lock.name, size)
         try:
             self.world.ask(method, self.dice, name=lock.name, **params)
@@ -168,10 +191,11 @@ class Administrator(threading.Thread):
             self.create(lock)
 
     def create(self, lock):
-        self.change(lock, lock.size, "create", slots=lock.size, kind=lock.kind, claim=self.way(lock), exist_ok=True)
+        self.change(lock, lock.size, "create", slots=lock.size, kind=lock.kind, claim=self.way(lock), exist_ok=True,
+                    takeover_grace=GRACE)
 
     def way(self, lock):
-        return self.dice.choice(WAYS) if lock.way == EITHER else lock.way
+        return self.dice.choice(CHANGING_WAYS) if lock.way == EITHER else lock.way
 
     # ---- what they do ----
 
@@ -206,6 +230,9 @@ class Administrator(threading.Thread):
 
     def delete_slot_queue(self, lock):
         """By hand. The slots above it do not count then."""
+        if lock.way == QUORUM:
+            self.delete_slot_by_quorum(lock)
+            return
         slot = self.dice.choice(lock.slots)
         self.world.record.note(self.name, "sizing", lock.name, slot - 1 or "missing")
         self.world.delete_queue(f"{lock.name}-{slot}-A")
@@ -214,19 +241,29 @@ class Administrator(threading.Thread):
         self.restore(lock)
 
 
+    def delete_slot_by_quorum(self, lock):
+        """The same. This queue is the holder queue, too. If somebody holds it for long, it is that of a holder."""
+        held = [int(slot) for load in self.nemesis.loads for one, slot in [load.long or (None, 0)] if one == lock]
+        slot = self.dice.choice(held or lock.slots)
+        self.world.record.note(self.name, "sizing", lock.name, slot - 1 or "missing")
+        with self.nemesis.fault("delete-slot-by-quorum", "c", GRACE, f"slot={lock.name}/{slot}", after=2 * GRACE):
+            self.world.delete_queue(lock.holder_queue(slot))
+            self.stopping.wait(self.dice.uniform(0, 0.5))
+            self.fsck(lock)
+        self.restore(lock)
+
+
 def fill(world):
     """After the last fault: each slot of each lock is acquired within the takeover time, and all of them at once."""
     heard, clients = queue.SimpleQueue(), {}
     for number in DAEMONS:
-        daemon = world.daemons[number]
-        clients[number] = Client(world.record, f"last-{number}", command("lockbroker", daemon.socket), [f"daemon={number}"],
-                                 heard.put, world.clock(daemon))
+        clients[number] = world.connect(number, f"last-{number}", heard.put)
     numbers = itertools.cycle(DAEMONS)
     wanted = [(lock, slot) for lock in world.locks for slot in lock.slots]
     for ident, (lock, slot) in enumerate(wanted):
-        world.record.note("world", "expect", lock.name, slot, TAKEOVER)
-        clients[next(numbers)].ask("acquire", ident, lock.name, lock.kind, int(TAKEOVER * 1000))
-    deadline = time.monotonic() + 2 * TAKEOVER
+        world.record.note("world", "expect", lock.name, slot, lock.takeover)
+        clients[next(numbers)].ask("acquire", ident, lock.name, lock.kind, int(lock.takeover * 1000))
+    deadline = time.monotonic() + 2 * max(lock.takeover for lock in world.locks)
     answered = 0
     while answered < len(wanted) and time.monotonic() < deadline:
         with contextlib.suppress(queue.Empty):

@@ -4,6 +4,7 @@
 	client.ask("acquire", 1, "db", "semaphore", 5000)
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -23,14 +24,18 @@ def command(adapter, address, *options):
 
 
 class Client:
-    def __init__(self, record, actor, argv, targets=(), heard=None, env=None):
+    def __init__(self, record, actor, argv, targets=(), heard=None, env=None, store=None):
         """targets: words of `started`. heard: is called with the words of each line of the adapter, without its time, in
-        another thread. Its last line is always `ended`. env: more of the environment."""
+        another thread. Its last line is always `ended`. env: more of the environment. store: a Store, for write()."""
         self.record, self.actor, self.heard = record, actor, heard
         self.over = False  # it has said its end, or is killed
         record.note(actor, "started", *targets)
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-                                        env=clean_environment(PYTHONDONTWRITEBYTECODE="1", **(env or {})))
+        self.lock = threading.Lock()
+        with store.connect(actor) if store else contextlib.nullcontext() as end:
+            fds = (end.fileno(),) if end else ()
+            env = {**(env or {}), **{"PROVE_STORE": str(fd) for fd in fds}}
+            self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, pass_fds=fds,
+                                            env=clean_environment(PYTHONDONTWRITEBYTECODE="1", **env))
         self.thread = threading.Thread(target=self.listen, daemon=True)
         self.thread.start()
 
@@ -57,7 +62,7 @@ class Client:
             self.record.note(self.actor, "wrong", "the adapter ended with", status)
 
     def ask(self, word, *words):
-        """acquire ID NAME KIND TIMEOUT, verify ID or release ID."""
+        """acquire ID NAME KIND TIMEOUT, verify ID, write ID PAUSE or release ID. Several threads can ask."""
         self.record.note(self.actor, word, *words)
         self.write(word, *words)
 
@@ -67,9 +72,19 @@ class Client:
 
     def write(self, *words):
         try:
-            print(*words, file=self.process.stdin, flush=True)
-        except BrokenPipeError:
+            with self.lock:
+                print(*words, file=self.process.stdin, flush=True)
+        except (BrokenPipeError, ValueError):
             pass  # its end is in the record, or will be
+
+    def pause(self):
+        """Whether it was there to be stopped."""
+        if not self.over:
+            self.process.send_signal(signal.SIGSTOP)
+        return not self.over
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
         self.record.note(self.actor, "killed")

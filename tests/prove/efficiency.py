@@ -9,11 +9,12 @@ import queue
 import struct
 import time
 
-from daemon import WAYS, Daemon
+from daemon import UNTESTED, Daemon
 from driver import Client, command
 from history import History
 from proxy import Proxy
 from wait import wait_until
+from world import ALL_WAYS
 
 ROUNDS = 20
 OPERATIONS = {"acquire": "held", "verify": "verified", "release": "released"}
@@ -89,9 +90,9 @@ def measure(world):
     proxy = Proxy(world, node.port, node.host.address)
     url = f"amqp://guest:guest@127.0.0.1:{proxy.port}"
     found = {}
-    for way in WAYS:
+    for way in ALL_WAYS:
         count = Count(proxy)
-        daemon = Daemon(world, "--heartbeat", str(HEARTBEAT), "--claim", way, broker=url)
+        daemon = Daemon(world, "--heartbeat", str(HEARTBEAT), "--claim", way, *UNTESTED, broker=url)
         daemon.wait_broker()
         found[f"lockbroker, {way}"] = costs(count, command("lockbroker", daemon.socket))
         world.ask("destroy", name=NAME)

@@ -6,17 +6,19 @@ fault of the case "+" causes no overlap, but makes those of other faults at the 
 
 import contextlib
 import itertools
-import os
 import random
-import signal
 import threading
 
-from world import (CLUSTER, DAEMONS, DISK_IS_ENOUGH, FAKETIME, HEARTBEAT, KEEPALIVE, LATE, LEASE, MEMORY_IS_ENOUGH,
-                   NET_TICKTIME, PARTITIONS)
+from world import (CLOSE_ALL, CLUSTER, DAEMONS, DISK_IS_ENOUGH, FAKETIME, GRACE, GRACE_OF_MUTEX, HEARTBEAT, KEEPALIVE, LATE,
+                   LEASE, MEMORY_IS_ENOUGH, MOVE, NET_TICKTIME, PARTITIONS, QUORUM, REBALANCE, SHRINK, TAKEOVER)
 
 DELAYED = LEASE + LATE
 # The pauses of these hands are so much longer. Nothing happens without a node, and an alarm stops administrators.
 PAUSES = {"node": 1.5 if CLUSTER else 12, "alarm": 20}
+# A client looks at its lease, is stopped so many seconds after the request, and writes when it runs again.
+WRITES_LATE, STOPPED_AFTER = 1000, 0.3  # ms; s
+FLAPS = 6
+PATIENCE = 250  # looks for a client that holds a lock for long: 5 s
 NOISE = 64  # bytes
 DAY = 86400
 
@@ -35,12 +37,14 @@ class Nemesis:
                   "alarm": [self.memory_alarm, self.disk_alarm],
                   "daemon": [self.kill_daemon, self.stop_daemon, self.restart_daemon, self.close_connection, self.cut,
                              self.blackhole, self.mute_to_daemon, self.mute_to_broker, self.end_at_daemon,
-                             self.end_at_broker, self.delay, self.trickle, self.noise_to_daemon, self.noise_to_broker],
+                             self.end_at_broker, self.delay, self.trickle, self.noise_to_daemon, self.noise_to_broker,
+                             self.close_node_connections] + [self.suspend_host, self.stop_clients] * (1 if once else 2),
                   "client": [self.kill_client, self.stop_client] + [self.step_clock] * bool(FAKETIME),
                   "queue": [self.delete_holder_queue]}
         if CLUSTER:
             faults["node"] += [self.reboot_node, self.lose_disk, self.partition, self.hears_nothing, self.is_not_heard,
-                               self.one_link, self.reset, self.reset_one_side]
+                               self.one_link, self.reset, self.reset_one_side, self.flap, self.remove_members]
+            faults["leader"] = [self.move_leaders, self.rebalance]
         self.hands = [threading.Thread(target=self.work, args=item, daemon=True) for item in faults.items()]
         self.idle = threading.Semaphore(0)
 
@@ -102,6 +106,7 @@ class Nemesis:
             self.world.nodes[name].start()
         if CLUSTER:
             self.world.make_whole(name, lambda: self.fault("operator-restarts-node", "d", LATE, *self.everybody()))
+            self.world.grow()
         self.world.wait_brokers()
 
     def kill_node(self, dice, kind="kill-node", most=2 * HEARTBEAT):
@@ -190,6 +195,35 @@ class Nemesis:
                 hosts.cut(other, name)
         self.between_nodes(dice, "reset-one-side", DELAYED, harm)
 
+    def flap(self, dice):
+        """A node is isolated again and again by resets, and leaders move in between."""
+        def harm(hosts, name, others):
+            for _ in range(FLAPS):
+                hosts.break_off([name], others)
+                self.over.wait(0.3)
+                hosts.heal()
+                for other in others:
+                    self.world.meets(name, other)
+                self.world.eval(MOVE, check=False)
+                self.over.wait(0.1)
+        self.between_nodes(dice, "flap", DELAYED, harm)
+
+    def remove_members(self, dice):
+        """A node is no member of the quorum queues any more, and then again."""
+        name, node = self.node(dice, "n1")
+        with self.world.whole, self.fault("remove-members", "d", LATE, *self.everybody()):
+            self.world.eval(SHRINK.format(node.node))
+            self.last(dice, 0, 2 * LEASE)
+            self.come_back(name)
+
+    def move_leaders(self, _dice):
+        with self.world.whole, self.fault("move-leaders", "-", 0, *self.everybody()):
+            self.world.eval(MOVE)
+
+    def rebalance(self, _dice):
+        with self.world.whole, self.fault("rebalance", "-", 0, *self.everybody()):
+            self.world.eval(REBALANCE)
+
     # ---- daemons ----
 
     def daemon(self, dice):
@@ -217,12 +251,52 @@ class Nemesis:
             self.last(dice, 0, 2 * LEASE)
             daemon.thaw()
 
+    def suspend_host(self, dice):
+        """A daemon and all its clients. Others can have the slots meanwhile, and the clients write then."""
+        daemon, target = self.daemon(dice)
+        with self.fault("suspend-host-daemon", "+", DELAYED, target), self.stopped_clients("suspend-host", target):
+            daemon.freeze()
+            self.last(dice, TAKEOVER, TAKEOVER + 2 * GRACE)
+            daemon.thaw()
+
+    def stop_clients(self, dice):
+        """The same, and the daemon dies."""
+        daemon, target = self.daemon(dice)
+        with self.stopped_clients("stop-clients", target), self.fault("kill-daemon", "e", LATE, target):
+            self.world.kill(daemon)
+            self.last(dice, GRACE, 3 * GRACE)
+            daemon.start()
+
+    @contextlib.contextmanager
+    def stopped_clients(self, kind, target):
+        """All clients of a daemon, if possible while one of them holds a lock for long. They are about to write."""
+        loads = [load for load in self.loads if f"daemon={load.daemon_number}" == target and load.client]
+        for _ in range(PATIENCE):
+            if any(load.long for load in loads) or self.over.wait(0.02):
+                break
+        clients = [load.client for load in loads]
+        for load in loads:
+            load.write_late(WRITES_LATE)
+        self.over.wait(STOPPED_AFTER)
+        with self.fault(kind, "a", "-", *[f"client={client.actor}" for client in clients], after=LATE):
+            clients = [client for client in clients if client.pause()]
+            try:
+                yield
+            finally:
+                for client in clients:
+                    client.go_on()
+
     def close_connection(self, dice):
         number = dice.choice(DAEMONS)
         while not (pids := self.world.connections(number)):
             self.last(dice, 0, 1)
         with self.fault("close-connection", "d", LATE, f"daemon={number}"):
             self.world.close_connection(dice.choice(pids))
+
+    def close_node_connections(self, dice):
+        _, node = self.node(dice)
+        with self.fault("close-node-connections", "d", LATE, *self.everybody()):
+            node.eval(CLOSE_ALL, check=False)
 
     # ---- the network between a daemon and the broker ----
 
@@ -281,12 +355,14 @@ class Nemesis:
                 self.world.kill(client)
 
     def stop_client(self, dice):
-        client = dice.choice(self.loads).client
+        load = dice.choice(self.loads)
+        client = load.client
+        load.write_late(WRITES_LATE)
+        self.over.wait(STOPPED_AFTER)
         with self.fault("stop-client", "a", "-", f"client={client.actor}", after=LATE):
-            if not client.over:
-                os.kill(client.pid, signal.SIGSTOP)
+            if client.pause():
                 self.last(dice, 0, 2 * LEASE)
-                os.kill(client.pid, signal.SIGCONT)
+                client.go_on()
 
     def step_clock(self, dice):
         daemon, target = self.daemon(dice)
@@ -298,10 +374,13 @@ class Nemesis:
     def delete_holder_queue(self, dice):
         """By hand, of a long hold. B can be made durable before the daemon asks for it. Then the hold goes on until a
         rival has B."""
-        while not (held := [load.long for load in self.loads if load.long]):
+        # By quorum an administrator does it to semaphores, as this is the slot, too.
+        while not (held := [long for long in [load.long for load in self.loads] if long and
+                            (long[0].way != QUORUM or long[0].kind == "mutex")]):
             if self.over.wait(0.05):
                 return
         lock, slot = dice.choice(held)
         # Without its durable B a slot is held by queue until fsck makes one.
-        with self.fault("delete-holder-queue", "c", KEEPALIVE + LATE, f"slot={lock.name}/{slot}", after="-"):
+        longest = KEEPALIVE + LATE if lock.way != QUORUM else GRACE_OF_MUTEX
+        with self.fault("delete-holder-queue", "c", longest, f"slot={lock.name}/{slot}", after="-"):
             self.world.delete_queue(lock.holder_queue(slot))

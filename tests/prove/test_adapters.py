@@ -13,10 +13,11 @@ import unittest
 
 import tap
 from check import Check, report
-from daemon import Daemon
+from daemon import BY_QUORUM, UNTESTED, Daemon
 from driver import Client, command
 from history import History, read
 from rabbit import Rabbit, free_ports
+from store import Store
 from wait import PATIENCE, wait_until
 from wire import Wire
 
@@ -35,7 +36,8 @@ class Voice:
 
     def __init__(self, test, actor, *options):
         self.lines = []
-        self.client = Client(test.record, actor, command(test.adapter, test.address, *options), heard=self.lines.append)
+        self.client = Client(test.record, actor, command(test.adapter, test.address, *options), heard=self.lines.append,
+                             store=test.store)
         test.addCleanup(self.client.close)
         self.hears("ready")
 
@@ -55,6 +57,12 @@ class Voice:
         self.client.ask("verify", ident)
         return self.hears("verified", ident)[2]
 
+    def write(self, ident, pause=0):
+        self.client.ask("write", ident, pause)
+        if not pause:
+            return self.hears("wrote", ident)[2]
+        return self.hears("writing", ident)
+
     def release(self, ident):
         self.client.ask("release", ident)
         self.hears("releasing", ident)
@@ -68,13 +76,14 @@ class Mutexes:
     kind = "mutex"
     slot = "1"
     freed_within = 20  # seconds from the death of a client
-    violations = 0
+    violations = lost_updates = 0
 
     def setUp(self):
         self.name = self.id().replace(".", "-")
         self.folder = tempfile.mkdtemp(prefix="lb-prove-")
         self.addCleanup(shutil.rmtree, self.folder)
         self.record = History(os.path.join(self.folder, "record"))
+        self.store = Store(self.record)
         # Cleanups run in reverse order: the clients end before this.
         self.addCleanup(self.check, self.record.file.name)
         self.address = self.serve(self.folder)
@@ -84,7 +93,9 @@ class Mutexes:
         with open(path, encoding="utf-8") as file:
             lines = file.readlines()
         checked = Check(read(lines))
-        self.assertEqual(len(checked.violations), self.violations, "\n".join([*report(checked, lines), *lines[-50:]]))
+        told = "\n".join([*report(checked, lines), *lines[-50:]])
+        self.assertEqual(len(checked.violations), self.violations, told)
+        self.assertEqual(len(checked.lost_updates[""]), self.lost_updates, told)
 
     def create(self, voice, slots=1):
         voice.client.create(self.name, slots)
@@ -162,6 +173,15 @@ class Mutexes:
         first.client.kill()
         second.acquire(1, self.name, self.kind, 1000 * self.freed_within)
 
+    def test_writes(self):
+        first, second = self.pair()
+        self.assertEqual(first.write(1), "ok")
+        second.client.ask("acquire", 1, self.name, self.kind, 20000)
+        self.assertEqual(first.write(1), "ok")
+        first.release(1)
+        second.hears("held", 1)
+        self.assertEqual(second.write(1), "ok")
+
     def end(self):
         """Ends the service for good, or until the end of the test."""
         raise NotImplementedError
@@ -188,6 +208,33 @@ class Mutexes:
         first.release(1)
         self.assertNotIn(["ended"], first.lines)
         self.violations = 1
+
+
+PAUSE = 3000  # ms, between the look at a lease and the write
+
+
+class Pauses:
+    """Of a service whose holds end while the holder is paused. late: the answer of the store to its write."""
+
+    late = "ok"
+
+    def end_hold(self, second):
+        """Does more, so that the hold of the paused client ends. Returns the client that is the second one from here on."""
+        return second
+
+    def test_a_paused_client_writes_late(self):
+        first, second = self.pair()
+        self.assertEqual(first.write(1), "ok")
+        first.write(1, PAUSE)
+        self.record.note("nemesis", "begin", 1, "stop-client", "a", "-", "-", "client=c1")
+        self.assertTrue(first.client.pause())
+        second = self.end_hold(second)
+        second.acquire(1, self.name, self.kind, 1000 * self.freed_within)
+        self.assertEqual(second.write(1), "ok")
+        first.client.go_on()
+        self.record.note("nemesis", "end", 1)
+        first.hears("wrote", 1, self.late)
+        self.lost_updates = int(self.late == "ok")
 
 
 class Semaphores(Mutexes):
@@ -247,13 +294,34 @@ class OverRabbit:
         RABBIT.stop()
 
 
-class Lockbroker(Semaphores, unittest.TestCase):
+class Lockbroker(Pauses, Semaphores, unittest.TestCase):
     adapter = "lockbroker"
+    options = ()
+    has_fence = False
 
     def serve(self, _folder):
-        self.daemon = Daemon(self, broker=RABBIT.url)
+        self.daemon = Daemon(self, *self.options, broker=RABBIT.url)
         self.daemon.wait_broker()
         return self.daemon.socket
+
+    def end_hold(self, _second):
+        """Its daemon dies."""
+        self.daemon.kill()
+        self.address = self.serve(None)
+        return Voice(self, "c3")
+
+    def test_fence(self):
+        first, _ = self.pair()
+        first.release(1)
+        fences = []
+        for ident in (2, 3):
+            fences.append(first.acquire(ident, self.name, self.kind, 0)[4])
+            first.release(ident)
+        if self.has_fence:
+            self.assertLess(0, int(fences[0]))
+            self.assertLess(int(fences[0]), int(fences[1]))
+        else:
+            self.assertEqual(fences, ["-", "-"])
 
     def end(self):
         self.daemon.kill()
@@ -303,6 +371,17 @@ class Lockbroker(Semaphores, unittest.TestCase):
         self.daemon.kill()
         self.address = self.serve(None)
         Voice(self, "c3").acquire(1, self.name, self.kind, 10000)
+
+
+class LockbrokerByQuorum(Lockbroker):
+    options = (*UNTESTED, "--claim", "quorum")
+    has_fence, late = True, "late"
+
+    def create(self, voice, slots=1):
+        self.record.note("world", "sizing", self.name, slots)
+        Wire(self.daemon).call("create", within=60, name=self.name, slots=slots, **BY_QUORUM)
+        self.record.note("world", "size", self.name, slots)
+        self.record.note("world", "way", self.name, "quorum")
 
 
 class Seeds000(OverRabbit, Semaphores, unittest.TestCase):
@@ -364,8 +443,14 @@ class Flock(Mutexes, unittest.TestCase):
     def take_away(self):
         os.unlink(os.path.join(self.address, self.name))
 
+    def test_a_paused_client_keeps_its_lock(self):
+        first, second = self.pair()
+        self.assertTrue(first.client.pause())
+        self.addCleanup(first.client.go_on)
+        second.acquire(1, self.name, self.kind, 1000, "refused")
 
-class Redis(Private, Mutexes, unittest.TestCase):
+
+class Redis(Pauses, Private, Mutexes, unittest.TestCase):
     adapter = "redis"
     server, package = "redis-server", "redis-server"
 
@@ -378,8 +463,9 @@ class Redis(Private, Mutexes, unittest.TestCase):
             self.assertEqual(client.recv(100), b":1\r\n")
 
 
-class Etcd(Private, Mutexes, unittest.TestCase):
+class Etcd(Pauses, Private, Mutexes, unittest.TestCase):
     adapter = "etcd"
+    late = "late"  # its revisions are fences
     server, package = "etcd", "etcd-server"
 
     def options(self, folder, port):

@@ -25,9 +25,9 @@ def check(text):
     return Check(read((START + text).strip().split("\n")))
 
 
-def hold(actor, ident, start, end, name="s", slot=1, lease="-"):
+def hold(actor, ident, start, end, name="s", slot=1, lease="-", fence=""):
     """A whole hold. It is asked for, and its release is answered, 2 ns before and after. end: None: no release."""
-    record = f"{start - 2} {actor} acquire {ident} {name} semaphore 0\n{start} {actor} held {ident} {slot} {lease}\n"
+    record = f"{start - 2} {actor} acquire {ident} {name} semaphore 0\n{start} {actor} held {ident} {slot} {lease} {fence}\n"
     if end is not None:
         record += f"{end} {actor} releasing {ident}\n{end + 2} {actor} released {ident} ok\n"
     return record
@@ -168,6 +168,79 @@ class Checks(unittest.TestCase):
         self.clean(two + parted.format(2))
         self.found(two + parted.format(0), "overlap")
         self.found(two + parted.format(0) + delayed, "overlap")
+
+    # ---- by quorum ----
+
+    BY_QUORUM = "2 world way s quorum\n"
+
+    def test_by_quorum_few_faults_explain_an_overlap(self):
+        two = hold("c1", 1, 10, 2 * SECOND, fence=5) + hold("c2", 1, SECOND, 3 * SECOND, fence=6)
+        for case in "defgh":
+            fault = f"50 nemesis begin 1 harm {case} - - all\n60 nemesis end 1\n"
+            self.clean(two + fault)
+            self.found(self.BY_QUORUM + two + fault, "overlap")
+        for case in "ac":
+            self.clean(self.BY_QUORUM + two + f"50 nemesis begin 1 harm {case} - - all\n60 nemesis end 1\n")
+
+    def test_by_quorum_a_pause_explains_nothing_that_was_before_it(self):
+        two = self.BY_QUORUM + hold("c1", 1, 10, 80, lease=30, fence=5) + hold("c2", 1, 40, 90, fence=6)
+        pause = "{} nemesis begin 1 stop-client a - 0.000000003 client=c1\n55 nemesis end 1\n"
+        self.assertEqual(self.clean(two + pause.format(20)).exceptions, {("a", "stop-client", "quorum"): [(15, 11)]})
+        self.found(two.replace(" 30 5", " 60 5") + pause.format(45), "overlap")
+
+    def test_each_grant_has_a_larger_fence(self):
+        def two(first, second, **more):
+            return hold("c1", 1, 10, 20, fence=first) + hold("c2", 1, 30, 40, fence=second, **more)
+        self.clean(self.BY_QUORUM + two(5, 6))
+        for smaller in 5, 4:
+            self.found(two(5, smaller), "fence")
+            self.found(self.BY_QUORUM + two(5, smaller), "fence")
+            self.clean(two(5, smaller, slot=2))
+            self.clean(two(5, smaller, name="t"))
+        violation = self.found(two(5, 4) + hold("c3", 1, 50, 60, fence=5), "fence", "fence")  # the largest one counts
+        self.assertEqual(violation.lines, [6, 10])
+        self.clean(two("-", "-"))
+        self.found(self.BY_QUORUM + two(5, "-"), "fence")
+        self.clean(self.BY_QUORUM + two(5, "-", slot=0))
+
+    def test_a_grant_that_is_read_after_its_lease(self):
+        late = hold("c1", 1, 10, 20, fence=5) + hold("c2", 1, 30, 40, lease={}, fence=4)
+        self.clean(late.replace("{}", "25"))
+        self.found(late.replace("{}", "31"), "fence")
+
+    # ---- the store ----
+
+    def test_lost_updates(self):
+        """c1 is the older holder."""
+        two = "2 world way s consumer\n" + hold("c1", 1, 10, 20) + hold("c2", 1, 30, 40)
+        c1, c2 = "{} store took c1 1 s 1 -\n", "{} store took c2 1 s 1 -\n"
+        for lost, writes in ((0, (c1, c2)), (0, (c1, c1, c2, c2)), (1, (c2, c1)), (1, (c2, c1, c1)), (2, (c2, c1, c2, c1)), (0, (c1,)),
+                             (0, (c2, c1.replace("s 1", "s 2"))), (0, (c2, c1.replace("s 1", "s -"))),
+                             (0, (c2, c1.replace("s 1", "t 1")))):
+            checked = self.clean(two + "".join(line.format(50 + number) for number, line in enumerate(writes)))
+            self.assertEqual(len(checked.lost_updates["consumer"]), lost, writes)
+        self.assertEqual(self.clean(two + c2.format(50) + c1.format(51)).lost_updates, {"consumer": [(20, 15)]})
+
+    def test_with_fences_no_update_is_lost(self):
+        two = hold("c1", 1, 10, 20, fence=5) + hold("c2", 1, 30, 40, fence=6)
+        c1, c2, late = "51 store took c1 1 s 1 5\n", "50 store took c2 1 s 1 6\n", "52 store denied c1 1 s 1 5\n"
+        checked = self.clean(two + c1.replace("51", "12") + c2 + late)
+        self.assertEqual((checked.counts["taken by the store", ""], checked.counts["denied by the store", ""]), (2, 1))
+        self.found(two + c2 + c1, "lost-update")
+        self.found(two + c2 + c1.replace("c1 1", "c3 1") + "1 c3 started\n", "lost-update")  # its grant was not read
+        # Fences that fall: the store cannot know who is late.
+        fallen = hold("c1", 1, 10, 20, fence=7) + hold("c2", 1, 30, 40, fence=6)
+        self.found(fallen + c2 + c1.replace("1 5", "1 7"), "fence", "lost-update")
+
+    def test_from_a_loss_until_the_next_holder(self):
+        lost = hold("c1", 1, 10, None) + "20 c1 lost 1 lost\n"
+        self.assertEqual(self.clean(lost + hold("c2", 1, 50, 60) + hold("c3", 1, 70, 80)).gaps, {"": [(30, 9)]})
+        self.assertEqual(self.clean(lost + hold("c2", 1, 50, 60, slot=2)).gaps, {})
+        self.assertEqual(self.clean(hold("c1", 1, 10, 20) + hold("c2", 1, 50, 60)).gaps, {})
+
+    def test_a_write_is_answered(self):
+        self.clean(hold("c1", 1, 10, 20) + "11 c1 write 1 5\n12 c1 writing 1\n13 c1 wrote 1 ok\n25 c1 wrote 1 late\n")
+        self.found(hold("c1", 1, 10, 20) + "12 c1 wrote 2 ok\n", "unasked")
 
     # ---- sizes ----
 

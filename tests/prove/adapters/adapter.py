@@ -17,10 +17,11 @@ REST = (0.005, 0.025)
 
 class Hold:
     """slot: 1 of a mutex; "-" if the service does not number its slots. safe_until: the end of its lease, ns of
-    CLOCK_MONOTONIC. token: of the service."""
+    CLOCK_MONOTONIC. token: of the service. fence: its fencing number, if there is one."""
 
-    def __init__(self, name, slot=1, safe_until=None, token=None):
+    def __init__(self, name, slot=1, safe_until=None, token=None, fence=None):
         self.name, self.slot, self.safe_until, self.token = name, slot, safe_until, token
+        self.fence = fence or "-"
 
 
 class Service:
@@ -111,6 +112,8 @@ class Adapter:
                 word, ident, *words = line.decode().split()
                 if word in ("acquire", "create"):
                     getattr(self, word)(ident, *words)
+                elif word == "write":
+                    self.write(ident, *words)
                 elif ident in self.holds:
                     getattr(self, word)(ident, alone)
         return True
@@ -129,7 +132,7 @@ class Adapter:
             self.holds[ident] = hold
             if self.ignores_loss:
                 hold.safe_until = None
-            say("held", ident, hold.slot, hold.safe_until or "-")
+            say("held", ident, hold.slot, hold.safe_until or "-", hold.fence)
         elif time.monotonic_ns() >= until:
             self.service.withdraw(ident)
             self.refuse(ident, "timeout")
@@ -137,6 +140,18 @@ class Adapter:
     def refuse(self, ident, reason):
         del self.waiting[ident]
         say("refused", ident, reason)
+
+    def write(self, ident, pause):
+        """To the store of the prover. Between the look at the lease and the write, the client hears nothing for so long, in ms."""
+        self.look_at_leases()
+        if ident not in self.holds:
+            return
+        if int(pause) > 0:
+            say("writing", ident)
+        time.sleep(int(pause) / 1000)
+        hold, store = self.holds[ident], int(os.environ["PROVE_STORE"])
+        os.write(store, f"{ident} {hold.name} {hold.slot} {hold.fence}\n".encode())
+        say("wrote", ident, os.read(store, 100).decode().strip())
 
     def verify(self, ident, alone):
         if self.no_verify or alone or self.service.verify(self.holds[ident]):

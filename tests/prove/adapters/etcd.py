@@ -43,7 +43,7 @@ class Etcd(Service):
 
     def acquire(self, name, kind, ident):
         revision = self.transaction(name, "0", "request_put", value=text("held"), lease=self.lease_id)
-        return Hold(name, safe_until=self.safe_until, token=revision) if revision else None
+        return Hold(name, safe_until=self.safe_until, token=revision, fence=revision) if revision else None
 
     def verify(self, hold):
         return self.transaction(hold.name, hold.token, "request_range") is not None

@@ -4,6 +4,7 @@
  *	lockbroker SOCKET [no-verify] [ignores-loss]
  */
 #include <err.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,11 +24,12 @@
 /* An acquire, and the hold that comes of it. The list owns it. */
 struct request {
 	struct request *next;
-	char id[WORD_MAX];
+	char id[WORD_MAX], name[WORD_MAX];
 	int64_t number; /* of lb_acquire_start() */
 	struct lb_lock
 	    *lock; /* NULL: not granted yet. The handle owns it until the request is over */
 	int64_t safe_until; /* as last reported */
+	int slot;           /* likewise */
 	bool mutex, releasing, over;
 };
 
@@ -69,6 +71,18 @@ lease_word(int64_t safe_until)
 	return word;
 }
 
+/* Borrowed until the next call. */
+static const char *
+fence_word(const struct lb_lock *lock)
+{
+	static char word[32];
+
+	if (lb_lock_fence(lock) == 0)
+		return "-";
+	snprintf(word, sizeof(word), "%" PRIu64, lb_lock_fence(lock));
+	return word;
+}
+
 static struct request *
 find(const char *id)
 {
@@ -97,7 +111,9 @@ begin_hold(struct request *request, struct lb_lock *lock)
 	/* A mutex has no slot number. Only an administrator grants it without a lease. */
 	if (request->mutex && request->safe_until >= 0)
 		slot = 1;
-	say("held %s %d %s", request->id, slot, lease_word(request->safe_until));
+	request->slot = slot;
+	say("held %s %d %s %s", request->id, slot, lease_word(request->safe_until),
+	    fence_word(lock));
 }
 
 static void
@@ -141,6 +157,7 @@ acquire(struct lb *lb, const char *id, const char *name, const char *kind, int64
 	request->next = requests;
 	requests = request;
 	snprintf(request->id, sizeof(request->id), "%s", id);
+	snprintf(request->name, sizeof(request->name), "%s", name);
 	options.timeout_ms = timeout;
 	while (lb_kind_word(options.kind) != NULL && strcmp(lb_kind_word(options.kind), kind) != 0)
 		options.kind++;
@@ -192,6 +209,39 @@ release(struct request *request)
 	request->over = true;
 }
 
+static bool
+is_over(const struct request *request)
+{
+	int64_t safe_until = lb_lock_safe_until(request->lock);
+
+	return !ignores_loss && safe_until >= 0 && clock_ns(CLOCK_BOOTTIME) >= safe_until * 1000000;
+}
+
+/* To the store of the prover. pause: ms in which the client hears nothing, after its look at the lease. */
+static void
+write_to_store(struct request *request, long long pause)
+{
+	const char *store = getenv("PROVE_STORE");
+	char answer[WORD_MAX];
+	ssize_t got;
+
+	if (is_over(request)) {
+		say("wrote %s stopped", request->id);
+		return;
+	}
+	if (pause > 0)
+		say("writing %s", request->id);
+	poll(NULL, 0, (int)pause);
+	if (store == NULL || dprintf(atoi(store), "%s %s %d %s\n", request->id, request->name,
+				 request->slot, fence_word(request->lock)) < 0)
+		err(1, "no store");
+	got = read(atoi(store), answer, sizeof(answer) - 1);
+	if (got <= 0)
+		err(1, "the store");
+	answer[strcspn(answer, "\n")] = '\0';
+	say("wrote %s %s", request->id, answer);
+}
+
 static void
 create(struct lb *lb, const char *name, int slots)
 {
@@ -215,6 +265,9 @@ obey(struct lb *lb, const char *line)
 		acquire(lb, id, name, kind, timeout);
 	} else if (count == 3 && strcmp(what, "create") == 0) {
 		create(lb, id, atoi(name));
+	} else if (count == 3 && strcmp(what, "write") == 0) {
+		if ((request = find(id)) != NULL && request->lock != NULL)
+			write_to_store(request, atoi(name));
 	} else if (count == 2 && (request = find(id)) != NULL && request->lock != NULL) {
 		if (strcmp(what, "verify") == 0)
 			verify(request);
