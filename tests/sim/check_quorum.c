@@ -204,7 +204,7 @@ quorum_made(struct sim *sim, struct queue_id id)
 {
 	struct quorum_slot *slot = quorum_slot(&sim->quorum, id);
 
-	/* A late answer can be about a queue that is gone. Messages that were lost just now were perhaps its own. */
+	/* A late answer can be about a queue that is gone. Messages lost just now were perhaps its own. */
 	slot->made = memory_world_has(sim->world, queue_text(id), NULL) &&
 		     (slot->lost_at == 0 || sim->now - slot->lost_at > NSEC_PER_SEC);
 	slot->removed = slot->sure = slot->remade = false;
