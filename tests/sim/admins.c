@@ -159,8 +159,8 @@ any_peer(struct sim *sim, const struct sim_daemon *daemon)
 static int64_t
 due_of(const struct sim *sim, const struct order *order)
 {
-	/* Without a record, the T of the last holders is not known. */
-	int64_t grace = sim->plan.quorum && order->what == ASK_FSCK ? BEAD_GRACE_MOST : 0;
+	/* Without a record, the T of the last holders is not known. A record that fsck makes then has the longest. */
+	int64_t grace = sim->plan.quorum ? BEAD_GRACE_MOST : 0;
 
 	if (order->wait == DURATION_FOREVER)
 		return INT64_MAX;
