@@ -22,6 +22,7 @@ in_short(const struct plan *plan)
 {
 	static const char *const words[] = {
 	    [STEP_SWEEP] = "?",
+	    [STEP_SWEEP_BEADS] = "?b",
 	    [STEP_ENTER] = "in",
 	    [STEP_LEAVE] = "out",
 	    [STEP_DECLARE_GATE] = "G+",

@@ -196,6 +196,93 @@ START_TEST(slots_without_messages_say_nothing_about_epochs)
 }
 END_TEST
 
+/* Three slots. The first two are deleted by hand, so that slot 3 does not count. */
+static void
+make_gap(void)
+{
+	ck_assert_int_eq(change(lock_create, 1, 3)->reason, REASON_NONE);
+	ck_assert(memory_world_remove(world->memory, "lockbroker=q=db=1"));
+	ck_assert(memory_world_remove(world->memory, "lockbroker=q=db=2"));
+}
+
+/* Daemon 2 is the administrator. Such an order names no claim. */
+static enum reason
+to_nothing(void (*order)(struct lock_engine *, uint64_t, uint64_t, const struct lock_change *))
+{
+	order(engine(2), 9, 2, &(struct lock_change){.name = "db"});
+	return world_await(world, 2, 9, 2)->reason;
+}
+
+static int
+size(void)
+{
+	lock_size(engine(2), 9, 99, "db");
+	return world_await(world, 2, 9, 99)->slots;
+}
+
+START_TEST(a_resize_to_nothing_finds_a_slot_above_a_gap)
+{
+	make_gap();
+	ck_assert_int_eq(to_nothing(lock_resize), REASON_NONE);
+	ck_assert(!exists(3));
+	ck_assert_int_eq(change(lock_resize, 3, 2)->reason, REASON_NONE);
+	ck_assert_int_eq(size(), 2);
+}
+END_TEST
+
+START_TEST(a_resize_finds_a_slot_above_a_gap)
+{
+	make_gap();
+	ck_assert_int_eq(change(lock_resize, 3, 2)->reason, REASON_NONE);
+	ck_assert(!exists(3));
+	ck_assert_int_eq(size(), 2);
+}
+END_TEST
+
+START_TEST(a_destroy_finds_a_slot_above_a_gap)
+{
+	make_gap();
+	ck_assert_int_eq(to_nothing(lock_destroy), REASON_NONE);
+	ck_assert(!exists(3));
+}
+END_TEST
+
+/* The gate is gone, too, so that nothing of it can be found but by its name. */
+START_TEST(a_create_finds_a_slot_above_a_gap)
+{
+	make_gap();
+	ck_assert(memory_world_remove(world->memory, "db-G"));
+	ck_assert_int_eq(change(lock_create, 3, 2)->reason, REASON_NONE);
+	ck_assert(!exists(3));
+	ck_assert_int_eq(size(), 2);
+}
+END_TEST
+
+/* The client of that slot hears of it, and the administrator can wait for the release. */
+START_TEST(a_held_slot_above_a_gap_is_removed_when_it_is_released)
+{
+	struct said held[3];
+
+	ck_assert_int_eq(change(lock_create, 1, 3)->reason, REASON_NONE);
+	for (int i = 0; i < 3; i++)
+		held[i] = *acquire(0, (uint64_t)i + 1, 1, "db", TRY);
+	ck_assert_int_eq(held[2].slot, 3);
+	ck_assert(memory_world_remove(world->memory, "lockbroker=q=db=1"));
+	ck_assert(memory_world_remove(world->memory, "lockbroker=q=db=2"));
+	lock_destroy(
+	    engine(2), 9, 2, &(struct lock_change){.name = "db", .wait = DURATION_FOREVER});
+	world_pass(world, 3 * T);
+	ck_assert_int_eq(world_notices(world, 0, 3, LOCK_NOTICE_REVOKED), 1);
+	ck_assert_int_eq(world_notices(world, 0, 3, LOCK_NOTICE_LOST), 0);
+	ck_assert_ptr_null(world_answer(world, 2, 9, 2));
+	ck_assert(exists(3));
+	release(0, 3, 2, held[2].lock);
+	ck_assert_int_eq(world_await(world, 2, 9, 2)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert(!exists(3));
+}
+END_TEST
+
 Suite *
 suite_lock_quorum_removed(void)
 {
@@ -211,6 +298,11 @@ suite_lock_quorum_removed(void)
 	tcase_add_test(tc, a_destroy_waits_for_the_holders);
 	tcase_add_test(tc, an_await_knows_slots_by_quorum);
 	tcase_add_test(tc, slots_without_messages_say_nothing_about_epochs);
+	tcase_add_test(tc, a_resize_to_nothing_finds_a_slot_above_a_gap);
+	tcase_add_test(tc, a_resize_finds_a_slot_above_a_gap);
+	tcase_add_test(tc, a_destroy_finds_a_slot_above_a_gap);
+	tcase_add_test(tc, a_create_finds_a_slot_above_a_gap);
+	tcase_add_test(tc, a_held_slot_above_a_gap_is_removed_when_it_is_released);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -387,8 +387,11 @@ judge(struct lock_engine *engine, struct work *work, const struct work_request *
 	if (request->kind == WORK_MAKE_BEADS)
 		admin->declared = work->making.done;
 	if (request->kind == WORK_DELETE_BEADS) {
-		admin->deleted = work->making.done;
-		if (admin->deleted > 0)
+		/* Else they are uncounted. */
+		if (request->slot <= admin->found)
+			admin->deleted = work->making.done;
+		admin->plan.claim = LOCK_CLAIM_BY_QUORUM;
+		if (work->making.done > 0)
 			count_removed(admin, request->slot);
 	}
 	if ((request->kind == WORK_RECORD || request->kind == WORK_FORGET_RECORD) &&
@@ -459,6 +462,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 {
 	static const enum work_kind kinds[] = {
 	    [STEP_SWEEP] = WORK_SWEEP,
+	    [STEP_SWEEP_BEADS] = WORK_SWEEP_BEADS,
 	    [STEP_ENTER] = WORK_ENTER,
 	    [STEP_LEAVE] = WORK_LEAVE,
 	    [STEP_RECORD] = WORK_RECORD,

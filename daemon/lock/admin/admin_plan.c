@@ -119,7 +119,7 @@ add(struct plan *plan, enum step_kind kind)
 }
 
 static void
-add_sweep(struct plan *plan, const struct plan_order *order, int size)
+add_sweep_of(struct plan *plan, enum step_kind kind, const struct plan_order *order, int size)
 {
 	int window = order->overshoot > PLAN_SWEEP_LEAST ? order->overshoot : PLAN_SWEEP_LEAST;
 
@@ -127,7 +127,13 @@ add_sweep(struct plan *plan, const struct plan_order *order, int size)
 		window = order->most - size;
 	FAULT(UNCOUNTED_LEFT, return;);
 	if (window > 0)
-		add_slots(plan, STEP_SWEEP, size + 1, size + window);
+		add_slots(plan, kind, size + 1, size + window);
+}
+
+static void
+add_sweep(struct plan *plan, const struct plan_order *order, int size)
+{
+	add_sweep_of(plan, STEP_SWEEP, order, size);
 }
 
 static void __attribute__((format(printf, 3, 4)))
@@ -169,10 +175,11 @@ add_change(struct plan *plan, const struct plan_order *order, int from, int to)
 	add_sweep(plan, order, to);
 }
 
-/* The same of slots by quorum. */
+/* The same of slots by quorum. The records let no second administrator make one meanwhile. */
 static void
-add_quorum_change(struct plan *plan, int from, int to)
+add_quorum_change(struct plan *plan, const struct plan_order *order, int from, int to)
 {
+	add_sweep_of(plan, STEP_SWEEP_BEADS, order, from < to ? to : from);
 	if (from > to)
 		add_slots(plan, STEP_REMOVE_SLOTS, from, to + 1);
 	add_slots(plan, STEP_RECORD, to, from < to ? from + 1 : 0);
@@ -184,6 +191,17 @@ static bool
 is_by_quorum(const struct plan *plan)
 {
 	return full_scan_is_by_beads(plan->claim);
+}
+
+/*
+ * A gate does not remember how its slots were held. If the first ones by quorum were deleted by hand, others can
+ * be left behind it.
+ */
+static void
+sweep_behind_gate(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	if (found->gate && found->slots == 0 && found->has_records)
+		add_sweep_of(plan, STEP_SWEEP_BEADS, order, 0);
 }
 
 /* False: slots by quorum cannot be unlimited, as a gate stands at the place of their As. */
@@ -247,7 +265,7 @@ create_new(struct plan *plan, const struct plan_order *order)
 	if (is_by_quorum(plan)) {
 		add(plan, STEP_ENTER);
 		add(plan, STEP_DECLARE_GATE);
-		add_quorum_change(plan, 0, size);
+		add_quorum_change(plan, order, 0, size);
 		return;
 	}
 	add_sweep(plan, order, size);
@@ -311,7 +329,7 @@ plan_create(struct plan *plan, const struct plan_order *order, const struct plan
 /* ---- resize ---- */
 
 static void
-resize_by_quorum(struct plan *plan, const struct plan_found *found)
+resize_by_quorum(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
 	if (!may_be_unlimited(plan))
 		return;
@@ -322,7 +340,7 @@ resize_by_quorum(struct plan *plan, const struct plan_found *found)
 	}
 	if (!found->gate)
 		add(plan, STEP_DECLARE_GATE);
-	add_quorum_change(plan, found->slots, plan->target);
+	add_quorum_change(plan, order, found->slots, plan->target);
 }
 
 static void
@@ -361,7 +379,7 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 	}
 
 	if (is_by_quorum(plan)) {
-		resize_by_quorum(plan, found);
+		resize_by_quorum(plan, order, found);
 		return;
 	}
 	if (plan->target == LOCK_UNLIMITED) {
@@ -375,6 +393,7 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 	if (plan->target == 0 && !found->gate)
 		add(plan, STEP_DECLARE_GATE);
 	FAULT_IF(GATE_OPENED_FIRST, plan->target > 0 && found->gate, add(plan, STEP_DELETE_GATE));
+	sweep_behind_gate(plan, order, found);
 	add_change(plan, order, found->slots, plan->target);
 	if (plan->target > 0 && found->gate)
 		add(plan, STEP_DELETE_GATE);
@@ -398,9 +417,11 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
 	plan->vain = !exists(found); /* unless an interrupted destroy has left queues */
 	if (is_by_quorum(plan)) {
+		add_sweep_of(plan, STEP_SWEEP_BEADS, order, found->slots);
 		add_slots(plan, STEP_REMOVE_SLOTS, found->slots, 1);
 		add_slots(plan, STEP_RECORD, -1, 0);
 	} else {
+		sweep_behind_gate(plan, order, found);
 		add_change(plan, &its, found->slots, 0);
 	}
 	/* A gate does not remember how its slots were held. */

@@ -45,9 +45,10 @@ struct plan_found {
 };
 
 enum step_kind {
-	STEP_SWEEP,  /* probes first to last, and on while any exists; deletes these from the top */
-	STEP_ENTER,  /* enters the name into the directory */
-	STEP_LEAVE,  /* removes it from the directory */
+	STEP_SWEEP, /* probes first to last, and on while any exists; deletes these from the top */
+	STEP_SWEEP_BEADS, /* the same of slots by quorum */
+	STEP_ENTER,       /* enters the name into the directory */
+	STEP_LEAVE,       /* removes it from the directory */
 	STEP_RECORD, /* by quorum: the size becomes first (-1: no record); last: see WORK_RECORD */
 	STEP_FORGET_RECORD, /* of a gate, whose slots were perhaps held by quorum */
 	STEP_DECLARE_GATE,

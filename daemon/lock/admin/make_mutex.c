@@ -53,7 +53,7 @@ tell_free(struct lock_engine *engine, const char *name)
 	if (semaphore == NULL)
 		return;
 	semaphore->by_quorum = true;
-	semaphore->incomplete = false;
+	semaphore->incomplete_until = 0;
 	semaphore->seen = engine_now(engine);
 	semaphore_saw_size(semaphore, 1, true);
 	semaphore_saw_slot(semaphore, 1, false);

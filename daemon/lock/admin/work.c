@@ -198,17 +198,33 @@ on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 	work_on(engine, work);
 }
 
+/* Those between that do not exist count as removed. */
+static void
+delete_swept_beads(struct work *work)
+{
+	const struct sweep *sweep = &work->sweep;
+
+	if (sweep->count == 0)
+		return;
+	(void)work_insert(work, work->at + 1, WORK_RESERVE_EPOCH, 0);
+	work_insert(work, work->at + 1, WORK_DELETE_BEADS, sweep->slots[sweep->count - 1])->last =
+	    sweep->slots[0];
+}
+
 /* Probes the next window. False: there is none, and the slots found are to be deleted. */
 static bool
 sweep_on(struct lock_engine *engine, struct work *work)
 {
 	const struct work_request *request = &work->list[work->at];
+	bool by_quorum = request->kind == WORK_SWEEP_BEADS;
 	int window, first = sweep_window(
 			&work->sweep, request->slot, request->last, work->most_slots, &window);
 	struct probe probe = {.count = 0};
 
 	if (first == 0) {
-		for (size_t i = 0; i < work->sweep.count; i++) {
+		if (by_quorum)
+			delete_swept_beads(work);
+		for (size_t i = 0; !by_quorum && i < work->sweep.count; i++) {
 			(void)work_insert(
 			    work, work->at + 1, WORK_DELETE_HOLDER, work->sweep.slots[i]);
 			(void)work_insert(
@@ -219,7 +235,9 @@ sweep_on(struct lock_engine *engine, struct work *work)
 		return false;
 	}
 	for (int i = 0; i < window; i++)
-		probe_add(&probe, queue_name_a(engine->settings.naming, work->name, first + i),
+		probe_add(&probe,
+		    by_quorum ? queue_name_quorum(work->name, first + i)
+			      : queue_name_a(engine->settings.naming, work->name, first + i),
 		    BROKER_ASK_EXISTENCE);
 	work->unanswered++;
 	probe_send(engine, &probe, on_swept, work->op);
@@ -447,7 +465,10 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 	if (request->kind == WORK_RESERVE_EPOCH) {
 		broker_records_set(engine->broker, work->records, NULL,
-		    work->beads.epoch + (work->mutex ? FENCE_EPOCHS : 0), done);
+		    work->mutex          ? work->beads.epoch + FENCE_EPOCHS
+		    : request->last == 0 ? work->epoch_below
+					 : work->beads.epoch,
+		    done);
 		return;
 	}
 	record.size = (unsigned)request->slot;
@@ -656,6 +677,7 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 							      : broker_delete_slot;
 		break;
 	case WORK_SWEEP:
+	case WORK_SWEEP_BEADS:
 		abort(); /* sweep_on() sends it */
 	case WORK_DECLARE_SLOT:
 	case WORK_DELETE_SLOT:
@@ -712,7 +734,7 @@ send_more(struct lock_engine *engine, struct work *work)
 			return;
 		if (is_of_many(request) && next_wanted(engine, work, request, request->slot) == 0) {
 			work->sent = ++work->at;
-		} else if (request->kind != WORK_SWEEP) {
+		} else if (request->kind != WORK_SWEEP && request->kind != WORK_SWEEP_BEADS) {
 			work->sent++;
 			send(engine, work, request);
 		} else if (sweep_on(engine, work)) {

@@ -20,7 +20,10 @@ enum work_kind {
 	 * -1: the record is removed. last: the first slot that will be made, 0: none. Decides about work.beads.
 	 */
 	WORK_RECORD,
-	/* The same about work.beads, and the floor alone rises: for a repair. The record stays. */
+	/*
+	 * The same about work.beads, and the floor alone rises: for a repair. The record stays. last: 0: above the
+	 * slots that were deleted, and nothing will be made.
+	 */
 	WORK_RESERVE_EPOCH,
 	WORK_READ_RECORD, /* OK: work.record has it, if there is one; ABSENT: nothing was ever recorded */
 	WORK_FORGET_RECORD, /* removes the record, if there are records. OK or ABSENT */
@@ -34,6 +37,8 @@ enum work_kind {
 	 * first, and its B after it: requests that are put behind this one. It is not judged.
 	 */
 	WORK_SWEEP,
+	/* The same of slots by quorum. They are deleted as by DELETE_BEADS, and the floor rises above their fences. */
+	WORK_SWEEP_BEADS,
 	WORK_DECLARE_SLOT,     /* A */
 	WORK_DELETE_SLOT,      /* A */
 	WORK_DELETE_UNCOUNTED, /* A of a slot above the size */

@@ -304,14 +304,21 @@ learn_post(
 	return !asked || (differs && !semaphore->held_otherwise);
 }
 
-/* The beads of its dead makers looked as if it was free. The next scan says that it is to be made. */
+/*
+ * The beads of its dead makers looked as if it was free. The next scan says that it is to be made. The clients may
+ * have left before this is known, so it is kept until RabbitMQ deletes the queue.
+ */
 static void
-learn_incomplete(const struct lock_engine *engine, const struct hold *hold, bool incomplete)
+learn_incomplete(struct lock_engine *engine, const struct hold *hold, bool incomplete)
 {
-	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, true);
+	struct semaphore *semaphore;
 
-	if (hold->kind == LOCK_KIND_MUTEX && way_row(hold->way)->by_beads && semaphore != NULL)
-		semaphore->incomplete = incomplete;
+	if (hold->kind != LOCK_KIND_MUTEX || !way_row(hold->way)->by_beads)
+		return;
+	semaphore = registry_semaphore(engine, hold->name, true);
+	semaphore->incomplete_until =
+	    incomplete ? engine_now(engine) + BROKER_QUORUM_MUTEX_EXPIRES : 0;
+	engine_mark_dirty(engine, semaphore);
 }
 
 /* Nothing is known of a slot by quorum. The user may have no right to such queues. */

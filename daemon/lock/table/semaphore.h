@@ -76,7 +76,8 @@ struct semaphore {
 	bool by_quorum;
 	/* Of a true mutex: scans ask for its queue by quorum, too. */
 	bool asks_quorum;
-	bool incomplete;          /* of a true mutex: its queue has messages, and no set of beads */
+	/* Of a true mutex: its queue has messages, and no set of beads. Kept until then; 0: it is not so. */
+	int64_t incomplete_until;
 	unsigned refusals;        /* claims in a row that were refused although it looked free */
 	enum broker_answer beads; /* about its queue by quorum, as last seen */
 	bool held_otherwise;      /* no post can be declared, until B of the other way is gone */

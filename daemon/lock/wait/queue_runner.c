@@ -438,6 +438,8 @@ scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 static void
 rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 {
+	int64_t now = engine_now(engine);
+
 	if (semaphore->scan.state == SCAN_SEEN)
 		scan_end(semaphore);
 	semaphore->scan.direct = 0;
@@ -445,9 +447,12 @@ rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 	    semaphore->withheld != NULL)
 		return; /* it is marked dirty when that is over */
 	if (semaphore->size > 0 &&
-	    semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval))
+	    semaphore_is_fresh(semaphore, now, engine->settings.rescan_interval))
 		timers_set(engine->timers, &semaphore->rescan,
 		    semaphore->seen + engine->settings.rescan_interval);
+	else if (now < semaphore->incomplete_until)
+		timers_set(
+		    engine->timers, &semaphore->rescan, now + engine->settings.rescan_interval);
 	else
 		registry_semaphore_end(engine, semaphore);
 }

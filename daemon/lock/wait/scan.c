@@ -241,8 +241,9 @@ take_quorum_mutex_answers(
 	}
 	semaphore->by_quorum = is_free && queue != BROKER_ABSENT;
 	/* LOCKED: perhaps the claim of another daemon, which has not found out yet. */
-	semaphore->incomplete &= queue == BROKER_OK || queue == BROKER_LOCKED;
-	if (semaphore->incomplete && queue == BROKER_OK)
+	if (queue != BROKER_OK && queue != BROKER_LOCKED)
+		semaphore->incomplete_until = 0;
+	if (semaphore->incomplete_until != 0 && queue == BROKER_OK)
 		queue = BROKER_UNREACHABLE;
 	semaphore->beads = queue;
 	/* Its maker has died before it published, or no node leads it. Only a maker finds out. */
