@@ -641,8 +641,8 @@ START_TEST(a_new_record_covers_held_slots)
 END_TEST
 
 /*
- * The record of an earlier repair says the longest T, and a slot that it counts is missing. A resize makes it after that
- * time, and keeps the mutex until then. Clients can have the other slots meanwhile.
+ * The record of an earlier repair says the longest T, and a slot that it counts is missing. A resize makes it
+ * after that time, and keeps the mutex until then. Clients can have the other slots meanwhile.
  */
 START_TEST(a_resize_waits_for_the_longest_grace)
 {

@@ -123,8 +123,8 @@ START_TEST(it_is_made_again_after_its_holder_left)
 END_TEST
 
 /*
- * The record counts one slot, and that one was deleted by hand. A resize to three slots makes it, too, and waits until
- * its holder has stopped. So does a create if the gate was deleted, too.
+ * The record counts one slot, and that one was deleted by hand. A resize to three slots makes it, too, and
+ * waits until its holder has stopped. So does a create if the gate was deleted, too.
  */
 START_TEST(a_missing_slot_that_is_counted_is_made)
 {
