@@ -57,6 +57,8 @@ QUORUM, EITHER = "quorum", "either"  # ways
 # Those of this run, and those between which a lock changes.
 ALL_WAYS = WAYS if len(WAYS) == 1 else (*WAYS, QUORUM)
 CHANGING_WAYS = WAYS
+# So much longer a command can take, if it waits for the T of a record that fsck has made anew (docs/PROOF.md).
+LONGEST_GRACE = 300 if QUORUM in ALL_WAYS else 0
 # T of semaphores, and of mutexes, which cannot choose it (docs/QUORUM.md).
 GRACE, GRACE_OF_MUTEX = 5, 20
 SLOTS_BY_QUORUM = "lockbroker=q="
@@ -209,7 +211,7 @@ class World:
                 time.sleep(0.05)  # it is down
                 continue
             try:
-                return peer.call(method, within=ANSWERED, **params)
+                return peer.call(method, within=ANSWERED + LONGEST_GRACE, **params)
             except (Closed, BrokenPipeError):
                 pass
             finally:
@@ -355,7 +357,7 @@ class World:
     def repair(self, lock):
         """After the last fault: the semaphore has its size again."""
         self.record.note("world", "sizing", lock.name, lock.size)
-        wait_until(lambda: self.try_to_repair(lock), UP, f"{lock.name} is repaired")
+        wait_until(lambda: self.try_to_repair(lock), UP + LONGEST_GRACE, f"{lock.name} is repaired")
         self.record.note("world", "size", lock.name, lock.size)
 
     def try_to_repair(self, lock):
@@ -389,7 +391,7 @@ class World:
             except AssertionError:
                 self.wrong(f"daemon {number} has {busy()}")
         for lock in self.semaphores:
-            wait_until(lambda: self.try_to_destroy(lock), UP, f"{lock.name} is destroyed")
+            wait_until(lambda: self.try_to_destroy(lock), UP + LONGEST_GRACE, f"{lock.name} is destroyed")
 
         def left():
             return [name for name in self.nodes["n1"].queues() if not LEFT_ALONE.match(name)]

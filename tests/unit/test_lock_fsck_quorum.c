@@ -645,6 +645,36 @@ START_TEST(a_new_record_covers_held_slots)
 }
 END_TEST
 
+/*
+ * The record of an earlier repair says the longest T, and a slot that it counts is missing. A resize makes it
+ * after that time, and keeps the mutex until then. Clients can have the other slots meanwhile.
+ */
+START_TEST(a_resize_waits_for_the_longest_grace)
+{
+	const struct lock_change wanted = {
+	    .name = "db", .slots = SLOTS, .claim = LOCK_CLAIM_BY_QUORUM, .takeover_grace = T};
+	uint64_t request = ++last_request;
+	const struct said *answer = take(0, TRY);
+	int64_t began;
+
+	ck_assert_int_eq(answer->slot, 1);
+	ck_assert(memory_world_remove(world->memory, RECORDS_QUEUE));
+	check_run(true, "no-record:0!");
+	world_kill(world, 0);
+	ck_assert(memory_world_remove(world->memory, b(1)));
+	began = world->now;
+	lock_resize(engine(2), 9, request, &wanted);
+	world_pass(world, BEAD_GRACE_MOST / 2);
+	ck_assert_int_eq(take(1, TRY)->slot, 2);
+	ck_assert_int_eq(run(true)->reason, REASON_TIMEOUT);
+	world_pass(world, BEAD_GRACE_MOST - (world->now - began));
+	ck_assert_ptr_null(world_answer(world, 2, 9, request));
+	ck_assert_int_eq(await(2, 9, request)->reason, REASON_NONE);
+	ck_assert_int_lt(
+	    world_answer(world, 2, 9, request)->at - began, BEAD_GRACE_MOST + 10 * SECOND);
+}
+END_TEST
+
 /* It has a complete set, so no other one is published. */
 START_TEST(a_sound_slot_gets_no_set)
 {
@@ -772,6 +802,7 @@ suite_lock_fsck_quorum(void)
 	tcase_add_test(tc, slots_that_are_made_again_have_perhaps_holders);
 	tcase_add_test(tc, a_held_slot_is_not_repaired);
 	tcase_add_test(tc, a_new_record_covers_held_slots);
+	tcase_add_test(tc, a_resize_waits_for_the_longest_grace);
 	tcase_add_test(tc, a_sound_slot_gets_no_set);
 	tcase_add_test(tc, a_newer_set_is_not_replaced);
 	tcase_add_test(tc, another_administrator_is_waited_for);

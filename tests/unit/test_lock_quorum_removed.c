@@ -122,6 +122,33 @@ START_TEST(it_is_made_again_after_its_holder_left)
 }
 END_TEST
 
+/*
+ * The record counts one slot, and that one was deleted by hand. A resize to three slots makes it, too, and
+ * waits until its holder has stopped. So does a create if the gate was deleted, too.
+ */
+START_TEST(a_missing_slot_that_is_counted_is_made)
+{
+	const struct lock_change three = {.name = "db", .slots = 3, .claim = LOCK_CLAIM_BY_QUORUM};
+	int64_t began;
+	uint64_t fence;
+
+	ck_assert_int_eq(change(lock_create, 1, 1)->reason, REASON_NONE);
+	fence = acquire(0, 1, 1, "db", TRY)->fence;
+	world_kill(world, 0);
+	began = world->now;
+	ck_assert(memory_world_remove(world->memory, "lockbroker=q=db=1"));
+	if (_i == 1)
+		ck_assert(memory_world_remove(world->memory, "db-G"));
+	(_i == 1 ? lock_create : lock_resize)(engine(2), 9, 2, &three);
+	world_pass(world, T + 5 * SECOND);
+	ck_assert_int_eq(world_await(world, 2, 9, 2)->reason, REASON_NONE);
+	ck_assert(exists(1) && exists(2) && exists(3));
+	ck_assert_int_ge(world_answer(world, 2, 9, 2)->at - began, T);
+	ck_assert_int_eq(acquire(1, 2, 3, "db", TRY)->slot, 1);
+	ck_assert_uint_gt(world_answer(world, 1, 2, 3)->fence, fence);
+}
+END_TEST
+
 /* Destroy waits for both holders. A create meanwhile finds a slot that is held. */
 START_TEST(a_destroy_waits_for_the_holders)
 {
@@ -295,6 +322,7 @@ suite_lock_quorum_removed(void)
 	tcase_add_test(tc, if_its_daemon_dies_the_next_claim_deletes_it);
 	tcase_add_test(tc, a_removal_that_comes_anew_is_kept);
 	tcase_add_test(tc, it_is_made_again_after_its_holder_left);
+	tcase_add_loop_test(tc, a_missing_slot_that_is_counted_is_made, 0, 2);
 	tcase_add_test(tc, a_destroy_waits_for_the_holders);
 	tcase_add_test(tc, an_await_knows_slots_by_quorum);
 	tcase_add_test(tc, slots_without_messages_say_nothing_about_epochs);

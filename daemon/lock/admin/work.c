@@ -401,21 +401,24 @@ seconds_now(const struct lock_engine *engine, struct work *work, const struct wo
 
 /*
  * Slots above the recorded size may have been found, as removed ones stay while they are held. They are
- * made, too: that takes the removals out, or says that they are held.
+ * made, too: that takes the removals out, or says that they are held. Missing ones below are made all the same.
  */
 static void
 make_removed(struct work *work, const struct broker_record *old)
 {
 	struct work_request *request = &work->list[work->at];
-	int size = request->slot;
+	int size = request->slot, first;
 
 	if (request->kind != WORK_RECORD || work->beads.repairs || old == NULL ||
 	    (int)old->size >= size)
 		return;
-	request->last = (int)old->size + 1;
+	first = (int)old->size + 1;
+	if (request->last > 0 && request->last < first)
+		return;
+	request->last = first;
 	if (work->at + 1 == work->count || request[1].kind != WORK_MAKE_BEADS)
 		work_insert(work, work->at + 1, WORK_MAKE_BEADS, 0)->last = size;
-	work->list[work->at + 1].slot = (int)old->size + 1;
+	work->list[work->at + 1].slot = first;
 }
 
 static void
