@@ -39,7 +39,6 @@
 	X(RESTORED_HOLDER_WAIT_FORGOTTEN, "a wait for holders forgotten by the successor")         \
 	X(RESTORED_COUNT_FORGOTTEN, "the count of a bead forgotten by the successor")              \
 	X(RESTORED_GRACE_IS_OVER, "a grace that is over at the successor")                         \
-	X(RESTORED_HAND_OFFS_ANEW, "a fence that falls at the successor")                          \
 	X(STILL_WHILE_CLAIMING, "a claim in flight repeated by the successor")                     \
 	X(CHANGE_REPEATED, "a change by a number of slots repeated in full by the successor")      \
 	X(FROZEN_TAKES_HINTS, "a frozen engine that takes hints from other daemons")               \
@@ -257,6 +256,8 @@
 	    "an order believed before which another message came")                                 \
 	X(BEADS_CYCLIC_SINCE_43, "test_beads",                                                     \
 	    "beads in the order of a delayed retry read by the cyclic rule")                       \
+	X(RESTORED_HAND_OFFS_ANEW, "test_lock/quorum_successor",                                   \
+	    "a fence that falls at the successor")                                                 \
 	X(RESTORED_RECLAIM_STOPPED, "test_lock/quorum_successor",                                  \
 	    "a lost holder that has stopped for the successor")                                    \
 	X(LOST_PEER_HAS_STOPPED, "test_lock/ends",                                                 \
