@@ -37,7 +37,7 @@ enum work_kind {
 	 * first, and its B after it: requests that are put behind this one. It is not judged.
 	 */
 	WORK_SWEEP,
-	/* The same of slots by quorum. They are deleted as by DELETE_BEADS, and the floor rises above their fences. */
+	/* The same of slots by quorum, with DELETE_BEADS. The floor then rises above their fences. */
 	WORK_SWEEP_BEADS,
 	WORK_DECLARE_SLOT,     /* A */
 	WORK_DELETE_SLOT,      /* A */
