@@ -505,7 +505,7 @@ class Rabbit:
     def queues(self, vhost=None):
         """{name: Queue} of all queues whose nodes are up."""
         rows = self._evaluate("""
-            [io:format("~ts\t~s\t~b~n", [element(4, Name), Durable, Consumers])
+            [io:format("~ts\t~s\t~b~n", [element(4, Name), Durable, if is_integer(Consumers) -> Consumers; true -> 0 end])
              || [{name, Name}, {durable, Durable}, {consumers, Consumers}]
                 <- rabbit_amqqueue:info_all(<<"%s">>, [name, durable, consumers])],
             done.""" % (vhost or self.vhost)).splitlines()[:-1]

@@ -159,7 +159,7 @@ any_peer(struct sim *sim, const struct sim_daemon *daemon)
 static int64_t
 due_of(const struct sim *sim, const struct order *order)
 {
-	/* Without a record, the T of the last holders is not known. A record that fsck makes then has the longest. */
+	/* Without a record, nobody knows the T of the last holders. fsck makes one with the longest then. */
 	int64_t grace = sim->plan.quorum ? BEAD_GRACE_MOST : 0;
 
 	if (order->wait == DURATION_FOREVER)
