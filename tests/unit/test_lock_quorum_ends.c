@@ -249,7 +249,6 @@ END_TEST
 /* A link between two nodes is reset. The beads come anew on the same channel. A renewal may be unanswered. */
 START_TEST(a_hold_outlives_the_suspension_of_its_consumer)
 {
-	const char *b = "lockbroker=q=db=1";
 	const struct said *granted, *verified;
 	uint64_t fence;
 
