@@ -105,7 +105,7 @@ class Mutexes:
         """Two clients. The first one has the only slot, as hold 1."""
         voices = Voice(self, "c1", *options), Voice(self, "c2")
         self.create(voices[0])
-        self.assertEqual(voices[0].acquire(1, self.name, self.kind, 0)[2], self.slot)
+        self.assertEqual(voices[0].acquire(1, self.name, self.kind, 5000)[2], self.slot)
         return voices
 
     def test_acquire_refuse_release(self):
@@ -315,7 +315,7 @@ class Lockbroker(Pauses, Semaphores, unittest.TestCase):
         first.release(1)
         fences = []
         for ident in (2, 3):
-            fences.append(first.acquire(ident, self.name, self.kind, 0)[4])
+            fences.append(first.acquire(ident, self.name, self.kind, 5000)[4])
             first.release(ident)
         if self.has_fence:
             self.assertLess(0, int(fences[0]))
