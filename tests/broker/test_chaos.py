@@ -41,8 +41,8 @@ class Chaos(unittest.TestCase):
         self.chaos(STEPS)
 
     def test_by_quorum(self):
-        """To make a slot takes 2 s, and a client that leaves waits for it. RabbitMQ can fall silent for longer than the least lease
-        while other tests write."""
+        """To make a slot takes 2 s, and a client that leaves waits for it. RabbitMQ can be silent for longer than the least
+        lease while other tests write."""
         self.chaos(STEPS // 4, claim="quorum", takeover_grace=20)
 
 
