@@ -71,9 +71,9 @@ int amqp_reconnector_code(const struct amqp_reconnector *reconnector);
 size_t amqp_reconnector_host(
     const struct amqp_reconnector *reconnector); /* index of the host: connected, or tried next */
 bool amqp_reconnector_is_idle(const struct amqp_reconnector *reconnector); /* no link, and no try */
-/* That host as host:port, as in a URL. Borrowed until the next call. */
 /* The link to that host is over TLS: a successor cannot take it over. */
 bool amqp_reconnector_is_tls(const struct amqp_reconnector *reconnector);
+/* That host as host:port, as in a URL. Borrowed until the next call. */
 const char *amqp_reconnector_host_text(struct amqp_reconnector *reconnector);
 /* NULL unless BROKER_UP. */
 const struct amqp_link *amqp_reconnector_link(const struct amqp_reconnector *reconnector);
