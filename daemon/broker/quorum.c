@@ -36,6 +36,7 @@
 #define ATTACHES_MOST 16
 
 static void claim_go(struct claim *claim);
+static void end_reclaim_of(const struct claim *hold);
 
 struct claim *
 amqp_claim_find(const struct amqp_quorum *quorum, uint64_t id)
@@ -205,8 +206,6 @@ reclaim_later(struct claim *claim, enum broker_answer ended)
  * The claim is over, and the channel is closed. Tells it in answers, and of a hold in an event. The
  * order of the messages in the queue says by itself whether the next holder must wait.
  */
-static void end_reclaim_of(const struct claim *hold);
-
 static void
 claim_end(struct claim *claim, enum broker_answer ended, int code, const char *text)
 {
