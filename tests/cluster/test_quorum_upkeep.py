@@ -3,14 +3,13 @@ docs/OPERATIONS.md describes each of them ("A cluster by quorum")."""
 
 import cluster
 from contest import NET_TICKTIME, TROUBLE, release
+from quorum_field import OPTIONS
 from rabbit import version
 from wait import wait_until
 from wire import Wire, WireError
 
 GRACE = 5
 SLOTS = 3
-OPTIONS = ("--heartbeat", "3", "--rescan-interval", "0.5", "--request-timeout", "6", "--probe-timeout", "2",
-           "--quorum-servers", "untested")
 QUEUES = ("--vhost-pattern", "^/$", "--queue-pattern", "^lockbroker=")
 # Of each queue of ours: how many members it has, and how many of these run.
 MEMBERS = """
