@@ -1,6 +1,6 @@
 /*
  * One account for each user: the use of all the user's peers, with one limit for each thing. It
- * knows neither sockets nor methods. The engine has the limit of channels (lock/table/share.h).
+ * knows neither sockets nor methods. The engine has the limit of channels (lock/objects.h).
  *
  * ACCOUNT_BYTES is the memory that a user makes the daemon keep. It counts output that a peer has
  * not read, input that is not a whole request yet, and room reserved for answers. If a user has
