@@ -54,7 +54,7 @@ begin_state(const struct replacement *replacement)
 {
 	const struct replacement_config *parts = &replacement->config;
 	const struct config *started = parts->started;
-	struct state_writer *writer = state_writer_new(broker_state_version(parts->broker));
+	struct state_writer *writer = state_writer_new(lock_state_version(parts->engine));
 	const struct config_broker *broker;
 	struct broker_info info;
 	struct listener_file file;
@@ -154,7 +154,7 @@ rehearse(struct replacement *replacement)
 {
 	struct state_text text = state_finish(begin_state(replacement));
 
-	replacement->version = broker_state_version(replacement->config.broker);
+	replacement->version = lock_state_version(replacement->config.engine);
 	successor_rehearse(replacement->successor, &text);
 	state_text_done(&text);
 }
@@ -173,7 +173,7 @@ rehearsed(void *ctx, const char *why)
 		return;
 	}
 	/* Something by quorum has begun meanwhile, which the new program may not know. */
-	if (broker_state_version(replacement->config.broker) > replacement->version) {
+	if (lock_state_version(replacement->config.engine) > replacement->version) {
 		rehearse(replacement);
 		return;
 	}

@@ -90,7 +90,7 @@ whole_daemon_settle(const struct whole_daemon *daemon)
 bool
 whole_daemon_save(const struct whole_daemon *daemon, struct state_text *ret)
 {
-	struct state_writer *writer = state_writer_new(broker_state_version(daemon->broker));
+	struct state_writer *writer = state_writer_new(lock_state_version(daemon->engine));
 	bool saved;
 
 	peers_push(daemon->peers);

@@ -262,6 +262,10 @@
 	    "a lost holder that has stopped for the successor")                                    \
 	X(LOST_PEER_HAS_STOPPED, "test_lock/ends",                                                 \
 	    "a reclaim when the client of a lost hold hangs up")                                   \
+	X(EVICTED_EARLY, "test_lock/evict", "an evicted hold freed before its deadline")           \
+	X(EVICTION_PUT_OFF, "test_lock/evict", "a second eviction that puts the deadline off")     \
+	X(EVICTS_NEXT_HOLDER, "test_lock/evict", "an eviction that reaches the next holder")       \
+	X(EVICTION_NOT_SAVED, "test_lock/evict", "an eviction that the successor forgets")         \
 	X(REGAIN_OF_CLEAN, "test_beads", "a hold that goes on with beads in clean order")          \
 	X(REGAIN_ANY_SUM, "test_lock/ends", "a hold that goes on after a rival had its beads")     \
 	X(REGAIN_LATE, "test_beads", "a hold that goes on by a proof after its lease")             \

@@ -90,6 +90,7 @@ static const struct {
     [LOG_NOT_RELEASED] = {"not-released", "4e1ffb8f73a64d7e94c32e0d66654ef6"},
     [LOG_LOST] = {"lost", "07b86b2f8c3f4092a59d947e42f0983b"},
     [LOG_REVOKED] = {"revoked", "a714ac7566364dd3a094bf7a28da6fc7"},
+    [LOG_EVICTED] = {"evicted", "eb5259a158e44622802bd7ab6281ef77"},
     [LOG_VANISHED] = {"vanished", "856c693a27204b2dacf66a966bf199f2"},
     [LOG_SUSPECT] = {"suspect", "d2d8d337857143c88fc52c742e025b19"},
     [LOG_RESTORED] = {"restored", "439923a1a109408e89672cf735d989ff"},

@@ -1,6 +1,7 @@
 #include "daemon/lock/hold.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -936,6 +937,8 @@ tell_lost(struct lock_engine *engine, struct hold *hold, enum reason reason, con
 	    .reason = reason,
 	    .text = why};
 
+	if (hold->eviction != NULL && engine_now(engine) >= hold->eviction->by.deadline)
+		notice.eviction = &hold->eviction->by;
 	FAULT_IF(DROP_IS_LOSS, hold->state == HOLD_DROPPING, engine->total.lost++);
 	if (hold->peer == 0)
 		return;
@@ -962,6 +965,17 @@ lifecycle_lose(struct lock_engine *engine, struct hold *hold, const char *why)
 {
 	tell_lost(engine, hold, REASON_LOST, why);
 	lifecycle_drop(engine, hold);
+}
+
+void
+lifecycle_evict(struct lock_engine *engine, struct hold *hold)
+{
+	const struct lock_eviction *by = &hold->eviction->by;
+	char why[1024];
+
+	snprintf(why, sizeof(why), "uid %u on %s evicted it%s%s", (unsigned)by->uid, by->host,
+	    by->why == NULL ? "" : ": ", by->why == NULL ? "" : by->why);
+	lifecycle_lose(engine, hold, why);
 }
 
 void

@@ -48,6 +48,8 @@ void lifecycle_cancelled(struct lock_engine *engine, struct hold *hold);
  * reserved until then.
  */
 void lifecycle_lose(struct lock_engine *engine, struct hold *hold, const char *why);
+/* Its deadline has come: the hold is lost now, and its slot is dropped. */
+void lifecycle_evict(struct lock_engine *engine, struct hold *hold);
 /* The daemon stops: the hold is lost now, and its slot is dropped. */
 void lifecycle_abandon(struct lock_engine *engine, struct hold *hold);
 /*

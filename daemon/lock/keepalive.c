@@ -863,6 +863,8 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 
 	answer.lock = verify->lock;
 	answer.safe_until = lease_until(engine, hold);
+	if (hold->eviction != NULL && hold->eviction->by.deadline < answer.safe_until)
+		answer.safe_until = hold->eviction->by.deadline;
 	if (hold != NULL) {
 		answer.name = hold->name;
 		answer.kind = hold->kind;

@@ -196,6 +196,7 @@ struct lock_row {
 	const char *who, *why, *command; /* NULL: none */
 	int64_t since;                   /* clock time: start of the wait, or of the hold */
 	bool revoked;
+	bool evicted;   /* an administrator ends it: lock_evict() */
 	uint64_t fence; /* the fencing number of its grant; 0: none */
 };
 
@@ -291,6 +292,7 @@ struct lock_answer {
 enum lock_notice_kind {
 	LOCK_NOTICE_LOST,     /* the hold has ended */
 	LOCK_NOTICE_REVOKED,  /* the slot was removed; the hold continues */
+	LOCK_NOTICE_EVICTED,  /* the hold is lost at the deadline, unless it ends before */
 	LOCK_NOTICE_VANISHED, /* B was gone and is claimed again; for the log, not for the client */
 	/*
 	 * For the log; peer is 0. The broker has not answered a claim or a delete for two
@@ -306,11 +308,21 @@ enum lock_notice_kind {
 	LOCK_NOTICE_BROKER    /* the lock connection's state changed; to all that wait or hold */
 };
 
+/* An administrator ends a hold. Texts are borrowed for the call. */
+struct lock_eviction {
+	int64_t deadline; /* clock time */
+	uid_t uid;        /* of the administrator */
+	const char *host; /* of the administrator */
+	const char *why;  /* NULL: no reason given */
+};
+
 struct lock_notice {
 	enum lock_notice_kind kind;
-	uint64_t lock;           /* lost, revoked, vanished */
-	const char *name;        /* lost, revoked, vanished, stuck, waiting */
-	int slot;                /* lost, revoked, vanished, stuck */
+	uint64_t lock;           /* lost, revoked, evicted, vanished */
+	const char *name;        /* lost, revoked, evicted, vanished, stuck, waiting */
+	int slot;                /* lost, revoked, evicted, vanished, stuck */
+	/* evicted; lost: because of it; else NULL */
+	const struct lock_eviction *eviction;
 	enum reason reason;      /* lost: lost, draining */
 	const char *text;        /* lost: the broker's words, "" when none; broker: why */
 	uint64_t request;        /* waiting, holders */
@@ -474,6 +486,20 @@ enum reason lock_deny(struct lock_engine *engine, uint64_t waiter);
 size_t lock_deny_all(struct lock_engine *engine, const char *name);
 
 /*
+ * Administration of holders; `waiter` is the number in its row. The client is told, and has until the
+ * deadline to end. Then the hold is lost, and not before. A later eviction of the same hold never
+ * puts its deadline off, and tells its client only of an earlier one.
+ */
+/* The name of the lock that it holds; NULL: there is no such holder. Borrowed for the call. */
+const char *lock_holds(const struct lock_engine *engine, uint64_t waiter);
+/* NOT_HELD: there is no such holder, or it has released the lock. */
+enum reason lock_evict(
+    struct lock_engine *engine, uint64_t waiter, const struct lock_eviction *eviction);
+/* The same for all holders of a name; returns their number. */
+size_t lock_evict_all(
+    struct lock_engine *engine, const char *name, const struct lock_eviction *eviction);
+
+/*
  * The peer hung up. Its holds are released, and its claims in flight are released if they succeed.
  * Its acquires end unanswered. Its other requests are still answered.
  */
@@ -513,6 +539,8 @@ bool lock_saves(const struct lock_engine *engine, uint64_t peer, uint64_t reques
  * is no such change, or has changed nothing.
  */
 int lock_leads_to(const struct lock_engine *engine, uint64_t peer, uint64_t request);
+/* The oldest version of the state that has all records of this engine and its broker. */
+int lock_state_version(const struct lock_engine *engine);
 /* It is still: writes its holds. */
 void lock_save_holds(const struct lock_engine *engine, struct state_writer *writer);
 /* The same for its waiting requests. */

@@ -158,6 +158,13 @@ enum hold_flight {
 	FLIGHT_SENT    /* counted */
 };
 
+/* An administrator ends a hold: lock_evict(). */
+struct eviction {
+	struct timer due;
+	struct lock_eviction by;
+	char *host, *why; /* owned: the texts of `by` */
+};
+
 struct hold {
 	uint64_t id;   /* of the B; requests to the broker refer to it */
 	uint64_t lock; /* the number that its client knows; a hand-off changes it */
@@ -226,6 +233,7 @@ struct hold {
 	int64_t since;               /* clock time when its client was told */
 	uint64_t granted_fence;      /* the fencing number that its client was told; 0: none */
 	bool admitted;               /* SLOTLESS: an administrator granted it */
+	struct eviction *eviction;   /* owned; NULL: its client need not end */
 	UT_hash_handle by_id, by_lock, by_queue, by_channel, by_watch;
 	TAILQ_ENTRY(hold) of_peer, of_ages;
 };

@@ -48,6 +48,7 @@ row_of_hold(const struct hold *hold, enum lock_row_state state)
 	row.slot = hold->slot;
 	row.since = hold->since;
 	row.revoked = hold->revoked;
+	row.evicted = hold->eviction != NULL;
 	row.fence = hold->granted_fence;
 	return row;
 }
@@ -397,6 +398,20 @@ registry_hold_attach(struct lock_engine *engine, struct hold *hold, uint64_t pee
 }
 
 void
+registry_hold_spare(struct lock_engine *engine, struct hold *hold)
+{
+	struct eviction *eviction = hold->eviction;
+
+	if (eviction == NULL)
+		return;
+	hold->eviction = NULL;
+	timers_cancel(engine->timers, &eviction->due);
+	free(eviction->host);
+	free(eviction->why);
+	free(eviction);
+}
+
+void
 registry_hold_detach(struct lock_engine *engine, struct hold *hold)
 {
 	struct lock_peer *entry;
@@ -404,6 +419,8 @@ registry_hold_detach(struct lock_engine *engine, struct hold *hold)
 	if (hold->peer == 0)
 		return;
 	rows_gone(engine, hold);
+	/* It was for this client, and not for the next one. */
+	FAULT_ELSE(EVICTS_NEXT_HOLDER, (void)0, registry_hold_spare(engine, hold));
 	/* The one place where a hold counts as ended (lock.h, lock_counts). */
 	if (hold->lost)
 		engine->total.lost++;

@@ -1,8 +1,10 @@
 #include "daemon/lock/release.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
 #include "daemon/lock/channels.h"
 #include "daemon/lock/claim.h"
 #include "daemon/lock/hold.h"
@@ -295,6 +297,105 @@ release_peer(struct lock_engine *engine, uint64_t peer)
 		else
 			let_go(engine, TAILQ_FIRST(&entry->holds));
 	}
+}
+
+/* ---- an administrator evicts a holder ---- */
+
+/* A frozen engine ends no hold. Its successor has the deadline, too. */
+#define FROZEN_AGAIN (100 * NSEC_PER_MSEC)
+
+static void
+evict_due(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	assert(hold != NULL && hold->eviction != NULL);
+	if (engine->frozen)
+		timers_set(engine->timers, &hold->eviction->due, engine_now(engine) + FROZEN_AGAIN);
+	else
+		lifecycle_evict(engine, hold);
+}
+
+void
+release_evict(struct lock_engine *engine, struct hold *hold, const struct lock_eviction *by)
+{
+	struct eviction *eviction = mem_alloc(sizeof(*eviction));
+
+	registry_hold_spare(engine, hold);
+	eviction->host = mem_strdup(by->host);
+	eviction->why = by->why == NULL ? NULL : mem_strdup(by->why);
+	eviction->by = *by;
+	eviction->by.host = eviction->host;
+	eviction->by.why = eviction->why;
+	timer_init(&eviction->due, evict_due, engine, hold->id);
+	hold->eviction = eviction;
+	timers_set(engine->timers, &eviction->due,
+	    FAULT_ELSE(EVICTED_EARLY, engine_now(engine), by->deadline));
+}
+
+/* The client is told, unless it must have ended by then anyhow. */
+static void
+evict(struct lock_engine *engine, struct hold *hold, const struct lock_eviction *by)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_EVICTED,
+	    .lock = hold->lock,
+	    .name = hold->name,
+	    .slot = hold->slot};
+
+	if (FAULT_ELSE(EVICTION_PUT_OFF, false,
+		hold->eviction != NULL && hold->eviction->by.deadline <= by->deadline))
+		return;
+	release_evict(engine, hold, by);
+	notice.eviction = &hold->eviction->by;
+	rows_holds(engine, hold);
+	engine_notice(engine, hold->peer, &notice);
+}
+
+static struct hold *
+holder_find(const struct lock_engine *engine, uint64_t waiter)
+{
+	struct hold *hold = engine->holds.by_id;
+
+	while (hold != NULL && (hold->peer == 0 || hold->requester->waiter != waiter))
+		hold = hold->by_id.next;
+	return hold;
+}
+
+const char *
+lock_holds(const struct lock_engine *engine, uint64_t waiter)
+{
+	const struct hold *hold = holder_find(engine, waiter);
+
+	return hold == NULL ? NULL : hold->name;
+}
+
+enum reason
+lock_evict(struct lock_engine *engine, uint64_t waiter, const struct lock_eviction *eviction)
+{
+	struct hold *hold = holder_find(engine, waiter);
+
+	assert(!engine->telling);
+	if (hold == NULL)
+		return REASON_NOT_HELD;
+	evict(engine, hold, eviction);
+	return REASON_NONE;
+}
+
+size_t
+lock_evict_all(
+    struct lock_engine *engine, const char *name, const struct lock_eviction *eviction)
+{
+	size_t evicted = 0;
+
+	assert(!engine->telling);
+	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (hold->peer == 0 || strcmp(hold->name, name) != 0)
+			continue;
+		evict(engine, hold, eviction);
+		evicted++;
+	}
+	return evicted;
 }
 
 void

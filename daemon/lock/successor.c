@@ -18,6 +18,7 @@
 #include "daemon/lock/mutex.h"
 #include "daemon/lock/queue.h"
 #include "daemon/lock/registry.h"
+#include "daemon/lock/release.h"
 #include "daemon/state/state.h"
 #include "protocol/methods.h"
 
@@ -99,6 +100,20 @@ static const struct state_field hold_fields[] = {
     STATE_RANGE(hold_record, rechecks, 0, INT32_MAX),
     STATE_RANGE(hold_record, passes, 0, INT32_MAX),
     WHO_FIELDS(hold_record),
+    {0},
+};
+
+/* Of the hold before it, which an administrator ends. */
+struct eviction_record {
+	int64_t deadline, uid;
+	const char *host, *why;
+};
+
+static const struct state_field eviction_fields[] = {
+    STATE_FIELD(eviction_record, deadline, STATE_SIGNED),
+    STATE_FIELD(eviction_record, uid, STATE_SIGNED),
+    STATE_FIELD(eviction_record, host, STATE_TEXT),
+    STATE_FIELD(eviction_record, why, STATE_TEXT),
     {0},
 };
 
@@ -323,6 +338,18 @@ save_quorum_hold(struct state_writer *writer, const struct hold *hold)
 }
 
 static void
+save_eviction(struct state_writer *writer, const struct lock_eviction *by)
+{
+	const struct eviction_record record = {.deadline = by->deadline,
+	    .uid = (int64_t)by->uid,
+	    .host = by->host,
+	    .why = by->why};
+
+	FAULT(EVICTION_NOT_SAVED, return;);
+	state_put(writer, "eviction", eviction_fields, &record);
+}
+
+static void
 save_grace(struct state_writer *writer, const struct hold *hold)
 {
 	const struct grace_record record = {
@@ -375,6 +402,17 @@ save_waiter(struct state_writer *writer, const struct waiter *waiter)
 	state_put(writer, "waiter", waiter_fields, &record);
 }
 
+/* Version 1 knows no evictions. */
+int
+lock_state_version(const struct lock_engine *engine)
+{
+	const struct hold *hold = engine->holds.by_id;
+
+	while (hold != NULL && hold->eviction == NULL)
+		hold = hold->by_id.next;
+	return hold != NULL ? 2 : broker_state_version(engine->broker);
+}
+
 void
 lock_save_holds(const struct lock_engine *engine, struct state_writer *writer)
 {
@@ -399,6 +437,8 @@ lock_save_holds(const struct lock_engine *engine, struct state_writer *writer)
 			save_hold(writer, hold);
 		else if (hold->state == HOLD_HELD)
 			save_quorum_hold(writer, hold);
+		if (hold->eviction != NULL)
+			save_eviction(writer, &hold->eviction->by);
 	}
 	save_by_quorum(engine, writer);
 }
@@ -583,6 +623,25 @@ hold_goes_on(struct lock_engine *engine, struct hold *hold, const struct hold_re
 }
 
 static bool
+restore_eviction(struct lock_engine *engine, struct hold *hold, struct state_reader *reader)
+{
+	struct eviction_record record;
+
+	if (!state_is(reader, "eviction"))
+		return true;
+	if (!state_take(reader, "eviction", eviction_fields, &record))
+		return false;
+	if (record.deadline < 0 || record.host == NULL)
+		return state_spoil(reader, "invalid record of an eviction");
+	release_evict(engine, hold,
+	    &(struct lock_eviction){.deadline = record.deadline,
+		.uid = (uid_t)record.uid,
+		.host = record.host,
+		.why = record.why});
+	return true;
+}
+
+static bool
 restore_hold(
     struct lock_engine *engine, const struct hold_record *record, struct state_reader *reader)
 {
@@ -605,6 +664,8 @@ restore_hold(
 	registry_hold_attach(engine, hold, record->peer);
 	if (hold->state != HOLD_SLOTLESS)
 		hold_goes_on(engine, hold, record);
+	if (!restore_eviction(engine, hold, reader))
+		return false;
 	rows_holds(engine, hold);
 	return true;
 }

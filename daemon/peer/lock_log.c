@@ -341,6 +341,20 @@ lock_log_forbidden(const struct lock_log *lock_log, const struct conn *conn, con
 	    user_words(user, &event), (int)subject->pid, why);
 }
 
+static void
+evicted_log(const struct lock_log *lock_log, const struct lock_eviction *eviction,
+    const struct lock_row *hold)
+{
+	const char *why = eviction->why == NULL ? "" : eviction->why;
+	char text[LOG_QUOTE_MAX + 128], quoted[LOG_QUOTE_MAX];
+
+	snprintf(text, sizeof(text), "by uid %u on %s, to end within %.3f s%s%s",
+	    (unsigned)eviction->uid, eviction->host,
+	    duration_to_seconds(eviction->deadline - clock_now(lock_log->clock)),
+	    why[0] == '\0' ? "" : ", ", why[0] == '\0' ? "" : log_quote(quoted, why, strlen(why)));
+	hold_log(lock_log, LOG_LEVEL_INFO, LOG_EVICTED, hold, text);
+}
+
 void
 lock_log_notice(
     struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_row *hold)
@@ -366,6 +380,9 @@ lock_log_notice(
 		break;
 	case LOCK_NOTICE_REVOKED:
 		hold_log(lock_log, LOG_LEVEL_INFO, LOG_REVOKED, hold, "");
+		break;
+	case LOCK_NOTICE_EVICTED:
+		evicted_log(lock_log, notice->eviction, hold);
 		break;
 	case LOCK_NOTICE_VANISHED:
 		hold_log(lock_log, LOG_LEVEL_INFO, LOG_VANISHED, hold, "claimed again");

@@ -566,9 +566,21 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		add_lock(params, facts, notice->lock);
 		json_add_string(params, "name", notice->name);
 		add_slot(params, notice->slot);
-		json_add_string(params, "reason", reason_word(notice->reason));
+		json_add_string(params, "reason",
+		    notice->eviction != NULL ? "evicted" : reason_word(notice->reason));
 		if (notice->kind == LOCK_NOTICE_LOST)
 			json_add_string(params, "why", why);
+		break;
+	case LOCK_NOTICE_EVICTED:
+		method = "evicted";
+		add_lock(params, facts, notice->lock);
+		json_add_string(params, "name", notice->name);
+		add_slot(params, notice->slot);
+		json_add_seconds(params, "grace", notice->eviction->deadline - facts->now);
+		json_add_seconds(params, "deadline", notice->eviction->deadline);
+		json_add_string(params, "why", notice->eviction->why);
+		json_add_integer(params, "uid", (int64_t)notice->eviction->uid);
+		json_add_string(params, "host", notice->eviction->host);
 		break;
 	case LOCK_NOTICE_SUSPECT:
 		method = "suspect";

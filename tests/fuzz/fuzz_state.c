@@ -172,7 +172,7 @@ live(void)
 static char *
 save(size_t *ret_len)
 {
-	struct state_writer *writer = state_writer_new(broker_state_version(broker));
+	struct state_writer *writer = state_writer_new(lock_state_version(engine));
 	struct state_text text;
 
 	lock_freeze(engine, true);

@@ -142,7 +142,7 @@ forget(struct sim *sim, struct sim_daemon *daemon)
 static struct state_text
 save(struct sim_daemon *daemon)
 {
-	struct state_writer *writer = state_writer_new(broker_state_version(daemon->broker));
+	struct state_writer *writer = state_writer_new(lock_state_version(daemon->engine));
 
 	if (!broker_save(daemon->broker, writer))
 		check_fail(daemon->sim, 0, "the lock connection cannot be saved");

@@ -377,7 +377,7 @@ char *
 world_save(struct lock_world *world, int daemon)
 {
 	struct state_writer *writer =
-	    state_writer_new(broker_state_version(world->daemon[daemon].broker));
+	    state_writer_new(lock_state_version(world->daemon[daemon].engine));
 
 	ck_assert(lock_is_still(world->daemon[daemon].engine));
 	ck_assert(broker_save(world->daemon[daemon].broker, writer));

@@ -11,6 +11,7 @@ Suite *suite_lock_channels(void);
 Suite *suite_lock_claims(void);
 Suite *suite_lock_convert(void);
 Suite *suite_lock_convert_quorum(void);
+Suite *suite_lock_evict(void);
 Suite *suite_lock_flight(void);
 Suite *suite_lock_limits(void);
 Suite *suite_lock_local_queue(void);
