@@ -1,6 +1,6 @@
 """How far a reader must jump: the files that each story of docs/ARCHITECTURE.md ("Stories") enters, measured.
 
-stories.py SOURCES FOLDER [WORD]: builds tests/story/story with -finstrument-functions in FOLDER, runs it, and prints for
+stories.py SOURCES FOLDER [WORD]: builds tests/story/story with -finstrument-functions in FOLDER, and runs it. It prints for
 each story the number of distinct files and of changes of file. Files below the stories, such as AMQP frames, timers and
 the server in memory, are left out. With WORD it prints the sequence of files and functions of the story that has it.
 """
@@ -61,7 +61,7 @@ class Call:
 
 def sequence(calls, room="daemon/"):
     """The files in the order in which a reader meets them: [(file, [functions])]. A function that calls no other is known
-    by its name, and is not read. What a loop repeats is read once: a jump between two functions counts once."""
+    by its name, and is not read. A jump between two functions counts once, even if a loop repeats it."""
     met, seen, last = [], set(), None
     readers = {(call.path, call.function) for call in calls if call.calls}
     for call in calls:

@@ -133,7 +133,7 @@ ask(int fd, const char *method, const char *params)
 static void
 begins(void)
 {
-	/* What an earlier request left to do is done. */
+	/* The work that an earlier request left is done. */
 	virtual_time_pass(its.timers, 3 * NSEC_PER_SEC, settle);
 	trace.count = 0;
 	trace.recording = true;
