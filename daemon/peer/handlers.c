@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "daemon/view/wire_id.h"
+#include "daemon/view/wire.h"
 
 _Static_assert(METHODS_UNLIMITED == LOCK_UNLIMITED, "the wire's number is the engine's");
 

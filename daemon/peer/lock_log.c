@@ -11,7 +11,7 @@
 #include "daemon/base/users.h"
 #include "daemon/peer/handlers.h"
 #include "daemon/peer/log_limit.h"
-#include "daemon/view/wire_id.h"
+#include "daemon/view/wire.h"
 
 /* Has room for all that what_words() and outcome_words() may say. */
 #define WHAT_MAX 192

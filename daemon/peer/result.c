@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "daemon/view/wire_id.h"
+#include "daemon/view/wire.h"
 #include "protocol/duration.h"
 #include "protocol/json.h"
 

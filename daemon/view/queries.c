@@ -3,13 +3,13 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <uthash.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/view/round_robin.h"
 #include "protocol/json.h"
 
 /* A hello that could not be sent is tried again so much later. */
@@ -18,7 +18,7 @@
 #define GARBLED_QUIET (60 * NSEC_PER_SEC)
 
 /* A daemon that answers. */
-struct known {
+struct known_daemon {
 	uint32_t run;
 	char *host;     /* owned */
 	int64_t missed; /* when it first did not answer; 0: it has, as far as it was asked */
@@ -27,7 +27,7 @@ struct known {
 };
 
 /* One that has answered a query. */
-struct heard {
+struct query_heard {
 	uint32_t run;
 	unsigned parts;
 	bool last;
@@ -44,7 +44,7 @@ struct query {
 	enum daemon_message_op op;
 	struct queries_done done;
 	struct timer deadline;
-	struct heard *heard; /* owned */
+	struct query_heard *heard; /* owned */
 	UT_hash_handle hh, by_asked;
 };
 
@@ -57,7 +57,7 @@ struct queries {
 	void *ctx;
 	bool greeted; /* hello was sent */
 	struct timer hello;
-	struct known *known;         /* owned */
+	struct known_daemon *known;  /* owned */
 	struct query *open;          /* owned; by id */
 	struct query *asked_queries; /* by the broker's number */
 	struct round_robin turns;    /* queries */
@@ -67,25 +67,222 @@ struct queries {
 	unsigned long garbled_count;
 };
 
+/* Jobs have so much time, and rest for so long, so that they do not delay holders. */
+#define JOB_SLICE (NSEC_PER_MSEC / 4)
+#define JOB_REST NSEC_PER_MSEC
+
+/* ---- users take turns ---- */
+
+struct round_robin_user {
+	int64_t user;
+	TAILQ_HEAD(, round_robin_place) things;
+	TAILQ_ENTRY(round_robin_user) next;
+};
+
+void
+round_robin_init(struct round_robin *turns)
+{
+	TAILQ_INIT(&turns->users);
+}
+
+static struct round_robin_user *
+round_robin_user_find(const struct round_robin *turns, int64_t user)
+{
+	struct round_robin_user *found;
+
+	TAILQ_FOREACH (found, &turns->users, next) {
+		if (found->user == user)
+			break;
+	}
+	return found;
+}
+
+void
+round_robin_add(
+    struct round_robin *turns, struct round_robin_place *turn, int64_t user, void *thing)
+{
+	assert(turn->user == NULL);
+	turn->thing = thing;
+	turn->user = round_robin_user_find(turns, user);
+	if (turn->user == NULL) {
+		turn->user = mem_alloc(sizeof(*turn->user));
+		turn->user->user = user;
+		TAILQ_INIT(&turn->user->things);
+		TAILQ_INSERT_TAIL(&turns->users, turn->user, next);
+	}
+	TAILQ_INSERT_TAIL(&turn->user->things, turn, next);
+}
+
+void
+round_robin_remove(struct round_robin *turns, struct round_robin_place *turn)
+{
+	struct round_robin_user *user = turn->user;
+
+	if (user == NULL)
+		return;
+	TAILQ_REMOVE(&user->things, turn, next);
+	turn->user = NULL;
+	if (!TAILQ_EMPTY(&user->things))
+		return;
+	TAILQ_REMOVE(&turns->users, user, next);
+	free(user);
+}
+
+void *
+round_robin_first(const struct round_robin *turns)
+{
+	const struct round_robin_user *user = TAILQ_FIRST(&turns->users);
+
+	return user == NULL ? NULL : TAILQ_FIRST(&user->things)->thing;
+}
+
+void
+round_robin_pass(struct round_robin *turns)
+{
+	struct round_robin_user *user = TAILQ_FIRST(&turns->users);
+
+	TAILQ_REMOVE(&turns->users, user, next);
+	TAILQ_INSERT_TAIL(&turns->users, user, next);
+}
+
+void *
+round_robin_of(const struct round_robin *turns, int64_t user, size_t before)
+{
+	const struct round_robin_user *found = round_robin_user_find(turns, user);
+	const struct round_robin_place *turn = found == NULL ? NULL : TAILQ_FIRST(&found->things);
+
+	while (turn != NULL && before-- > 0)
+		turn = TAILQ_NEXT(turn, next);
+	return turn == NULL ? NULL : turn->thing;
+}
+
+/* ---- shared by the files of the view ---- */
+
+int64_t
+view_now(const struct view *view)
+{
+	return clock_now(timers_clock(view->timers));
+}
+
+struct view_peer
+view_peer(const struct view *view, uint64_t peer)
+{
+	return view->events.peer(view->events.ctx, peer);
+}
+
+void
+view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result)
+{
+	view->events.done(view->events.ctx, peer, request, REASON_NONE, NULL, result);
+}
+
+void
+view_refuse(
+    struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text)
+{
+	view->events.done(view->events.ctx, peer, request, reason, text, NULL);
+}
+
+/* ---- jobs ---- */
+
+static void
+jobs_schedule(struct view *view, int64_t wait)
+{
+	if (round_robin_first(&view->jobs) != NULL && !timer_is_set(&view->work))
+		timers_set(view->timers, &view->work, view_now(view) + wait);
+}
+
+static void
+jobs_work(void *ctx, uint64_t id)
+{
+	struct view *view = ctx;
+	int64_t end = view_now(view) + JOB_SLICE;
+	struct view_job *job;
+
+	(void)id;
+	while ((job = round_robin_first(&view->jobs)) != NULL) {
+		/* Before the step, which may free the job. */
+		round_robin_pass(&view->jobs);
+		job->step(view, job, end);
+		if (view_is_over(view, end))
+			break;
+	}
+	jobs_schedule(view, JOB_REST);
+}
+
+void
+view_jobs_init(struct view *view)
+{
+	round_robin_init(&view->jobs);
+	timer_init(&view->work, jobs_work, view, 0);
+}
+
+void
+view_job_begin(struct view *view, struct view_job *job, int64_t user)
+{
+	round_robin_add(&view->jobs, &job->turn, user, job);
+	jobs_schedule(view, 0);
+}
+
+void
+view_job_end(struct view *view, struct view_job *job)
+{
+	round_robin_remove(&view->jobs, &job->turn);
+}
+
+bool
+view_is_over(const struct view *view, int64_t end)
+{
+	return view_now(view) >= end;
+}
+
+/* ---- requests ---- */
+
+void
+view_request_begin(struct view *view, struct view_request *request, uint64_t peer, uint64_t number)
+{
+	request->id = ++view->last_id;
+	request->peer = peer;
+	request->number = number;
+	request->user = view_peer(view, peer).user;
+	HASH_ADD(hh, view->requests, id, sizeof(request->id), request);
+}
+
+void *
+view_request_find(const struct view *view, uint64_t id)
+{
+	struct view_request *request;
+
+	HASH_FIND(hh, view->requests, &id, sizeof(id), request);
+	return request;
+}
+
+void
+view_request_end(struct view *view, struct view_request *request)
+{
+	queries_end(view->queries, request->query);
+	HASH_DELETE(hh, view->requests, request);
+}
+
 static int64_t
-now_of(const struct queries *queries)
+queries_now(const struct queries *queries)
 {
 	return clock_now(timers_clock(queries->timers));
 }
 
 /* ---- known daemons ---- */
 
-static struct known *
+static struct known_daemon *
 known_find(const struct queries *queries, uint32_t run)
 {
-	struct known *known;
+	struct known_daemon *known;
 
 	HASH_FIND(hh, queries->known, &run, sizeof(run), known);
 	return known;
 }
 
 static void
-known_forget(struct queries *queries, struct known *known)
+known_forget(struct queries *queries, struct known_daemon *known)
 {
 	HASH_DELETE(hh, queries->known, known);
 	free(known->host);
@@ -99,7 +296,7 @@ known_forget(struct queries *queries, struct known *known)
 static void
 known_replace(struct queries *queries, const struct daemon_message *message)
 {
-	for (struct known *known = queries->known; known != NULL; known = known->hh.next) {
+	for (struct known_daemon *known = queries->known; known != NULL; known = known->hh.next) {
 		FAULT(KILLED_IS_SILENT, break);
 		if (known->run != message->run && strcmp(known->host, message->host) == 0)
 			known->replaced = true;
@@ -110,7 +307,7 @@ known_replace(struct queries *queries, const struct daemon_message *message)
 static void
 known_heard(struct queries *queries, const struct daemon_message *message)
 {
-	struct known *known = known_find(queries, message->run);
+	struct known_daemon *known = known_find(queries, message->run);
 
 	if (message->run == queries->head.run)
 		return;
@@ -148,19 +345,19 @@ query_find(const struct queries *queries, uint64_t id)
 	return query;
 }
 
-static struct heard *
-heard_find(const struct query *query, uint32_t run)
+static struct query_heard *
+query_heard_find(const struct query *query, uint32_t run)
 {
-	struct heard *heard;
+	struct query_heard *heard;
 
 	HASH_FIND(hh, query->heard, &run, sizeof(run), heard);
 	return heard;
 }
 
 static bool
-has_answered(const struct query *query, uint32_t run)
+query_has_answered(const struct query *query, uint32_t run)
 {
-	const struct heard *heard = heard_find(query, run);
+	const struct query_heard *heard = query_heard_find(query, run);
 
 	return heard != NULL && heard->last;
 }
@@ -168,7 +365,7 @@ has_answered(const struct query *query, uint32_t run)
 static void
 query_free(struct queries *queries, struct query *query)
 {
-	struct heard *heard, *next;
+	struct query_heard *heard, *next;
 
 	timers_cancel(queries->timers, &query->deadline);
 	HASH_ITER (hh, query->heard, heard, next) {
@@ -187,7 +384,7 @@ query_free(struct queries *queries, struct query *query)
 static void
 query_send(struct queries *queries, struct query *query)
 {
-	int64_t now = now_of(queries);
+	int64_t now = queries_now(queries);
 
 	query->asked = broker_ask(queries->broker, query->text, strlen(query->text));
 	free(query->text);
@@ -200,7 +397,7 @@ query_send(struct queries *queries, struct query *query)
 
 /* Sends those of that user whose turn has come. */
 static void
-send_first(struct queries *queries, int64_t user)
+query_send_first(struct queries *queries, int64_t user)
 {
 	struct query *query;
 
@@ -216,14 +413,14 @@ send_first(struct queries *queries, int64_t user)
  * forgotten.
  */
 static void
-call_roll(struct queries *queries, const struct query *query)
+query_call_roll(struct queries *queries, const struct query *query)
 {
-	int64_t now = now_of(queries);
-	struct known *known, *next;
+	int64_t now = queries_now(queries);
+	struct known_daemon *known, *next;
 
 	queries->rolled = now;
 	HASH_ITER (hh, queries->known, known, next) {
-		if (has_answered(query, known->run))
+		if (query_has_answered(query, known->run))
 			known->missed = 0;
 		else if (known->replaced)
 			known_forget(queries, known);
@@ -235,14 +432,14 @@ call_roll(struct queries *queries, const struct query *query)
 }
 
 static void
-deadline_passed(void *ctx, uint64_t id)
+query_deadline_passed(void *ctx, uint64_t id)
 {
 	struct queries *queries = ctx;
 	struct query *query = query_find(queries, id);
 
 	assert(query != NULL);
 	if (query->done.everybody && query->asked != 0)
-		call_roll(queries, query);
+		query_call_roll(queries, query);
 	if (!query->left)
 		query->done.over(query->done.ctx, query->done.id);
 	queries_end(queries, id);
@@ -265,10 +462,10 @@ queries_ask(struct queries *queries, int64_t user, enum daemon_message_op op, st
 	query->text = text;
 	query->op = op;
 	query->done = done;
-	timer_init(&query->deadline, deadline_passed, queries, query->id);
+	timer_init(&query->deadline, query_deadline_passed, queries, query->id);
 	HASH_ADD(hh, queries->open, id, sizeof(query->id), query);
 	round_robin_add(&queries->turns, &query->turn, user, query);
-	send_first(queries, user);
+	query_send_first(queries, user);
 	if (query->text != NULL || query->asked != 0)
 		return query->id;
 	query_free(queries, query);
@@ -285,7 +482,7 @@ queries_end(struct queries *queries, uint64_t id)
 		return;
 	user = query->user;
 	query_free(queries, query);
-	send_first(queries, user);
+	query_send_first(queries, user);
 }
 
 void
@@ -308,11 +505,12 @@ queries_is_whole(const struct queries *queries, uint64_t id)
 		return true;
 	if (query->asked == 0)
 		return false;
-	if (queries->rolled == INT64_MIN || now_of(queries) - queries->rolled >= QUERIES_ROLL)
+	if (queries->rolled == INT64_MIN || queries_now(queries) - queries->rolled >= QUERIES_ROLL)
 		return false;
 	FAULT(NOBODY_WAITED_FOR, return true);
-	for (const struct known *known = queries->known; known != NULL; known = known->hh.next) {
-		if (!has_answered(query, known->run))
+	for (const struct known_daemon *known = queries->known; known != NULL;
+	     known = known->hh.next) {
+		if (!query_has_answered(query, known->run))
 			return false;
 	}
 	return true;
@@ -323,7 +521,7 @@ queries_has_answered(const struct queries *queries, uint64_t id, uint32_t run)
 {
 	const struct query *query = query_find(queries, id);
 
-	return query != NULL && has_answered(query, run);
+	return query != NULL && query_has_answered(query, run);
 }
 
 struct cJSON *
@@ -332,8 +530,9 @@ queries_missing(const struct queries *queries, uint64_t id)
 	const struct query *query = query_find(queries, id);
 	struct cJSON *missing = json_new_array();
 
-	for (const struct known *known = queries->known; known != NULL; known = known->hh.next) {
-		if (!known->replaced && (query == NULL || !has_answered(query, known->run)))
+	for (const struct known_daemon *known = queries->known; known != NULL;
+	     known = known->hh.next) {
+		if (!known->replaced && (query == NULL || !query_has_answered(query, known->run)))
 			json_append_string(missing, known->host);
 	}
 	return missing;
@@ -344,7 +543,7 @@ queries_missing(const struct queries *queries, uint64_t id)
 void
 queries_pass_over(struct queries *queries, const char *user, const char *what)
 {
-	int64_t now = now_of(queries);
+	int64_t now = queries_now(queries);
 	char quoted[LOG_QUOTE_MAX];
 
 	queries->garbled_count++;
@@ -356,7 +555,7 @@ queries_pass_over(struct queries *queries, const char *user, const char *what)
 }
 
 static bool
-read_message(struct queries *queries, const struct broker_message *message, bool answer,
+queries_read(struct queries *queries, const struct broker_message *message, bool answer,
     struct daemon_message *ret)
 {
 	const char *what;
@@ -384,7 +583,7 @@ queries_message_asked(struct queries *queries, const struct broker_message *mess
 {
 	struct daemon_message read;
 
-	if (!read_message(queries, message, false, &read))
+	if (!queries_read(queries, message, false, &read))
 		return;
 	known_heard(queries, &read);
 	if (read.op == DAEMON_MESSAGE_HELLO || read.op == DAEMON_MESSAGE_BYE)
@@ -396,9 +595,9 @@ queries_message_asked(struct queries *queries, const struct broker_message *mess
 
 /* Whether the query takes it as a part of that daemon's answer. */
 static bool
-take_part(struct query *query, const struct daemon_message *message)
+query_take_part(struct query *query, const struct daemon_message *message)
 {
-	struct heard *heard = heard_find(query, message->run);
+	struct query_heard *heard = query_heard_find(query, message->run);
 
 	if (message->op != query->op)
 		return false;
@@ -424,10 +623,10 @@ queries_message_replied(struct queries *queries, const struct broker_message *me
 	struct daemon_message read;
 
 	HASH_FIND(by_asked, queries->asked_queries, &message->asked, sizeof(message->asked), query);
-	if (!read_message(queries, message, true, &read))
+	if (!queries_read(queries, message, true, &read))
 		return;
 	known_heard(queries, &read);
-	if (query != NULL && read.run != queries->head.run && take_part(query, &read)) {
+	if (query != NULL && read.run != queries->head.run && query_take_part(query, &read)) {
 		if (!query->left)
 			query->done.heard(query->done.ctx, query->done.id, &read);
 		else if (queries_is_whole(queries, query->id))
@@ -464,7 +663,7 @@ queries_answer(struct queries *queries, uint64_t from, struct cJSON *message)
 
 /* One that asks for no answer. False: it cannot be sent now. */
 static bool
-tell_all(struct queries *queries, enum daemon_message_op op)
+queries_tell_all(struct queries *queries, enum daemon_message_op op)
 {
 	char *text = daemon_message_text(queries_message(queries, op, false));
 	bool sent = text != NULL && broker_ask(queries->broker, text, strlen(text)) != 0;
@@ -474,14 +673,14 @@ tell_all(struct queries *queries, enum daemon_message_op op)
 }
 
 static void
-say_hello(void *ctx, uint64_t id)
+queries_say_hello(void *ctx, uint64_t id)
 {
 	struct queries *queries = ctx;
 
 	(void)id;
-	queries->greeted = tell_all(queries, DAEMON_MESSAGE_HELLO);
+	queries->greeted = queries_tell_all(queries, DAEMON_MESSAGE_HELLO);
 	if (!queries->greeted)
-		timers_set(queries->timers, &queries->hello, now_of(queries) + HELLO_AGAIN);
+		timers_set(queries->timers, &queries->hello, queries_now(queries) + HELLO_AGAIN);
 }
 
 void
@@ -492,12 +691,12 @@ queries_stay(struct queries *queries, bool stays)
 	queries->head.stays = stays;
 	if (stays) {
 		broker_inbox_open(queries->broker);
-		say_hello(queries, 0);
+		queries_say_hello(queries, 0);
 		return;
 	}
 	timers_cancel(queries->timers, &queries->hello);
 	if (queries->greeted)
-		tell_all(queries, DAEMON_MESSAGE_BYE);
+		queries_tell_all(queries, DAEMON_MESSAGE_BYE);
 	queries->greeted = false;
 	broker_inbox_close(queries->broker);
 }
@@ -506,7 +705,7 @@ void
 queries_begin(struct queries *queries)
 {
 	if (!queries->head.stays)
-		tell_all(queries, DAEMON_MESSAGE_BYE);
+		queries_tell_all(queries, DAEMON_MESSAGE_BYE);
 }
 
 bool
@@ -531,7 +730,7 @@ queries_new(struct broker *broker, struct timers *timers, const struct daemon_me
 	queries->ctx = ctx;
 	queries->rolled = INT64_MIN;
 	round_robin_init(&queries->turns);
-	timer_init(&queries->hello, say_hello, queries, 0);
+	timer_init(&queries->hello, queries_say_hello, queries, 0);
 	return queries;
 }
 
@@ -545,7 +744,7 @@ void
 queries_free(struct queries *queries)
 {
 	struct query *query, *next;
-	struct known *known, *next_known;
+	struct known_daemon *known, *next_known;
 
 	if (queries == NULL)
 		return;

@@ -1,13 +1,13 @@
 /*
- * Queries to the other daemons of a vhost, and the queries that come from them. Owns the sent
- * queries and the list of known daemons. It borrows broker and timers. It does not know what the
- * messages mean.
+ * The inside of the view, for the files of this folder alone. They share users that take turns,
+ * long jobs, and requests. One daemon asks all others here. Owns the sent queries and the list of
+ * known daemons. It does not know what the messages mean.
  *
  * A daemon that answers sends hello. A daemon that stops answering sends bye. Every message says
- * whether its sender answers later queries. A roll call is a query that ran until its deadline
- * and that every daemon answers. For QUERIES_ROLL after a roll call, a query is complete as soon as
- * all known daemons have answered. This does not hold if messages may have been missed since. A
- * known daemon that did not answer is a silent host, and is forgotten after a while.
+ * whether its sender answers later queries. A roll call is a query that ran until its deadline and
+ * that every daemon answers. For QUERIES_ROLL after a roll call, a query is complete as soon as all
+ * known daemons have answered. This does not hold if messages may have been missed since. A known
+ * daemon that did not answer is a silent host, and is forgotten after a while.
  *
  * Every daemon has to answer every query. Each user has at most QUERIES_USER_MAX open queries.
  * Further ones are sent when those have ended.
@@ -15,10 +15,57 @@
 #ifndef VIEW_QUERIES_H
 #define VIEW_QUERIES_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uthash.h>
+
 #include "daemon/base/clock.h"
+#include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
-#include "daemon/view/daemon_message.h"
+#include "daemon/view/view.h"
+#include "daemon/view/wire.h"
+
+/* ---- users take turns ---- */
+
+/*
+ * Things in a queue, in which users take turns. A user with many things delays the others by only
+ * one of them. The things of one user keep their order. Owns its entries for users. The things are
+ * borrowed.
+ *
+ * All other daemons together count as one user. Other users are uids.
+ */
+#define ROUND_ROBIN_DAEMONS INT64_C(-1)
+
+struct round_robin_user;
+
+struct round_robin {
+	TAILQ_HEAD(, round_robin_user)
+	users; /* owned; the users that have things; the first has the turn */
+};
+
+/* The place of a thing. Zeroed: the thing is not queued. */
+struct round_robin_place {
+	struct round_robin_user *user;       /* NULL: not queued */
+	void *thing;                         /* borrowed */
+	TAILQ_ENTRY(round_robin_place) next; /* while queued */
+};
+
+void round_robin_init(struct round_robin *turns);
+/* Appends the thing to those of that user. */
+void round_robin_add(
+    struct round_robin *turns, struct round_robin_place *turn, int64_t user, void *thing);
+/* Does nothing if the thing is not queued. */
+void round_robin_remove(struct round_robin *turns, struct round_robin_place *turn);
+/* The first thing of the user that has the turn. NULL: nothing is queued. */
+void *round_robin_first(const struct round_robin *turns);
+/* The turn goes to the next user. At least one thing must be queued. */
+void round_robin_pass(struct round_robin *turns);
+/* The thing of that user that has `before` things before it. NULL: there is none. */
+void *round_robin_of(const struct round_robin *turns, int64_t user, size_t before);
+
+/* ---- queries ---- */
 
 /* ns for which a roll call counts, and after which a silent daemon is forgotten. */
 #define QUERIES_ROLL (60 * NSEC_PER_SEC)
@@ -68,7 +115,7 @@ struct queries_done {
 };
 
 /*
- * Begins a query; takes `message`. user: as in round_robin.h, ROUND_ROBIN_DAEMONS for the daemon's
+ * Begins a query; takes `message`. user: ROUND_ROBIN_DAEMONS for the daemon's
  * own queries. Returns the number of the query; 0: it cannot be sent now.
  */
 uint64_t queries_ask(struct queries *queries, int64_t user, enum daemon_message_op op,
@@ -94,5 +141,84 @@ void queries_message_asked(struct queries *queries, const struct broker_message 
 void queries_message_replied(struct queries *queries, const struct broker_message *message);
 /* The daemon may have missed messages, among them the hello of another daemon. */
 void queries_unheard(struct queries *queries);
+
+/* ---- the view ---- */
+
+struct asked;
+struct feed;
+struct metrics;
+
+/*
+ * Work that takes long. The view calls `step` in slices of time until the job ends itself. A step
+ * returns soon after `end`. Users take turns. Only the first job of each user is worked on, so only
+ * that one needs memory.
+ */
+struct view_job {
+	void (*step)(struct view *view, struct view_job *job, int64_t end);
+	void *ctx; /* borrowed */
+	struct round_robin_place turn;
+};
+
+/*
+ * A request of a local peer that asks other daemons. It is the first member of the file's own
+ * struct.
+ */
+struct view_request {
+	uint64_t id; /* no id is used twice */
+	uint64_t peer, number;
+	int64_t user;
+	uint64_t query; /* 0: none is open */
+	void (*free)(struct view *view, struct view_request *request);
+	/* The peer is gone and the query is over. NULL: the request continues. */
+	void (*left)(struct view *view, struct view_request *request);
+	UT_hash_handle hh;
+};
+
+struct view {
+	struct lock_engine *engine; /* borrowed, as the next two */
+	struct broker *broker;
+	struct timers *timers;
+	uint32_t run;              /* of this daemon */
+	const char *host, *naming; /* owned */
+	struct view_events events;
+	struct queries *queries;       /* owned, as all below */
+	struct view_request *requests; /* by id */
+	uint64_t last_id;
+	struct feed *feed; /* watch.c */
+	struct metrics *metrics;
+	TAILQ_HEAD(, asked) asked; /* responder.c */
+	size_t asked_count;
+	struct round_robin jobs;
+	struct timer work; /* set while there are jobs */
+	/* showings that need a second count: one of each user is counted */
+	struct round_robin counts;
+	struct timer settle; /* set while it is open whether this daemon answers others */
+};
+
+int64_t view_now(const struct view *view);
+struct view_peer view_peer(const struct view *view, uint64_t peer);
+/*
+ * Each answers a request. view_done() takes the result. text NULL: the default text of the reason.
+ */
+void view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result);
+void view_refuse(
+    struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text);
+
+/* Call it before the first job. */
+void view_jobs_init(struct view *view);
+/* Appends the job to those of the user. The user may be ROUND_ROBIN_DAEMONS. */
+void view_job_begin(struct view *view, struct view_job *job, int64_t user);
+/* Does nothing if the job has ended or never began. */
+void view_job_end(struct view *view, struct view_job *job);
+/* Whether the slice of time that ends at `end` is over. */
+bool view_is_over(const struct view *view, int64_t end);
+
+/* Registers a request. The caller has set its `free` and `left`. */
+void view_request_begin(
+    struct view *view, struct view_request *request, uint64_t peer, uint64_t number);
+/* NULL: the request has ended. */
+void *view_request_find(const struct view *view, uint64_t id);
+/* Called by the request's free(): removes the request and ends its query. */
+void view_request_end(struct view *view, struct view_request *request);
 
 #endif

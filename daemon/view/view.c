@@ -3,8 +3,10 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/view/internal.h"
-#include "daemon/view/metrics.h"
+#include "daemon/view/queries.h"
+#include "daemon/view/responder.h"
+#include "daemon/view/scrape.h"
+#include "daemon/view/watch.h"
 
 /*
  * Time after a row ends until the view checks whether rows are left. This daemon answers others
@@ -15,7 +17,7 @@
 /* ---- whether others are answered ---- */
 
 static void
-settle(void *ctx, uint64_t id)
+view_settle(void *ctx, uint64_t id)
 {
 	struct view *view = ctx;
 	struct lock_counts counts;
@@ -108,7 +110,7 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	    queries_new(broker, timers, &head, settings->timeout, responder_asked, view);
 	view->feed = feed_new(view);
 	view->metrics = metrics_new(engine);
-	timer_init(&view->settle, settle, view, 0);
+	timer_init(&view->settle, view_settle, view, 0);
 	view_jobs_init(view);
 	round_robin_init(&view->counts);
 	TAILQ_INIT(&view->asked);
