@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -14,20 +15,204 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
 #include "daemon/peer/requests.h"
-#include "daemon/peer/unread.h"
 #include "protocol/message.h"
 
 #define READ_SIZE (16 * 1024)
 /* More groups than Linux lets a process have (NGROUPS_MAX). */
 #define GROUPS_MAX 65536
+/* Lines that are written at once. */
+#define LINES_AT_ONCE 64
+/* Of the allocator, for each line. */
+#define OVERHEAD 16
+
+struct unread_line {
+	size_t len;
+	TAILQ_ENTRY(unread_line) next;
+	char text[];
+};
+
+struct unread {
+	TAILQ_HEAD(, unread_line) lines; /* owned */
+	size_t written;                  /* of the first */
+	size_t length, size;
+	struct unread_line *newest; /* owned; NULL = none */
+};
 
 static void conn_event(evutil_socket_t fd, short what, void *ctx);
 static void conn_write(struct conn *conn);
 
+/* ---- output that the kernel has not taken yet ---- */
+
+static struct unread *
+unread_new(void)
+{
+	struct unread *unread = mem_alloc(sizeof(*unread));
+
+	TAILQ_INIT(&unread->lines);
+	return unread;
+}
+
+static size_t
+unread_line_size(const struct unread_line *line)
+{
+	return sizeof(*line) + line->len + OVERHEAD;
+}
+
+static struct unread_line *
+unread_line_new(struct unread *unread, const void *text, size_t len)
+{
+	struct unread_line *line = mem_alloc(sizeof(*line) + len);
+
+	line->len = len;
+	memcpy(line->text, text, len);
+	unread->size += unread_line_size(line);
+	return line;
+}
+
+static void
+unread_line_free(struct unread *unread, struct unread_line *line)
+{
+	if (line == NULL)
+		return;
+	unread->size -= unread_line_size(line);
+	free(line);
+}
+
+static void
+unread_append(struct unread *unread, struct unread_line *line)
+{
+	TAILQ_INSERT_TAIL(&unread->lines, line, next);
+	unread->length += line->len;
+}
+
+/* The newest line is in its place: none replaces it any more. */
+static void
+unread_place_newest(struct unread *unread)
+{
+	if (unread->newest == NULL)
+		return;
+	unread_append(unread, unread->newest);
+	unread->newest = NULL;
+}
+
+/* The first bytes were written. */
+static void
+unread_drop(struct unread *unread, size_t written)
+{
+	struct unread_line *line;
+
+	unread->length -= written;
+	unread->written += written;
+	while ((line = TAILQ_FIRST(&unread->lines)) != NULL && unread->written >= line->len) {
+		unread->written -= line->len;
+		TAILQ_REMOVE(&unread->lines, line, next);
+		unread_line_free(unread, line);
+	}
+}
+
+static void
+unread_free(struct unread *unread)
+{
+	unread_drop(unread, unread->length);
+	unread_line_free(unread, unread->newest);
+	free(unread);
+}
+
+/* Copies the bytes, of any number of lines. */
+static void
+unread_put_bytes(struct unread *unread, const void *bytes, size_t len)
+{
+	unread_place_newest(unread);
+	if (len > 0)
+		unread_append(unread, unread_line_new(unread, bytes, len));
+}
+
+/*
+ * Copies the line. The next such line replaces it, unless another line came between them or it is
+ * being written.
+ */
+static void
+unread_put_newest(struct unread *unread, const char *line)
+{
+	unread_line_free(unread, unread->newest);
+	unread->newest = unread_line_new(unread, line, strlen(line));
+}
+
+/* Bytes to be written, without the newest line. */
+static size_t
+unread_length(const struct unread *unread)
+{
+	return unread->length;
+}
+
+/* Bytes of memory. A line is freed when all of it was written. */
+static size_t
+unread_size(const struct unread *unread)
+{
+	return unread->size;
+}
+
+/* All bytes to be written, and the newest line. The caller frees the copy. */
+static char *
+unread_copy(const struct unread *unread, size_t *ret_len)
+{
+	size_t newest = unread->newest == NULL ? 0 : unread->newest->len;
+	char *bytes = mem_alloc(unread->length + newest), *at = bytes;
+	size_t skip = unread->written;
+	const struct unread_line *line;
+
+	TAILQ_FOREACH (line, &unread->lines, next) {
+		memcpy(at, line->text + skip, line->len - skip);
+		at += line->len - skip;
+		skip = 0;
+	}
+	if (newest > 0)
+		memcpy(at, unread->newest->text, newest);
+	*ret_len = unread->length + newest;
+	return bytes;
+}
+
+static ssize_t
+unread_write_some(const struct unread *unread, int fd)
+{
+	struct iovec parts[LINES_AT_ONCE];
+	struct unread_line *line;
+	int count = 0;
+
+	for (line = TAILQ_FIRST(&unread->lines); line != NULL && count < LINES_AT_ONCE;
+	     line = TAILQ_NEXT(line, next))
+		parts[count++] = (struct iovec){.iov_base = line->text, .iov_len = line->len};
+	parts[0].iov_base = (char *)parts[0].iov_base + unread->written;
+	parts[0].iov_len -= unread->written;
+	return writev(fd, parts, count);
+}
+
+/* Writes as much as fd takes. Returns 0 or an errno. An errno ends the connection. */
+static int
+unread_write(struct unread *unread, int fd)
+{
+	ssize_t written;
+
+	for (;;) {
+		if (unread->length == 0)
+			unread_place_newest(unread);
+		if (unread->length == 0)
+			return 0;
+		written = unread_write_some(unread, fd);
+		if (written >= 0)
+			unread_drop(unread, (size_t)written);
+		else if (errno != EINTR)
+			return errno == EAGAIN ? 0 : errno;
+	}
+}
+
+/* ---- credentials ---- */
+
 /* The kernel answers ERANGE with the size it needs; the groups of a socket do not change. */
 static bool
-groups_read(int fd, struct access_subject *subject)
+credentials_read_groups(int fd, struct access_subject *subject)
 {
 	socklen_t size = 32 * sizeof(gid_t);
 	gid_t *groups = mem_grow(NULL, 32, sizeof(gid_t));
@@ -56,7 +241,7 @@ credentials_read(int fd, struct access_subject *ret)
 	subject.uid = cred.uid;
 	subject.gid = cred.gid;
 	subject.pid = cred.pid;
-	if (!groups_read(fd, &subject))
+	if (!credentials_read_groups(fd, &subject))
 		return false;
 	*ret = subject;
 	return true;
@@ -70,7 +255,7 @@ credentials_done(struct access_subject *subject)
 }
 
 static const char *
-state_name(enum conn_state state)
+conn_state_name(enum conn_state state)
 {
 	switch (state) {
 	case CONN_OPEN:
@@ -87,8 +272,8 @@ static void
 conn_set_state(struct conn *conn, enum conn_state state)
 {
 	assert(state > conn->state);
-	log_debug("client %llu: %s -> %s", (unsigned long long)conn->id, state_name(conn->state),
-	    state_name(state));
+	log_debug("client %llu: %s -> %s", (unsigned long long)conn->id,
+	    conn_state_name(conn->state), conn_state_name(state));
 	conn->state = state;
 }
 
@@ -123,7 +308,7 @@ conn_new(struct conn_room *room, int fd, uint64_t id)
 }
 
 static void
-tell_gone(struct conn *conn)
+conn_tell_gone(struct conn *conn)
 {
 	if (conn->told_gone)
 		return;
@@ -136,7 +321,7 @@ conn_leave(struct conn *conn)
 {
 	if (conn->has_left)
 		return;
-	tell_gone(conn);
+	conn_tell_gone(conn);
 	conn->has_left = true;
 	conn->room->handler.left(conn->room->handler.ctx, conn);
 }
@@ -365,7 +550,7 @@ conn_end(struct conn *conn)
 {
 	conn_set_state(conn, CONN_ENDING);
 	FAULT(HALF_CLOSED_GOES_ON, conn_make_due(conn); return;);
-	tell_gone(conn);
+	conn_tell_gone(conn);
 	conn_make_due(conn);
 }
 
@@ -395,7 +580,7 @@ conn_put(struct conn *conn, char *line, bool newest)
 		if (newest)
 			unread_put_newest(conn->out, line);
 		else
-			unread_put(conn->out, line);
+			unread_put_bytes(conn->out, line, strlen(line));
 		conn_charge(conn);
 		conn_make_due(conn);
 	}
@@ -429,7 +614,7 @@ conn_is_owed(const struct conn *conn)
 
 /* The input is no line, so the answer has no id. */
 static void
-refuse_input(struct conn *conn, const struct message_error *error)
+conn_refuse_input(struct conn *conn, const struct message_error *error)
 {
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
 
@@ -437,22 +622,22 @@ refuse_input(struct conn *conn, const struct message_error *error)
 }
 
 static void
-refuse_long_line(struct conn *conn)
+conn_refuse_long_line(struct conn *conn)
 {
 	struct message_error error;
 
 	message_error_set(
 	    &error, REASON_INVALID_REQUEST, "a line is longer than %d bytes", LINE_MAX_IN);
-	refuse_input(conn, &error);
+	conn_refuse_input(conn, &error);
 }
 
 static void
-refuse_line_without_end(struct conn *conn)
+conn_refuse_line_without_end(struct conn *conn)
 {
 	struct message_error error;
 
 	message_error_set(&error, REASON_INVALID_REQUEST, "the last line has no LF");
-	refuse_input(conn, &error);
+	conn_refuse_input(conn, &error);
 }
 
 /* False: it has to wait until the one that is parked has begun, or until no line is held. */
@@ -497,7 +682,7 @@ conn_drain(struct conn *conn)
 			conn->lines_left = false;
 			return;
 		case LINE_TOO_LONG:
-			refuse_long_line(conn);
+			conn_refuse_long_line(conn);
 			if (conn->state == CONN_OPEN)
 				conn_end(conn);
 			return;
@@ -514,7 +699,7 @@ conn_drain(struct conn *conn)
  * both directions are shut (unix_poll). Only then can the peer read no answer.
  */
 static bool
-is_hung_up(int fd)
+conn_is_hung_up(int fd)
 {
 	struct pollfd poller = {.fd = fd};
 
@@ -538,12 +723,12 @@ conn_read(struct conn *conn)
 	}
 	if (got == 0) {
 		/* Nothing is read while lines are left: dispatch has had all earlier ones. */
-		if (is_hung_up(conn->fd)) {
+		if (conn_is_hung_up(conn->fd)) {
 			conn_kill(conn, NULL);
 			return;
 		}
 		if (line_reader_left(conn->in, &left) != NULL)
-			refuse_line_without_end(conn);
+			conn_refuse_line_without_end(conn);
 		if (conn->state == CONN_OPEN)
 			conn_end(conn);
 		return;
@@ -612,7 +797,7 @@ conn_see_shut(struct conn *conn)
 		return;
 	conn->is_shut = false;
 	if (conn->state != CONN_DEAD && (conn->state == CONN_ENDING || conn_is_throttled(conn)) &&
-	    is_hung_up(conn->fd))
+	    conn_is_hung_up(conn->fd))
 		conn_kill(conn, NULL);
 }
 

@@ -5,24 +5,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uthash.h>
+
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/users.h"
-#include "daemon/peer/handlers.h"
-#include "daemon/peer/log_limit.h"
+#include "daemon/peer/dispatch_internal.h"
 #include "daemon/view/wire.h"
+
+/* Lines of one user in a second. */
+#define LOG_LIMIT_LINES 64
+#define PERIOD NSEC_PER_SEC
+
+/* A user with lines in the last second. */
+struct log_writer {
+	uid_t uid;
+	uint64_t lines; /* with those that were left out */
+	struct timer end;
+	UT_hash_handle hh;
+};
+
+struct log_limit {
+	struct timers *timers;      /* borrowed */
+	struct log_writer *writers; /* owned */
+};
 
 /* Has room for all that what_words() and outcome_words() may say. */
 #define WHAT_MAX 192
 
-struct entry_key {
+struct lock_log_entry_key {
 	uint64_t peer, number;
 };
 
 /* A change, a read, or a release. */
-struct entry {
-	struct entry_key key;
+struct lock_log_entry {
+	struct lock_log_entry_key key;
 	bool loud;     /* at info, not at debug */
 	bool unproven; /* whether its user has the right is not known yet */
 	uid_t uid;
@@ -34,11 +52,86 @@ struct entry {
 };
 
 struct lock_log {
-	const struct clock *clock; /* borrowed */
-	struct log_limit *limit;   /* owned */
-	uint32_t run;              /* of the ids of locks */
-	struct entry *entries;     /* owned */
+	const struct clock *clock;      /* borrowed */
+	struct log_limit *limit;        /* owned */
+	uint32_t run;                   /* of the ids of locks */
+	struct lock_log_entry *entries; /* owned */
 };
+
+/* ---- the limit of lines about the requests of a user ---- */
+
+static struct log_limit *
+log_limit_new(struct timers *timers)
+{
+	struct log_limit *limit = mem_alloc(sizeof(*limit));
+
+	limit->timers = timers;
+	return limit;
+}
+
+static void
+limit_end(struct log_limit *limit, struct log_writer *writer)
+{
+	const char *name = user_name(writer->uid);
+
+	if (writer->lines > LOG_LIMIT_LINES)
+		log_info("uid %u%s%.60s%s: %" PRIu64 " log lines about its requests were left out",
+		    (unsigned)writer->uid, name == NULL ? "" : " (", name == NULL ? "" : name,
+		    name == NULL ? "" : ")", writer->lines - LOG_LIMIT_LINES);
+	timers_cancel(limit->timers, &writer->end);
+	HASH_DEL(limit->writers, writer);
+	free(writer);
+}
+
+static void
+limit_second_is_over(void *ctx, uint64_t uid)
+{
+	struct log_limit *limit = ctx;
+	const uid_t key = (uid_t)uid;
+	struct log_writer *writer;
+
+	HASH_FIND(hh, limit->writers, &key, sizeof(key), writer);
+	limit_end(limit, writer);
+}
+
+/* Writes the numbers of lines that were left out. All users begin anew. */
+static void
+log_limit_end(struct log_limit *limit)
+{
+	struct log_writer *writer, *next;
+
+	HASH_ITER (hh, limit->writers, writer, next)
+		limit_end(limit, writer);
+}
+
+/* as log_limit_end() first */
+static void
+log_limit_free(struct log_limit *limit)
+{
+	log_limit_end(limit);
+	free(limit);
+}
+
+/* Whether a line about a request of that user may be written. Counts it. */
+static bool
+log_limit_takes(struct log_limit *limit, uid_t uid)
+{
+	struct log_writer *writer;
+
+	HASH_FIND(hh, limit->writers, &uid, sizeof(uid), writer);
+	if (writer == NULL) {
+		writer = mem_alloc(sizeof(*writer));
+		writer->uid = uid;
+		timer_init(&writer->end, limit_second_is_over, limit, uid);
+		timers_set(
+		    limit->timers, &writer->end, clock_now(timers_clock(limit->timers)) + PERIOD);
+		HASH_ADD(hh, limit->writers, uid, sizeof(writer->uid), writer);
+	}
+	FAULT(FLOOD_IS_LOGGED, return true);
+	return ++writer->lines <= LOG_LIMIT_LINES;
+}
+
+/* ---- entries ---- */
 
 struct lock_log *
 lock_log_new(struct timers *timers, uint32_t run)
@@ -52,7 +145,7 @@ lock_log_new(struct timers *timers, uint32_t run)
 }
 
 static void
-entry_free(struct lock_log *lock_log, struct entry *entry)
+entry_free(struct lock_log *lock_log, struct lock_log_entry *entry)
 {
 	HASH_DELETE(hh, lock_log->entries, entry);
 	free((char *)entry->name);
@@ -62,7 +155,7 @@ entry_free(struct lock_log *lock_log, struct entry *entry)
 void
 lock_log_free(struct lock_log *lock_log)
 {
-	struct entry *entry, *next;
+	struct lock_log_entry *entry, *next;
 
 	if (lock_log == NULL)
 		return;
@@ -80,26 +173,26 @@ lock_log_end_second(struct lock_log *lock_log)
 
 /* Whether a line about a request of that user is written. */
 static bool
-takes(const struct lock_log *lock_log, enum log_level level, uid_t uid)
+lock_log_takes(const struct lock_log *lock_log, enum log_level level, uid_t uid)
 {
 	return log_takes(level) && log_limit_takes(lock_log->limit, uid);
 }
 
-static struct entry *
+static struct lock_log_entry *
 entry_find(const struct lock_log *lock_log, uint64_t peer, uint64_t number)
 {
-	const struct entry_key key = {.peer = peer, .number = number};
-	struct entry *entry;
+	const struct lock_log_entry_key key = {.peer = peer, .number = number};
+	struct lock_log_entry *entry;
 
 	HASH_FIND(hh, lock_log->entries, &key, sizeof(key), entry);
 	return entry;
 }
 
 /* On the stack: the name is borrowed. */
-static struct entry
+static struct lock_log_entry
 entry_of(bool loud, const struct conn *conn, const struct request *request, const char *name)
 {
-	return (struct entry){
+	return (struct lock_log_entry){
 	    .key = {.peer = conn->id, .number = request->number},
 	    .loud = loud,
 	    .unproven = request->row->name_later && name == NULL,
@@ -110,11 +203,11 @@ entry_of(bool loud, const struct conn *conn, const struct request *request, cons
 	};
 }
 
-static struct entry *
+static struct lock_log_entry *
 entry_add(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
     const char *name)
 {
-	struct entry *entry = mem_alloc(sizeof(*entry));
+	struct lock_log_entry *entry = mem_alloc(sizeof(*entry));
 
 	*entry = entry_of(true, conn, request, mem_strdup(name));
 	HASH_ADD(hh, lock_log->entries, key, sizeof(entry->key), entry);
@@ -261,9 +354,9 @@ hold_log(const struct lock_log *lock_log, enum log_level level, enum log_kind ki
 	struct log_event event = event_of(kind, NULL, hold->name, &hold->uid, hold->pid);
 	char slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
-	FAULT_IF(LOSS_IS_LEFT_OUT, !takes(lock_log, level, hold->uid), return );
+	FAULT_IF(LOSS_IS_LEFT_OUT, !lock_log_takes(lock_log, level, hold->uid), return );
 	if ((kind == LOG_RELEASED || kind == LOG_NOT_RELEASED) &&
-	    !takes(lock_log, level, hold->uid))
+	    !lock_log_takes(lock_log, level, hold->uid))
 		return;
 	event.lock = wire_id_write(id, lock_log->run, hold->lock);
 	event.slot = hold->slot;
@@ -282,7 +375,7 @@ acquire_requested(
 	    event_of(LOG_REQUESTED, "acquire", params->name, &subject->uid, subject->pid);
 	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "", user[USER_MAX];
 
-	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+	if (!lock_log_takes(lock_log, LOG_LEVEL_INFO, subject->uid))
 		return;
 	if (params->create > 0)
 		snprintf(create, sizeof(create), ", creates it with %d slot%s if it does not exist",
@@ -307,7 +400,7 @@ acquire_ended(
 	const char *words = answer->text == NULL ? "" : answer->text;
 	char text[LOG_QUOTE_MAX], slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
-	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+	if (!lock_log_takes(lock_log, LOG_LEVEL_INFO, subject->uid))
 		return;
 	user_words(user, &event);
 	if (answer->reason == REASON_NONE) {
@@ -334,7 +427,7 @@ lock_log_forbidden(const struct lock_log *lock_log, const struct conn *conn, con
 	    event_of(LOG_FORBIDDEN, method, name, &subject->uid, subject->pid);
 	char user[USER_MAX];
 
-	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+	if (!lock_log_takes(lock_log, LOG_LEVEL_INFO, subject->uid))
 		return;
 	log_event_at(LOG_LEVEL_INFO, &event, "%s%s%s: client %" PRIu64 ", %s, pid %d: %s", method,
 	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
@@ -396,7 +489,7 @@ lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold)
 
 /* "<kind> resize of db: client 3, uid 0 (root), pid 7<more>" */
 static void
-entry_log(const struct lock_log *lock_log, const struct entry *entry, enum log_kind kind,
+entry_log(const struct lock_log *lock_log, const struct lock_log_entry *entry, enum log_kind kind,
     const char *more)
 {
 	enum log_level level = entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
@@ -405,7 +498,7 @@ entry_log(const struct lock_log *lock_log, const struct entry *entry, enum log_k
 	    event_of(kind, entry->method, entry->name, &entry->uid, entry->pid);
 	char user[USER_MAX];
 
-	if (limited && !takes(lock_log, level, entry->uid))
+	if (limited && !lock_log_takes(lock_log, level, entry->uid))
 		return;
 	log_event_at(level, &event, "%s%s%s: client %" PRIu64 ", %s, pid %d%s", entry->method,
 	    entry->name == NULL ? "" : " of ", entry->name == NULL ? "" : entry->name,
@@ -420,8 +513,8 @@ is_changed(const struct lock_answer *answer)
 }
 
 static void
-entry_log_end(
-    const struct lock_log *lock_log, const struct entry *entry, const struct lock_answer *answer)
+entry_log_end(const struct lock_log *lock_log, const struct lock_log_entry *entry,
+    const struct lock_answer *answer)
 {
 	const char *words = answer->reason == REASON_NONE ? answer->warning : answer->text;
 	char more[512], text[LOG_QUOTE_MAX], outcome[WHAT_MAX];
@@ -441,7 +534,7 @@ lock_log_request(struct lock_log *lock_log, const struct conn *conn, const struc
 {
 	const char *method = request->row->method;
 	char what[WHAT_MAX];
-	struct entry read;
+	struct lock_log_entry read;
 
 	switch (request->row->lock_log) {
 	case LOCK_LOG_NOTHING:
@@ -473,7 +566,7 @@ void
 lock_log_releases(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
     const struct lock_row *hold)
 {
-	struct entry *entry = entry_add(lock_log, conn, request, hold->name);
+	struct lock_log_entry *entry = entry_add(lock_log, conn, request, hold->name);
 
 	entry->hold = *hold;
 	entry->hold.name = entry->name;
@@ -481,7 +574,7 @@ lock_log_releases(struct lock_log *lock_log, const struct conn *conn, const stru
 
 /* why: of a release that has succeeded. A release of what is not held has released nothing. */
 static void
-entry_end(struct lock_log *lock_log, struct entry *entry, const struct lock_answer *answer,
+entry_end(struct lock_log *lock_log, struct lock_log_entry *entry, const struct lock_answer *answer,
     const char *why)
 {
 	if (entry == NULL)
@@ -500,7 +593,7 @@ void
 lock_log_answer(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
     const struct lock_answer *answer)
 {
-	struct entry read;
+	struct lock_log_entry read;
 
 	switch (request->row->lock_log) {
 	case LOCK_LOG_NOTHING:
@@ -530,7 +623,7 @@ lock_log_unheard(
 void
 lock_log_left(struct lock_log *lock_log, uint64_t peer, uint64_t number)
 {
-	struct entry *entry = entry_find(lock_log, peer, number);
+	struct lock_log_entry *entry = entry_find(lock_log, peer, number);
 
 	if (entry == NULL)
 		return;

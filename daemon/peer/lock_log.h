@@ -5,9 +5,11 @@
  * read. It remembers changes and releases until they end, because they continue when their peer
  * hangs up. It takes holds from the engine's rows. It decides nothing.
  *
- * Lines about requests are limited for each user (log_limit.h). Those are acquires and releases,
- * requests that are forbidden, and requests that only read. Losses and other events that come from the
- * broker are not limited, nor are changes by a user that has the right.
+ * Lines about requests are limited for each user: LOG_LIMIT_LINES a second. Then one line has the
+ * number of those that were left out. No user can then drive the other lines out of the log. A
+ * user's count outlives its connections. The limit covers acquires and releases, requests that are
+ * forbidden, and requests that only read. It covers neither losses and other events that come from
+ * the broker, nor changes by a user that has the right.
  */
 #ifndef PEER_LOCK_LOG_H
 #define PEER_LOCK_LOG_H
