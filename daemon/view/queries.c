@@ -40,21 +40,19 @@ struct query {
 	struct round_robin_place turn; /* the first of a user are sent */
 	char *text;                    /* owned; NULL: it was sent */
 	uint64_t asked;                /* the broker's number; 0: it was not sent */
-	bool left;                     /* nobody is told */
+	struct view_ask *ask;          /* borrowed; NULL: nobody is told */
+	bool everybody;                /* every daemon answers: it is a roll call */
 	enum daemon_message_op op;
-	struct queries_done done;
 	struct timer deadline;
 	struct query_heard *heard; /* owned */
 	UT_hash_handle hh, by_asked;
 };
 
 struct queries {
-	struct broker *broker;           /* borrowed */
-	struct timers *timers;           /* borrowed */
+	struct view *view;               /* borrowed: its owner */
 	struct daemon_message_head head; /* of our messages; its strings are borrowed */
 	int64_t timeout;
 	queries_asked_fn *asked;
-	void *ctx;
 	bool greeted; /* hello was sent */
 	struct timer hello;
 	struct known_daemon *known;  /* owned */
@@ -236,40 +234,6 @@ view_is_over(const struct view *view, int64_t end)
 	return view_now(view) >= end;
 }
 
-/* ---- requests ---- */
-
-void
-view_request_begin(struct view *view, struct view_request *request, uint64_t peer, uint64_t number)
-{
-	request->id = ++view->last_id;
-	request->peer = peer;
-	request->number = number;
-	request->user = view_peer(view, peer).user;
-	HASH_ADD(hh, view->requests, id, sizeof(request->id), request);
-}
-
-void *
-view_request_find(const struct view *view, uint64_t id)
-{
-	struct view_request *request;
-
-	HASH_FIND(hh, view->requests, &id, sizeof(id), request);
-	return request;
-}
-
-void
-view_request_end(struct view *view, struct view_request *request)
-{
-	queries_end(view->queries, request->query);
-	HASH_DELETE(hh, view->requests, request);
-}
-
-static int64_t
-queries_now(const struct queries *queries)
-{
-	return clock_now(timers_clock(queries->timers));
-}
-
 /* ---- known daemons ---- */
 
 static struct known_daemon *
@@ -367,7 +331,7 @@ query_free(struct queries *queries, struct query *query)
 {
 	struct query_heard *heard, *next;
 
-	timers_cancel(queries->timers, &query->deadline);
+	timers_cancel(queries->view->timers, &query->deadline);
 	HASH_ITER (hh, query->heard, heard, next) {
 		HASH_DELETE(hh, query->heard, heard);
 		free(heard);
@@ -384,15 +348,15 @@ query_free(struct queries *queries, struct query *query)
 static void
 query_send(struct queries *queries, struct query *query)
 {
-	int64_t now = queries_now(queries);
+	int64_t now = view_now(queries->view);
 
-	query->asked = broker_ask(queries->broker, query->text, strlen(query->text));
+	query->asked = broker_ask(queries->view->broker, query->text, strlen(query->text));
 	free(query->text);
 	query->text = NULL;
 	if (query->asked != 0)
 		HASH_ADD(by_asked, queries->asked_queries, asked, sizeof(query->asked), query);
-	timers_set(
-	    queries->timers, &query->deadline, query->asked == 0 ? now : now + queries->timeout);
+	timers_set(queries->view->timers, &query->deadline,
+	    query->asked == 0 ? now : now + queries->timeout);
 }
 
 /* Sends those of that user whose turn has come. */
@@ -415,7 +379,7 @@ query_send_first(struct queries *queries, int64_t user)
 static void
 query_call_roll(struct queries *queries, const struct query *query)
 {
-	int64_t now = queries_now(queries);
+	int64_t now = view_now(queries->view);
 	struct known_daemon *known, *next;
 
 	queries->rolled = now;
@@ -432,102 +396,18 @@ query_call_roll(struct queries *queries, const struct query *query)
 }
 
 static void
-query_deadline_passed(void *ctx, uint64_t id)
+query_end(struct queries *queries, struct query *query)
 {
-	struct queries *queries = ctx;
-	struct query *query = query_find(queries, id);
+	int64_t user = query->user;
 
-	assert(query != NULL);
-	if (query->done.everybody && query->asked != 0)
-		query_call_roll(queries, query);
-	if (!query->left)
-		query->done.over(query->done.ctx, query->done.id);
-	queries_end(queries, id);
-}
-
-uint64_t
-queries_ask(struct queries *queries, int64_t user, enum daemon_message_op op, struct cJSON *message,
-    struct queries_done done)
-{
-	char *text = daemon_message_text(message);
-	struct query *query;
-
-	if (text == NULL || strlen(text) > BROKER_MESSAGE_MAX) {
-		free(text);
-		return 0;
-	}
-	query = mem_alloc(sizeof(*query));
-	query->id = ++queries->last_id;
-	query->user = user;
-	query->text = text;
-	query->op = op;
-	query->done = done;
-	timer_init(&query->deadline, query_deadline_passed, queries, query->id);
-	HASH_ADD(hh, queries->open, id, sizeof(query->id), query);
-	round_robin_add(&queries->turns, &query->turn, user, query);
-	query_send_first(queries, user);
-	if (query->text != NULL || query->asked != 0)
-		return query->id;
-	query_free(queries, query);
-	return 0;
-}
-
-void
-queries_end(struct queries *queries, uint64_t id)
-{
-	struct query *query = query_find(queries, id);
-	int64_t user;
-
-	if (query == NULL)
-		return;
-	user = query->user;
 	query_free(queries, query);
 	query_send_first(queries, user);
 }
 
-void
-queries_leave(struct queries *queries, uint64_t id)
+/* The known hosts that have not answered. NULL: no query was sent. */
+static struct cJSON *
+query_missing(const struct queries *queries, const struct query *query)
 {
-	struct query *query = query_find(queries, id);
-
-	if (query != NULL && query->asked != 0)
-		query->left = true;
-	else
-		queries_end(queries, id);
-}
-
-bool
-queries_is_whole(const struct queries *queries, uint64_t id)
-{
-	const struct query *query = query_find(queries, id);
-
-	if (query == NULL)
-		return true;
-	if (query->asked == 0)
-		return false;
-	if (queries->rolled == INT64_MIN || queries_now(queries) - queries->rolled >= QUERIES_ROLL)
-		return false;
-	FAULT(NOBODY_WAITED_FOR, return true);
-	for (const struct known_daemon *known = queries->known; known != NULL;
-	     known = known->hh.next) {
-		if (!query_has_answered(query, known->run))
-			return false;
-	}
-	return true;
-}
-
-bool
-queries_has_answered(const struct queries *queries, uint64_t id, uint32_t run)
-{
-	const struct query *query = query_find(queries, id);
-
-	return query != NULL && query_has_answered(query, run);
-}
-
-struct cJSON *
-queries_missing(const struct queries *queries, uint64_t id)
-{
-	const struct query *query = query_find(queries, id);
 	struct cJSON *missing = json_new_array();
 
 	for (const struct known_daemon *known = queries->known; known != NULL;
@@ -538,12 +418,159 @@ queries_missing(const struct queries *queries, uint64_t id)
 	return missing;
 }
 
+/* Whether all known daemons have answered, so that nobody need be waited for. */
+static bool
+query_is_whole(const struct queries *queries, const struct query *query)
+{
+	if (query->asked == 0)
+		return false;
+	if (queries->rolled == INT64_MIN ||
+	    view_now(queries->view) - queries->rolled >= QUERIES_ROLL)
+		return false;
+	FAULT(NOBODY_WAITED_FOR, return true);
+	for (const struct known_daemon *known = queries->known; known != NULL;
+	     known = known->hh.next) {
+		if (!query_has_answered(query, known->run))
+			return false;
+	}
+	return true;
+}
+
+/* The end of each query that has an asker. */
+static void
+query_over(struct queries *queries, struct query *query)
+{
+	struct view_ask *ask = query->ask;
+
+	ask->missing = query_missing(queries, query);
+	ask->query = 0;
+	query_end(queries, query);
+	ask->over(queries->view, ask);
+}
+
+static void
+query_deadline_passed(void *ctx, uint64_t id)
+{
+	struct queries *queries = ctx;
+	struct query *query = query_find(queries, id);
+
+	assert(query != NULL);
+	if (query->everybody && query->asked != 0)
+		query_call_roll(queries, query);
+	if (query->ask != NULL)
+		query_over(queries, query);
+	else
+		query_end(queries, query);
+}
+
+/* ---- asking ---- */
+
+void
+view_ask_begin(struct view *view, struct view_ask *ask, enum daemon_message_op op,
+    struct cJSON *message, bool everybody)
+{
+	struct queries *queries = view->queries;
+	char *text = daemon_message_text(message);
+	struct query *query;
+
+	assert(ask->query == 0);
+	json_free(ask->missing);
+	ask->missing = NULL;
+	if (text == NULL || strlen(text) > BROKER_MESSAGE_MAX) {
+		free(text);
+		ask->missing = query_missing(queries, NULL);
+		return;
+	}
+	query = mem_alloc(sizeof(*query));
+	query->id = ++queries->last_id;
+	query->user = ask->user;
+	query->text = text;
+	query->op = op;
+	query->ask = ask;
+	query->everybody = everybody;
+	timer_init(&query->deadline, query_deadline_passed, queries, query->id);
+	HASH_ADD(hh, queries->open, id, sizeof(query->id), query);
+	round_robin_add(&queries->turns, &query->turn, query->user, query);
+	query_send_first(queries, query->user);
+	if (query->text != NULL || query->asked != 0) {
+		ask->query = query->id;
+		return;
+	}
+	query_free(queries, query);
+	ask->missing = query_missing(queries, NULL);
+}
+
+void
+view_ask_check(struct view *view, struct view_ask *ask)
+{
+	struct query *query = query_find(view->queries, ask->query);
+
+	if (query == NULL)
+		ask->over(view, ask);
+	else if (query_is_whole(view->queries, query) &&
+		 (ask->is_enough == NULL || ask->is_enough(view, ask)))
+		query_over(view->queries, query);
+}
+
+void
+view_ask_end(struct view *view, struct view_ask *ask)
+{
+	struct query *query = query_find(view->queries, ask->query);
+
+	if (query != NULL)
+		query_end(view->queries, query);
+	ask->query = 0;
+	json_free(ask->missing);
+	ask->missing = NULL;
+}
+
+void
+view_ask_leave(struct view *view, struct view_ask *ask)
+{
+	struct query *query = query_find(view->queries, ask->query);
+
+	if (query != NULL && query->asked != 0) {
+		query->ask = NULL;
+		ask->query = 0;
+	} else {
+		view_ask_end(view, ask);
+	}
+}
+
+/* ---- requests ---- */
+
+void
+view_request_begin(struct view *view, struct view_request *request, uint64_t peer, uint64_t number)
+{
+	request->id = ++view->last_id;
+	request->peer = peer;
+	request->number = number;
+	request->ask.user = view_peer(view, peer).user;
+	HASH_ADD(hh, view->requests, id, sizeof(request->id), request);
+}
+
+void *
+view_request_find(const struct view *view, uint64_t id)
+{
+	struct view_request *request;
+
+	HASH_FIND(hh, view->requests, &id, sizeof(id), request);
+	return request;
+}
+
+void
+view_request_end(struct view *view, struct view_request *request)
+{
+	view_ask_end(view, &request->ask);
+	HASH_DELETE(hh, view->requests, request);
+}
+
 /* ---- messages in ---- */
 
 void
 queries_pass_over(struct queries *queries, const char *user, const char *what)
 {
-	int64_t now = queries_now(queries);
+	int64_t now = view_now(queries->view);
 	char quoted[LOG_QUOTE_MAX];
 
 	queries->garbled_count++;
@@ -589,7 +616,7 @@ queries_message_asked(struct queries *queries, const struct broker_message *mess
 	if (read.op == DAEMON_MESSAGE_HELLO || read.op == DAEMON_MESSAGE_BYE)
 		known_replace(queries, &read);
 	else
-		queries->asked(queries->ctx, message->from, &read, message->user);
+		queries->asked(queries->view, message->from, &read, message->user);
 	daemon_message_done(&read);
 }
 
@@ -621,16 +648,22 @@ queries_message_replied(struct queries *queries, const struct broker_message *me
 {
 	struct query *query;
 	struct daemon_message read;
+	uint64_t id;
 
 	HASH_FIND(by_asked, queries->asked_queries, &message->asked, sizeof(message->asked), query);
 	if (!queries_read(queries, message, true, &read))
 		return;
 	known_heard(queries, &read);
 	if (query != NULL && read.run != queries->head.run && query_take_part(query, &read)) {
-		if (!query->left)
-			query->done.heard(query->done.ctx, query->done.id, &read);
-		else if (queries_is_whole(queries, query->id))
-			queries_end(queries, query->id);
+		id = query->id;
+		if (query->ask != NULL) {
+			query->ask->heard(queries->view, query->ask, &read);
+			query = query_find(queries, id); /* NULL: its asker has ended it */
+		}
+		if (query != NULL && query->ask != NULL && query->everybody)
+			view_ask_check(queries->view, query->ask);
+		else if (query != NULL && query->ask == NULL && query_is_whole(queries, query))
+			query_end(queries, query);
 	}
 	daemon_message_done(&read);
 }
@@ -656,7 +689,7 @@ queries_answer(struct queries *queries, uint64_t from, struct cJSON *message)
 	bool fits = text != NULL && strlen(text) <= BROKER_MESSAGE_MAX;
 
 	if (fits)
-		broker_reply_to(queries->broker, from, text, strlen(text));
+		broker_reply_to(queries->view->broker, from, text, strlen(text));
 	free(text);
 	return fits;
 }
@@ -666,7 +699,7 @@ static bool
 queries_tell_all(struct queries *queries, enum daemon_message_op op)
 {
 	char *text = daemon_message_text(queries_message(queries, op, false));
-	bool sent = text != NULL && broker_ask(queries->broker, text, strlen(text)) != 0;
+	bool sent = text != NULL && broker_ask(queries->view->broker, text, strlen(text)) != 0;
 
 	free(text);
 	return sent;
@@ -680,7 +713,8 @@ queries_say_hello(void *ctx, uint64_t id)
 	(void)id;
 	queries->greeted = queries_tell_all(queries, DAEMON_MESSAGE_HELLO);
 	if (!queries->greeted)
-		timers_set(queries->timers, &queries->hello, queries_now(queries) + HELLO_AGAIN);
+		timers_set(
+		    queries->view->timers, &queries->hello, view_now(queries->view) + HELLO_AGAIN);
 }
 
 void
@@ -690,15 +724,15 @@ queries_stay(struct queries *queries, bool stays)
 		return;
 	queries->head.stays = stays;
 	if (stays) {
-		broker_inbox_open(queries->broker);
+		broker_inbox_open(queries->view->broker);
 		queries_say_hello(queries, 0);
 		return;
 	}
-	timers_cancel(queries->timers, &queries->hello);
+	timers_cancel(queries->view->timers, &queries->hello);
 	if (queries->greeted)
 		queries_tell_all(queries, DAEMON_MESSAGE_BYE);
 	queries->greeted = false;
-	broker_inbox_close(queries->broker);
+	broker_inbox_close(queries->view->broker);
 }
 
 void
@@ -717,17 +751,15 @@ queries_stays(const struct queries *queries)
 /* ---- lifecycle ---- */
 
 struct queries *
-queries_new(struct broker *broker, struct timers *timers, const struct daemon_message_head *head,
-    int64_t timeout, queries_asked_fn *asked, void *ctx)
+queries_new(struct view *view, const struct daemon_message_head *head, int64_t timeout,
+    queries_asked_fn *asked)
 {
 	struct queries *queries = mem_alloc(sizeof(*queries));
 
-	queries->broker = broker;
-	queries->timers = timers;
+	queries->view = view;
 	queries->head = *head;
 	queries->timeout = timeout;
 	queries->asked = asked;
-	queries->ctx = ctx;
 	queries->rolled = INT64_MIN;
 	round_robin_init(&queries->turns);
 	timer_init(&queries->hello, queries_say_hello, queries, 0);
@@ -749,7 +781,7 @@ queries_free(struct queries *queries)
 	if (queries == NULL)
 		return;
 	queries_stay(queries, false);
-	timers_cancel(queries->timers, &queries->hello);
+	timers_cancel(queries->view->timers, &queries->hello);
 	HASH_ITER (hh, queries->open, query, next)
 		query_free(queries, query);
 	HASH_ITER (hh, queries->known, known, next_known)

@@ -80,11 +80,11 @@ struct queries;
 
 /* `user` is the sender's user at the broker, which the broker has checked; "": unknown. */
 typedef void queries_asked_fn(
-    void *ctx, uint64_t from, const struct daemon_message *message, const char *user);
+    struct view *view, uint64_t from, const struct daemon_message *message, const char *user);
 
 /* The strings of head are borrowed. timeout: ns until a query ends. */
-struct queries *queries_new(struct broker *broker, struct timers *timers,
-    const struct daemon_message_head *head, int64_t timeout, queries_asked_fn *asked, void *ctx);
+struct queries *queries_new(struct view *view, const struct daemon_message_head *head,
+    int64_t timeout, queries_asked_fn *asked);
 /* Sends bye if it has sent hello. Ends all queries without a callback. */
 void queries_free(struct queries *queries);
 void queries_set_timeout(struct queries *queries, int64_t timeout);
@@ -105,36 +105,8 @@ bool queries_answer(struct queries *queries, uint64_t from, struct cJSON *messag
 /* The caller ignored a message. Logs one such message in a while. */
 void queries_pass_over(struct queries *queries, const char *user, const char *what);
 
-/* The callbacks of a query. Both may end the query, and may begin another one. */
-struct queries_done {
-	bool everybody; /* every daemon answers this question, so the query is a roll call */
-	void (*heard)(void *ctx, uint64_t id, const struct daemon_message *answer);
-	void (*over)(void *ctx, uint64_t id); /* the deadline has passed; then the query is gone */
-	void *ctx;
-	uint64_t id;
-};
-
-/*
- * Begins a query; takes `message`. user: ROUND_ROBIN_DAEMONS for the daemon's
- * own queries. Returns the number of the query; 0: it cannot be sent now.
- */
-uint64_t queries_ask(struct queries *queries, int64_t user, enum daemon_message_op op,
-    struct cJSON *message, struct queries_done done);
-/* Ends a query without a callback. 0 and an ended query are allowed. */
-void queries_end(struct queries *queries, uint64_t query);
-/*
- * Ends a query without a callback. If it was sent, it counts as one of its user's until it is
- * answered or its deadline passes.
- */
-void queries_leave(struct queries *queries, uint64_t query);
-/* Whether all known daemons have answered, so that the caller need not wait. */
-bool queries_is_whole(const struct queries *queries, uint64_t query);
-/* Whether that daemon has sent its whole answer. */
-bool queries_has_answered(const struct queries *queries, uint64_t query, uint32_t run);
 /* Whether that daemon is known. */
 bool queries_knows(const struct queries *queries, uint32_t run);
-/* An array of the known hosts that have not answered. query 0: all known hosts. */
-struct cJSON *queries_missing(const struct queries *queries, uint64_t query);
 
 /* From the broker's events. */
 void queries_message_asked(struct queries *queries, const struct broker_message *message);
@@ -160,14 +132,26 @@ struct view_job {
 };
 
 /*
- * A request of a local peer that asks other daemons. It is the first member of the file's own
- * struct.
+ * One that asks the other daemons, one thing at a time. It is the first member of a larger struct,
+ * which ends the query before it is freed. Both callbacks may free that struct.
  */
+struct view_ask {
+	int64_t user;          /* ROUND_ROBIN_DAEMONS for the daemon's own queries */
+	uint64_t query;        /* 0: none is open */
+	struct cJSON *missing; /* owned; the silent hosts of a query that is over; NULL: none is */
+	/* A part of a daemon's answer came. */
+	void (*heard)(struct view *view, struct view_ask *ask, const struct daemon_message *answer);
+	/* The query is over: nobody is waited for any more, or the deadline has passed. */
+	void (*over)(struct view *view, struct view_ask *ask);
+	/* Whether the answers of all known daemons are enough. NULL: they are. */
+	bool (*is_enough)(struct view *view, struct view_ask *ask);
+};
+
+/* A request of a local peer. It is the first member of the file's own struct. */
 struct view_request {
+	struct view_ask ask;
 	uint64_t id; /* no id is used twice */
 	uint64_t peer, number;
-	int64_t user;
-	uint64_t query; /* 0: none is open */
 	void (*free)(struct view *view, struct view_request *request);
 	/* The peer is gone and the query is over. NULL: the request continues. */
 	void (*left)(struct view *view, struct view_request *request);
@@ -220,5 +204,22 @@ void view_request_begin(
 void *view_request_find(const struct view *view, uint64_t id);
 /* Called by the request's free(): removes the request and ends its query. */
 void view_request_end(struct view *view, struct view_request *request);
+
+/*
+ * Begins a query; takes `message`. If it cannot be sent now, `query` stays 0. everybody: every
+ * daemon answers, so the query is a roll call, and is over as soon as all have answered. The caller
+ * then calls view_ask_check(), once it can take the end.
+ */
+void view_ask_begin(struct view *view, struct view_ask *ask, enum daemon_message_op op,
+    struct cJSON *message, bool everybody);
+/* Ends the query, and calls `over`, if nobody need be waited for. */
+void view_ask_check(struct view *view, struct view_ask *ask);
+/* Ends the query without a callback. */
+void view_ask_end(struct view *view, struct view_ask *ask);
+/*
+ * The same. If the query was sent, it counts as one of its user's until it is answered or its
+ * deadline passes.
+ */
+void view_ask_leave(struct view *view, struct view_ask *ask);
 
 #endif

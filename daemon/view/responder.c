@@ -347,9 +347,9 @@ respond_act(
 }
 
 void
-responder_asked(void *ctx, uint64_t from, const struct daemon_message *message, const char *user)
+responder_asked(
+    struct view *view, uint64_t from, const struct daemon_message *message, const char *user)
 {
-	struct view *view = ctx;
 	const char *name;
 
 	switch (message->op) {
@@ -407,14 +407,14 @@ grant_result(uint32_t run, uint64_t waiter, const char *name, const char *host)
 	return result;
 }
 
-/* Takes missing; NULL: nobody is. */
+/* missing: silent hosts. NULL: nobody is. */
 static struct cJSON *
 deny_result(size_t count, struct cJSON *missing)
 {
 	struct cJSON *result = json_new_object();
 
 	json_add_integer(result, "denied", (int64_t)count);
-	json_add(result, "silent_hosts", missing == NULL ? json_new_array() : missing);
+	json_add(result, "silent_hosts", missing == NULL ? json_new_array() : json_copy(missing));
 	return result;
 }
 
@@ -446,26 +446,19 @@ grant_deny_done(struct view *view, struct grant_deny *work, struct cJSON *result
 
 /* ---- asking ---- */
 
-static void grant_deny_heard(void *ctx, uint64_t id, const struct daemon_message *answer);
-static void grant_deny_over(void *ctx, uint64_t id);
-
 static void
 grant_deny_ask(struct view *view, struct grant_deny *work, enum daemon_message_op op)
 {
 	struct cJSON *message = queries_message(view->queries, op, false);
-	const struct queries_done done = {.everybody = work->step == GRANT_DENY_ACTING_ALL,
-	    .heard = grant_deny_heard,
-	    .over = grant_deny_over,
-	    .ctx = view,
-	    .id = work->request.id};
+	bool all = work->step == GRANT_DENY_ACTING_ALL;
 	char id[WIRE_ID_SIZE];
 
-	if (work->step == GRANT_DENY_ACTING_ALL)
+	if (all)
 		json_add_string(message, "name", work->name);
 	else
 		json_add_string(message, "waiter", wire_id_write(id, work->run, work->waiter));
 	json_add_integer(message, "uid", work->uid);
-	work->request.query = queries_ask(view->queries, work->uid, op, message, done);
+	view_ask_begin(view, &work->request.ask, op, message, all);
 }
 
 static const char cannot_ask[] = "the other daemons cannot be asked now";
@@ -473,8 +466,7 @@ static const char cannot_ask[] = "the other daemons cannot be asked now";
 static void
 grant_deny_found(struct view *view, struct grant_deny *work, const struct daemon_message *answer)
 {
-	queries_end(view->queries, work->request.query);
-	work->request.query = 0;
+	view_ask_end(view, &work->request.ask);
 	if (answer->reason != REASON_NONE || answer->name == NULL) {
 		grant_deny_refuse(view, work, REASON_NOT_HELD, grant_deny_words(REASON_NOT_HELD));
 		return;
@@ -489,7 +481,7 @@ grant_deny_found(struct view *view, struct grant_deny *work, const struct daemon
 	work->name = mem_strdup(answer->name);
 	work->host = mem_strdup(answer->host);
 	grant_deny_ask(view, work, work->op);
-	if (work->request.query == 0)
+	if (work->request.ask.query == 0)
 		grant_deny_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 }
 
@@ -507,22 +499,12 @@ grant_deny_acted(struct view *view, struct grant_deny *work, const struct daemon
 }
 
 static void
-grant_deny_all_acted(struct view *view, struct grant_deny *work)
+grant_deny_heard(struct view *view, struct view_ask *ask, const struct daemon_message *answer)
 {
-	grant_deny_done(view, work,
-	    deny_result(work->denied, queries_missing(view->queries, work->request.query)));
-}
-
-static void
-grant_deny_heard(void *ctx, uint64_t id, const struct daemon_message *answer)
-{
-	struct view *view = ctx;
-	struct grant_deny *work = view_request_find(view, id);
+	struct grant_deny *work = (struct grant_deny *)ask;
 
 	if (work->step == GRANT_DENY_ACTING_ALL) {
 		work->denied += answer->count;
-		if (queries_is_whole(view->queries, work->request.query))
-			grant_deny_all_acted(view, work);
 	} else if (answer->run == work->run) {
 		if (work->step == GRANT_DENY_FINDING)
 			grant_deny_found(view, work, answer);
@@ -532,10 +514,9 @@ grant_deny_heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 }
 
 static void
-grant_deny_over(void *ctx, uint64_t id)
+grant_deny_over(struct view *view, struct view_ask *ask)
 {
-	struct view *view = ctx;
-	struct grant_deny *work = view_request_find(view, id);
+	struct grant_deny *work = (struct grant_deny *)ask;
 
 	switch (work->step) {
 	case GRANT_DENY_FINDING:
@@ -553,7 +534,7 @@ grant_deny_over(void *ctx, uint64_t id)
 		    "the daemon of this waiter did not answer: the change may have been made");
 		break;
 	case GRANT_DENY_ACTING_ALL:
-		grant_deny_all_acted(view, work);
+		grant_deny_done(view, work, deny_result(work->denied, ask->missing));
 		break;
 	}
 }
@@ -567,6 +548,8 @@ grant_deny_new(
 	struct grant_deny *work = mem_alloc(sizeof(*work));
 
 	work->request.free = grant_deny_free;
+	work->request.ask.heard = grant_deny_heard;
+	work->request.ask.over = grant_deny_over;
 	view_request_begin(view, &work->request, peer, request);
 	work->op = op;
 	work->uid = uid;
@@ -621,7 +604,7 @@ grant_deny_begin(struct view *view, uint64_t peer, uint64_t request, enum daemon
 	work->run = run;
 	work->waiter = waiter;
 	grant_deny_ask(view, work, DAEMON_MESSAGE_FIND);
-	if (work->request.query == 0)
+	if (work->request.ask.query == 0)
 		grant_deny_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 }
 
@@ -646,6 +629,5 @@ view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *na
 	work->name = mem_strdup(name);
 	work->denied = responder_deny_all(view, name, uid, view->host);
 	grant_deny_ask(view, work, DAEMON_MESSAGE_DENY);
-	if (queries_is_whole(view->queries, work->request.query))
-		grant_deny_all_acted(view, work);
+	view_ask_check(view, &work->request.ask);
 }

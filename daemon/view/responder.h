@@ -10,7 +10,7 @@
 
 /* responder_asked() is a queries_asked_fn. */
 void responder_asked(
-    void *ctx, uint64_t from, const struct daemon_message *message, const char *user);
+    struct view *view, uint64_t from, const struct daemon_message *message, const char *user);
 void responder_free_all(struct view *view);
 /* Grants or denies a waiter of this daemon, and logs it. `host` is the host of `uid`. */
 enum reason responder_act(

@@ -681,5 +681,5 @@ view_metrics(struct view *view, uint64_t peer, uint64_t request, const struct vi
 	view->events.keep(
 	    view->events.ctx, peer, request, sizeof(*scrape) + walk_size(&scrape->walk));
 	scrape->job = (struct view_job){.step = scrape_step, .ctx = scrape};
-	view_job_begin(view, &scrape->job, scrape->request.user);
+	view_job_begin(view, &scrape->job, scrape->request.ask.user);
 }

@@ -61,7 +61,6 @@ struct showing {
 	size_t theirs; /* of the waiters, those of other daemons: the first */
 	size_t bytes;  /* of both */
 	uint64_t waiting, more;
-	struct cJSON *missing;           /* owned; silent hosts, when the query is over */
 	struct round_robin_place counts; /* COUNTING_AGAIN: the first of its user is counted */
 	bool counted_again;              /* COUNTING_AGAIN: the broker was asked */
 	struct timer count_again;
@@ -97,7 +96,7 @@ static void
 show_end_count(struct view *view, struct showing *showing)
 {
 	round_robin_remove(&view->counts, &showing->counts);
-	show_count_first(view, showing->request.user);
+	show_count_first(view, showing->request.ask.user);
 }
 
 static void
@@ -112,7 +111,6 @@ showing_free(struct view *view, struct view_request *request)
 	walk_end(&showing->walk);
 	show_rows_free(&showing->holders);
 	show_rows_free(&showing->waiters);
-	json_free(showing->missing);
 	free(showing->explained);
 	free(showing->shown);
 	free(showing->busy);
@@ -276,8 +274,7 @@ show_result(struct showing *showing)
 	json_add(result, "holders", show_array(&showing->holders, 0));
 	json_add(result, "waiters", show_array(&showing->waiters, showing->theirs));
 	json_add_integer(result, "more", (int64_t)showing->more);
-	json_add(result, "silent_hosts", showing->missing);
-	showing->missing = NULL;
+	json_add(result, "silent_hosts", json_copy(showing->request.ask.missing));
 	json_add_string(
 	    result, "reason", showing->reason != REASON_NONE ? reason_word(showing->reason) : NULL);
 	return result;
@@ -369,43 +366,38 @@ show_begin_writing(struct view *view, struct showing *showing)
 	showing->state = SHOW_WRITING;
 	showing->theirs = showing->waiters.count;
 	showing->job = (struct view_job){.step = show_write_rows, .ctx = showing};
-	view_job_begin(view, &showing->job, showing->request.user);
+	view_job_begin(view, &showing->job, showing->request.ask.user);
 }
 
 /* ---- its way ---- */
 
-static void
-show_end_query(struct view *view, struct showing *showing)
+/* All known daemons have answered. */
+static bool
+show_is_enough(struct view *view, struct view_ask *ask)
 {
-	json_free(showing->missing);
-	showing->missing = queries_missing(view->queries, showing->request.query);
-	queries_end(view->queries, showing->request.query);
-	showing->request.query = 0;
+	struct showing *showing = (struct showing *)ask;
+
+	return showing->state == SHOW_COUNTED &&
+	       show_explain_ours(view, showing) == showing->busy_count;
 }
 
-/* Something came in: it may be over. */
 static void
-show_go_on(struct view *view, struct showing *showing)
+show_over(struct view *view, struct view_ask *ask)
 {
+	struct showing *showing = (struct showing *)ask;
 	bool whole;
 
-	if (showing->state != SHOW_COUNTED ||
-	    !queries_is_whole(view->queries, showing->request.query))
+	if (showing->state != SHOW_COUNTED)
 		return;
 	whole = show_explain_ours(view, showing) == showing->busy_count;
-	if (showing->request.query != 0) {
-		if (!whole)
-			return;
-		show_end_query(view, showing);
-	}
 	FAULT(COUNTED_ONCE, whole = true);
 	if (whole) {
 		show_begin_writing(view, showing);
 		return;
 	}
 	showing->state = SHOW_COUNTING_AGAIN;
-	round_robin_add(&view->counts, &showing->counts, showing->request.user, showing);
-	show_count_first(view, showing->request.user);
+	round_robin_add(&view->counts, &showing->counts, ask->user, showing);
+	show_count_first(view, ask->user);
 }
 
 static void
@@ -472,14 +464,13 @@ view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 	if (showing->has_left)
 		showing_free(view, &showing->request);
 	else
-		show_go_on(view, showing);
+		view_ask_check(view, &showing->request.ask);
 }
 
 static void
-show_heard(void *ctx, uint64_t id, const struct daemon_message *answer)
+show_heard(struct view *view, struct view_ask *ask, const struct daemon_message *answer)
 {
-	struct view *view = ctx;
-	struct showing *showing = view_request_find(view, id);
+	struct showing *showing = (struct showing *)ask;
 	const struct cJSON *one;
 	int64_t slot;
 
@@ -494,17 +485,6 @@ show_heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 	}
 	showing->waiting += answer->waiting;
 	showing->more += answer->more;
-	show_go_on(view, showing);
-}
-
-static void
-show_over(void *ctx, uint64_t id)
-{
-	struct view *view = ctx;
-	struct showing *showing = view_request_find(view, id);
-
-	show_end_query(view, showing);
-	show_go_on(view, showing);
 }
 
 void
@@ -515,20 +495,16 @@ view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 
 	showing->request.free = showing_free;
 	showing->request.left = showing_left;
+	showing->request.ask.heard = show_heard;
+	showing->request.ask.over = show_over;
+	showing->request.ask.is_enough = show_is_enough;
 	view_request_begin(view, &showing->request, peer, request);
 	showing->name = mem_strdup(name);
 	showing->explained = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
 	showing->shown = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
 	timer_init(&showing->count_again, show_count_again, view, showing->request.id);
 	json_add_string(message, "name", name);
-	showing->request.query =
-	    queries_ask(view->queries, showing->request.user, DAEMON_MESSAGE_ROWS, message,
-		(struct queries_done){.everybody = true,
-		    .heard = show_heard,
-		    .over = show_over,
-		    .ctx = view,
-		    .id = showing->request.id});
-	showing->missing = queries_missing(view->queries, showing->request.query);
+	view_ask_begin(view, &showing->request.ask, DAEMON_MESSAGE_ROWS, message, true);
 	/* Which may answer at once. */
 	lock_busy(view->engine, VIEW_PEER, showing->request.id, name);
 }
@@ -708,8 +684,9 @@ counts_add_unlisted(struct waiter_counts *waiter_counts, struct cJSON *semaphore
 }
 
 static void
-counts_finish(struct view *view, struct waiter_counts *waiter_counts)
+counts_over(struct view *view, struct view_ask *ask)
 {
+	struct waiter_counts *waiter_counts = (struct waiter_counts *)ask;
 	struct cJSON *list = waiter_counts->list;
 	/* A part of our own list. */
 	struct cJSON *semaphores = (struct cJSON *)json_get(list, "semaphores"), *row;
@@ -729,8 +706,7 @@ counts_finish(struct view *view, struct waiter_counts *waiter_counts)
 	counts_add_unlisted(waiter_counts, semaphores);
 	json_add(list, "mutexes", counts_mutex_rows(waiter_counts));
 	json_add_integer(list, "more", (int64_t)waiter_counts->more);
-	json_add(
-	    list, "silent_hosts", queries_missing(view->queries, waiter_counts->request.query));
+	json_add(list, "silent_hosts", json_copy(ask->missing));
 	waiter_counts->list = NULL;
 	view_done(view, waiter_counts->request.peer, waiter_counts->request.number, list);
 	waiter_counts_free(view, &waiter_counts->request);
@@ -780,23 +756,15 @@ counts_add_all(struct waiter_counts *waiter_counts, const struct cJSON *uses, bo
 }
 
 static void
-counts_heard(void *ctx, uint64_t id, const struct daemon_message *answer)
+counts_heard(struct view *view, struct view_ask *ask, const struct daemon_message *answer)
 {
-	struct view *view = ctx;
-	struct waiter_counts *waiter_counts = view_request_find(view, id);
+	struct waiter_counts *waiter_counts = (struct waiter_counts *)ask;
 
+	(void)view;
 	counts_add_all(waiter_counts, answer->counts, false);
 	counts_add_all(waiter_counts, answer->mutexes, true);
 	counts_add_extra(waiter_counts, answer->extra);
 	waiter_counts->more += answer->more;
-	if (queries_is_whole(view->queries, waiter_counts->request.query))
-		counts_finish(view, waiter_counts);
-}
-
-static void
-counts_over(void *ctx, uint64_t id)
-{
-	counts_finish(ctx, view_request_find(ctx, id));
 }
 
 /* The semaphores of the directory, listed or not. */
@@ -827,6 +795,8 @@ view_count(struct view *view, uint64_t peer, uint64_t request, const struct lock
 	struct waiter_counts *waiter_counts = mem_alloc(sizeof(*waiter_counts));
 
 	waiter_counts->request.free = waiter_counts->request.left = waiter_counts_free;
+	waiter_counts->request.ask.heard = counts_heard;
+	waiter_counts->request.ask.over = counts_over;
 	view_request_begin(view, &waiter_counts->request, peer, request);
 	waiter_counts->view = view;
 	waiter_counts->list = list;
@@ -834,13 +804,7 @@ view_count(struct view *view, uint64_t peer, uint64_t request, const struct lock
 	counts_take_rows(waiter_counts, answer);
 	view->events.scanned(view->events.ctx, peer, request);
 	lock_each_use(view->engine, counts_add, waiter_counts);
-	waiter_counts->request.query = queries_ask(view->queries, waiter_counts->request.user,
-	    DAEMON_MESSAGE_WAITING, queries_message(view->queries, DAEMON_MESSAGE_WAITING, false),
-	    (struct queries_done){.everybody = true,
-		.heard = counts_heard,
-		.over = counts_over,
-		.ctx = view,
-		.id = waiter_counts->request.id});
-	if (queries_is_whole(view->queries, waiter_counts->request.query))
-		counts_finish(view, waiter_counts);
+	view_ask_begin(view, &waiter_counts->request.ask, DAEMON_MESSAGE_WAITING,
+	    queries_message(view->queries, DAEMON_MESSAGE_WAITING, false), true);
+	view_ask_check(view, &waiter_counts->request.ask);
 }

@@ -64,8 +64,7 @@ view_peer_left(struct view *view, uint64_t peer)
 	HASH_ITER (hh, view->requests, request, next) {
 		if (request->peer != peer || request->left == NULL)
 			continue;
-		queries_leave(view->queries, request->query);
-		request->query = 0;
+		view_ask_leave(view, &request->ask);
 		request->left(view, request);
 	}
 }
@@ -106,8 +105,7 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	view->host = head.host;
 	view->naming = head.naming;
 	view->events = *events;
-	view->queries =
-	    queries_new(broker, timers, &head, settings->timeout, responder_asked, view);
+	view->queries = queries_new(view, &head, settings->timeout, responder_asked);
 	view->feed = feed_new(view);
 	view->metrics = metrics_new(engine);
 	timer_init(&view->settle, view_settle, view, 0);

@@ -94,8 +94,9 @@ struct mirrored {
 /* A daemon that has been heard in a round. */
 struct mirror_teller {
 	uint32_t run;
-	uint64_t more;   /* rows that it left out, in the round that it was heard in last */
-	unsigned missed; /* rounds since then */
+	uint64_t more;     /* rows that it left out, in the round that it was heard in last */
+	uint64_t answered; /* the last round to which it gave its whole answer */
+	unsigned missed;   /* rounds since then */
 	UT_hash_handle hh;
 };
 
@@ -129,6 +130,7 @@ struct watcher {
 };
 
 struct feed {
+	struct view_ask ask;            /* of the round in progress */
 	struct view *view;              /* borrowed: its owner */
 	TAILQ_HEAD(, watcher) watchers; /* the one whose last changes are the oldest is first */
 	/* watchers that are to be told what there is; one after another */
@@ -142,7 +144,7 @@ struct feed {
 	int64_t round_began;   /* the last one */
 	struct mirror mirror;
 	uint64_t round;                         /* the one in progress, or the last */
-	uint64_t query;                         /* 0: none is in progress */
+	bool is_sent;                           /* that round could be sent */
 	struct cJSON *missing;                  /* owned: silent hosts of the last round */
 	struct timer next_round;                /* set between rounds, while somebody watches */
 	bool is_early;                          /* next_round is */
@@ -299,8 +301,10 @@ mirror_take(struct mirror *mirror, const struct daemon_message *answer, uint64_t
 		teller->run = answer->run;
 		HASH_ADD(hh, mirror->tellers, run, sizeof(teller->run), teller);
 	}
-	if (answer->last)
+	if (answer->last) {
 		teller->more = answer->more;
+		teller->answered = round;
+	}
 }
 
 /*
@@ -308,13 +312,12 @@ mirror_take(struct mirror *mirror, const struct daemon_message *answer, uint64_t
  * few rounds keeps its rows.
  */
 static void
-mirror_end_round(
-    struct mirror *mirror, const struct queries *queries, uint64_t query, uint64_t round)
+mirror_end_round(struct mirror *mirror, uint64_t round)
 {
 	struct mirror_teller *teller, *next;
 
 	HASH_ITER (hh, mirror->tellers, teller, next) {
-		if (queries_has_answered(queries, query, teller->run))
+		if (teller->answered == round)
 			teller->missed = 0;
 		else if (++teller->missed > ROUNDS_MISSED_MAX)
 			teller_forget(mirror, teller);
@@ -409,7 +412,7 @@ round_want(struct feed *feed, int64_t user)
 {
 	int64_t now = feed_now(feed);
 
-	if (feed->query != 0 || feed->is_early)
+	if (feed->ask.query != 0 || feed->is_early)
 		return;
 	for (size_t i = 0; i < EARLY_ROUNDS; i++) {
 		if (feed->early[i].user == user && now - feed->early[i].at < ROUND_EVERY)
@@ -725,18 +728,18 @@ watcher_resync(struct feed *feed, struct watcher *watcher)
 }
 
 static void
-round_end(struct feed *feed)
+round_over(struct view *view, struct view_ask *ask)
 {
+	struct feed *feed = (struct feed *)ask;
 	struct watcher *watcher;
 
-	if (feed->query != 0)
-		mirror_end_round(&feed->mirror, feed->view->queries, feed->query, feed->round);
+	if (feed->is_sent)
+		mirror_end_round(&feed->mirror, feed->round);
 	feed_schedule(feed, 0);
 	json_free(feed->missing);
-	feed->missing = queries_missing(feed->view->queries, feed->query);
-	queries_end(feed->view->queries, feed->query);
-	feed->query = 0;
-	timers_set(feed->view->timers, &feed->next_round, feed_now(feed) + ROUND_EVERY);
+	feed->missing = ask->missing;
+	ask->missing = NULL;
+	timers_set(view->timers, &feed->next_round, view_now(view) + ROUND_EVERY);
 	TAILQ_FOREACH (watcher, &feed->watchers, next) {
 		if (watcher->state == WATCHER_BEHIND && watcher->begins.user == NULL)
 			watcher_resync(feed, watcher);
@@ -748,22 +751,13 @@ round_end(struct feed *feed)
 }
 
 static void
-round_heard(void *ctx, uint64_t id, const struct daemon_message *answer)
+round_heard(struct view *view, struct view_ask *ask, const struct daemon_message *answer)
 {
-	struct feed *feed = ctx;
+	struct feed *feed = (struct feed *)ask;
 
-	(void)id;
+	(void)view;
 	mirror_take(&feed->mirror, answer, feed->round);
 	feed_tell_soon(feed);
-	if (queries_is_whole(feed->view->queries, feed->query))
-		round_end(feed);
-}
-
-static void
-round_over(void *ctx, uint64_t id)
-{
-	(void)id;
-	round_end(ctx);
 }
 
 /* The one name that all watch; NULL: there is none such. */
@@ -793,20 +787,16 @@ round_begin(void *ctx, uint64_t id)
 	if (name != NULL)
 		json_add_string(message, "name", name);
 	feed->round++;
-	feed->query =
-	    queries_ask(feed->view->queries, ROUND_ROBIN_DAEMONS, DAEMON_MESSAGE_ROWS, message,
-		(struct queries_done){
-		    .everybody = true, .heard = round_heard, .over = round_over, .ctx = feed});
-	if (queries_is_whole(feed->view->queries, feed->query))
-		round_end(feed);
+	view_ask_begin(feed->view, &feed->ask, DAEMON_MESSAGE_ROWS, message, true);
+	feed->is_sent = feed->ask.query != 0;
+	view_ask_check(feed->view, &feed->ask);
 }
 
 /* There is no watch any more: forgets the rows of other daemons, in slices. */
 static void
 feed_stop(struct feed *feed)
 {
-	queries_end(feed->view->queries, feed->query);
-	feed->query = 0;
+	view_ask_end(feed->view, &feed->ask);
 	timers_cancel(feed->view->timers, &feed->next_round);
 	feed->is_early = false;
 	feed->turns = 0;
@@ -835,7 +825,7 @@ watcher_new(struct view *view, uint64_t peer, uint64_t request, const char *name
 	TAILQ_INSERT_TAIL(&feed->watchers, watcher, next);
 	feed->count++;
 	watcher_begin(feed, watcher, WATCHER_NEW);
-	if (feed->query == 0 && !timer_is_set(&feed->next_round))
+	if (feed->ask.query == 0 && !timer_is_set(&feed->next_round))
 		timers_set(view->timers, &feed->next_round, view_now(view) + ROUND_EVERY);
 	return watcher;
 }
@@ -918,6 +908,9 @@ feed_new(struct view *view)
 	struct feed *feed = mem_alloc(sizeof(*feed));
 
 	feed->view = view;
+	feed->ask.user = ROUND_ROBIN_DAEMONS;
+	feed->ask.heard = round_heard;
+	feed->ask.over = round_over;
 	TAILQ_INIT(&feed->watchers);
 	round_robin_init(&feed->begin);
 	for (size_t i = 0; i < EARLY_ROUNDS; i++)
