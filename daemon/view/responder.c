@@ -124,6 +124,7 @@ answer_end(struct answer *answer, const char *list)
 static void
 answer_add_row(struct answer *answer, const struct lock_row *source)
 {
+	struct cJSON *row;
 	char *text;
 	size_t size;
 
@@ -136,7 +137,9 @@ answer_add_row(struct answer *answer, const struct lock_row *source)
 		answer->more++;
 		return;
 	}
-	text = view_row(answer->view, source);
+	row = view_row(answer->view, source);
+	text = json_print(row);
+	json_free(row);
 	size = strlen(text) + 1;
 	if (answer_make_room(answer, "rows", size)) {
 		json_append(answer->list, json_new_text(text));

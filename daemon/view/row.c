@@ -310,24 +310,15 @@ row_same(const struct cJSON *a, const struct cJSON *b)
 
 /* ---- our own rows ---- */
 
-struct row_facts
-view_facts(const struct view *view)
+struct cJSON *
+view_row(const struct view *view, const struct lock_row *source)
 {
-	return (struct row_facts){.run = view->run,
+	const struct row_facts facts = {.run = view->run,
 	    .host = view->host,
 	    .now = view_now(view),
 	    .wall = clock_now(&clock_wall)};
-}
 
-char *
-view_row(const struct view *view, const struct lock_row *source)
-{
-	const struct row_facts facts = view_facts(view);
-	struct cJSON *row = row_new(&facts, source);
-	char *text = json_print(row);
-
-	json_free(row);
-	return text;
+	return row_new(&facts, source);
 }
 
 /* ---- a walk through our own rows ---- */

@@ -45,9 +45,8 @@ bool row_same(const struct cJSON *a, const struct cJSON *b);
 
 /* ---- our own rows ---- */
 
-struct row_facts view_facts(const struct view *view);
-/* One row of this daemon as JSON; malloc'ed. */
-char *view_row(const struct view *view, const struct lock_row *source);
+/* A row of this daemon. From here on rows of all daemons take one path. */
+struct cJSON *view_row(const struct view *view, const struct lock_row *source);
 
 /*
  * A walk through the rows of this daemon, in steps. Rows change between two steps. The walk returns

@@ -672,7 +672,7 @@ view_metrics(struct view *view, uint64_t peer, uint64_t request, const struct vi
 	scrape->now = view_now(view);
 	scrape->daemon.started = wanted->started;
 	scrape->daemon.takeovers = wanted->takeovers;
-	scrape->daemon.time = view_facts(view).wall;
+	scrape->daemon.time = clock_now(&clock_wall);
 	scrape->daemon.draining = wanted->draining;
 	scrape->daemon.clients = wanted->clients;
 	scrape_take_broker(view, scrape);

@@ -327,7 +327,6 @@ static void
 show_write_rows(struct view *view, struct view_job *job, int64_t end)
 {
 	struct showing *showing = job->ctx;
-	const struct row_facts facts = view_facts(view);
 	struct lock_row source;
 	size_t at;
 
@@ -340,7 +339,7 @@ show_write_rows(struct view *view, struct view_job *job, int64_t end)
 		if (showing->full)
 			showing->more++;
 		else
-			show_add_row(view, showing, row_new(&facts, &source));
+			show_add_row(view, showing, view_row(view, &source));
 		if (view_is_over(view, end))
 			return;
 	}

@@ -177,15 +177,14 @@ change_touch(struct changes *changes, const char *waiter, const char *name, bool
 	return change;
 }
 
-/* Notes a new or changed row; takes `row`. */
+/* Notes a new or changed row. */
 static void
-changes_row(
-    struct changes *changes, const char *waiter, const char *name, bool elsewhere, char *row)
+changes_row(struct changes *changes, const struct cJSON *row, bool elsewhere)
 {
-	struct change *change = change_touch(changes, waiter, name, elsewhere);
+	struct change *change = change_touch(changes, row_waiter(row), row_name(row), elsewhere);
 
 	free(change->row);
-	change->row = row;
+	change->row = json_print(row);
 	change->row_order = change->order;
 	change->gone = false;
 }
@@ -278,7 +277,7 @@ mirror_take_row(struct mirror *mirror, uint32_t run, uint64_t round, struct cJSO
 	}
 	mirrored->round = round;
 	if (mirrored->row == NULL || !row_same(mirrored->row, row))
-		changes_row(&mirror->changes, waiter, row_name(row), true, json_print(row));
+		changes_row(&mirror->changes, row, true);
 	json_free(mirrored->row);
 	mirrored->row = row;
 }
@@ -551,15 +550,18 @@ void
 feed_changed(struct feed *feed, const struct lock_row *source)
 {
 	char waiter[WIRE_ID_SIZE];
+	struct cJSON *row;
 
 	if (TAILQ_EMPTY(&feed->watchers))
 		return;
-	wire_id_write(waiter, feed->view->run, source->waiter);
-	if (source->state == LOCK_ROW_GONE)
+	if (source->state == LOCK_ROW_GONE) {
+		wire_id_write(waiter, feed->view->run, source->waiter);
 		changes_gone(&feed->mirror.changes, waiter, source->name, false);
-	else
-		changes_row(&feed->mirror.changes, waiter, source->name, false,
-		    view_row(feed->view, source));
+	} else {
+		row = view_row(feed->view, source);
+		changes_row(&feed->mirror.changes, row, false);
+		json_free(row);
+	}
 	feed_tell_soon(feed);
 }
 
@@ -567,16 +569,18 @@ feed_changed(struct feed *feed, const struct lock_row *source)
 
 /* There may be too much of that. */
 static void
-watcher_tell_first(const struct feed *feed, struct watcher *watcher, const char *row)
+watcher_tell_first(const struct feed *feed, struct watcher *watcher, const struct cJSON *row)
 {
-	size_t size = strlen(row) + 1;
+	char *text = json_print(row);
+	size_t size = strlen(text) + 1;
 
 	if (watcher->bytes + size > BEGIN_MAX) {
 		watcher->more++;
-		return;
+	} else {
+		watcher->bytes += size;
+		watcher_tell_row(feed, watcher, text);
 	}
-	watcher->bytes += size;
-	watcher_tell_row(feed, watcher, row);
+	free(text);
 }
 
 /* False: the time is over. */
@@ -584,18 +588,19 @@ static bool
 watcher_tell_own(struct feed *feed, struct watcher *watcher, int64_t end)
 {
 	struct lock_row source;
-	char *row;
+	struct cJSON *row;
 
 	while (
 	    watcher->state == WATCHER_OWN && walk_next(&feed->walk, feed->view->engine, &source)) {
 		if (watcher_is_about(feed, watcher, source.name)) {
 			/* After the first that found no room the others are not written in vain. */
-			row = watcher->more > 0 ? NULL : view_row(feed->view, &source);
-			if (row == NULL)
+			if (watcher->more > 0) {
 				watcher->more++;
-			else
+			} else {
+				row = view_row(feed->view, &source);
 				watcher_tell_first(feed, watcher, row);
-			free(row);
+				json_free(row);
+			}
 		}
 		if (view_is_over(feed->view, end))
 			return false;
@@ -607,14 +612,10 @@ static bool
 watcher_tell_others(struct feed *feed, struct watcher *watcher, int64_t end)
 {
 	const struct cJSON *row;
-	char *text;
 
 	while (watcher->state == WATCHER_OTHERS && (row = mirror_next(&feed->mirror)) != NULL) {
-		if (watcher_is_about(feed, watcher, row_name(row))) {
-			text = json_print(row);
-			watcher_tell_first(feed, watcher, text);
-			free(text);
-		}
+		if (watcher_is_about(feed, watcher, row_name(row)))
+			watcher_tell_first(feed, watcher, row);
 		if (view_is_over(feed->view, end))
 			return false;
 	}
