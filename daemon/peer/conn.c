@@ -19,6 +19,19 @@
 #include "daemon/peer/requests.h"
 #include "protocol/message.h"
 
+/*
+ * Contents:
+ *	output			unread_*: lines that the kernel has not taken yet, and their memory
+ *	credentials		credentials_*: which user and process is at the other end
+ *	life			conn_new, conn_free; conn_save and conn_restore for a successor
+ *	reasons not to read	conn_may_ask: throttled, halted, held or parked
+ *				conn_watch: what the loop watches the socket for
+ *	the end			conn_kill, conn_end
+ *	lines out		conn_send: limits of unread output
+ *	lines in		conn_take, conn_drain, conn_read: from bytes to lines
+ *	a visit			conn_event, conn_visit: reads, takes lines, writes
+ */
+
 #define READ_SIZE (16 * 1024)
 /* More groups than Linux lets a process have (NGROUPS_MAX). */
 #define GROUPS_MAX 65536
@@ -254,6 +267,8 @@ credentials_done(struct access_subject *subject)
 	*subject = (struct access_subject){0};
 }
 
+/* ---- life ---- */
+
 static const char *
 conn_state_name(enum conn_state state)
 {
@@ -345,6 +360,20 @@ conn_free(struct conn *conn)
 	free(conn);
 }
 
+/* Updates the charge after a change of its memory. */
+static void
+conn_charge(struct conn *conn)
+{
+	size_t bytes = line_reader_size(conn->in) + unread_size(conn->out);
+
+	FAULT(UNREAD_IS_FREE, bytes = line_reader_size(conn->in));
+	if (conn->parked != NULL)
+		bytes += conn->parked_len + 1;
+	account_add(conn->account, ACCOUNT_BYTES, bytes);
+	account_remove(conn->account, ACCOUNT_BYTES, conn->charged);
+	conn->charged = bytes;
+}
+
 void
 conn_save(const struct conn *conn, struct conn_saved *ret)
 {
@@ -362,19 +391,36 @@ conn_save(const struct conn *conn, struct conn_saved *ret)
 	ret->output.len = output;
 }
 
-/* Updates the charge after a change of its memory. */
-static void
-conn_charge(struct conn *conn)
+struct conn *
+conn_restore(struct conn_room *room, const struct conn_saved *saved)
 {
-	size_t bytes = line_reader_size(conn->in) + unread_size(conn->out);
+	struct conn *conn = conn_new(room, saved->fd, saved->id);
 
-	FAULT(UNREAD_IS_FREE, bytes = line_reader_size(conn->in));
-	if (conn->parked != NULL)
-		bytes += conn->parked_len + 1;
-	account_add(conn->account, ACCOUNT_BYTES, bytes);
-	account_remove(conn->account, ACCOUNT_BYTES, conn->charged);
-	conn->charged = bytes;
+	if (conn == NULL)
+		return NULL;
+	requests_set_last(conn->requests, saved->last_request);
+	if (line_reader_feed(conn->in, saved->input.bytes, saved->input.len) != LINE_NONE) {
+		conn_kill(conn, "out of memory");
+		return conn;
+	}
+	conn->lines_left = saved->input.len > 0;
+	unread_put_bytes(conn->out, saved->output.bytes, saved->output.len);
+	if (saved->parked != NULL) {
+		conn->parked = mem_strdup(saved->parked);
+		conn->parked_len = strlen(saved->parked);
+		TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
+	}
+	if (saved->ending) {
+		conn->told_gone = true;
+		conn_set_state(conn, CONN_ENDING);
+	}
+	conn->is_shut = true; /* it may have hung up meanwhile, which is told once */
+	conn_charge(conn);
+	conn_make_due(conn);
+	return conn;
 }
+
+/* ---- reasons not to read ---- */
 
 static bool
 conn_is_throttled(const struct conn *conn)
@@ -432,35 +478,6 @@ conn_take_parked(struct conn *conn)
 	(void)taken;
 	free(line);
 	conn_make_due(conn);
-}
-
-struct conn *
-conn_restore(struct conn_room *room, const struct conn_saved *saved)
-{
-	struct conn *conn = conn_new(room, saved->fd, saved->id);
-
-	if (conn == NULL)
-		return NULL;
-	requests_set_last(conn->requests, saved->last_request);
-	if (line_reader_feed(conn->in, saved->input.bytes, saved->input.len) != LINE_NONE) {
-		conn_kill(conn, "out of memory");
-		return conn;
-	}
-	conn->lines_left = saved->input.len > 0;
-	unread_put_bytes(conn->out, saved->output.bytes, saved->output.len);
-	if (saved->parked != NULL) {
-		conn->parked = mem_strdup(saved->parked);
-		conn->parked_len = strlen(saved->parked);
-		TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
-	}
-	if (saved->ending) {
-		conn->told_gone = true;
-		conn_set_state(conn, CONN_ENDING);
-	}
-	conn->is_shut = true; /* it may have hung up meanwhile, which is told once */
-	conn_charge(conn);
-	conn_make_due(conn);
-	return conn;
 }
 
 /* Whether it is to be read, or a line of it taken. */
@@ -524,6 +541,8 @@ conn_make_due(struct conn *conn)
 	TAILQ_INSERT_TAIL(&account->due, conn, due);
 }
 
+/* ---- the end ---- */
+
 void
 conn_kill(struct conn *conn, const char *why)
 {
@@ -553,6 +572,8 @@ conn_end(struct conn *conn)
 	conn_tell_gone(conn);
 	conn_make_due(conn);
 }
+
+/* ---- lines out ---- */
 
 /*
  * Whether the peer may get so many more bytes. If its user has no bytes left, a peer that has read
@@ -611,6 +632,8 @@ conn_is_owed(const struct conn *conn)
 	/* A parked scan does not begin once the daemon stops. */
 	return requests_count(conn->requests) > 0 || (conn->parked != NULL && !conn->room->deaf);
 }
+
+/* ---- lines in ---- */
 
 /* The input is no line, so the answer has no id. */
 static void
@@ -751,6 +774,8 @@ conn_write(struct conn *conn)
 	else if (conn->state == CONN_ENDING && !conn_is_owed(conn) && unread_length(conn->out) == 0)
 		conn_kill(conn, NULL);
 }
+
+/* ---- a visit ---- */
 
 static void
 conn_event(evutil_socket_t fd, short what, void *ctx)

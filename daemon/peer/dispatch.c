@@ -11,6 +11,20 @@
 #include "daemon/peer/dispatch_internal.h"
 #include "daemon/view/wire.h"
 
+/*
+ * Contents:
+ *	the lock client		handle_*: acquire, verify, release, cancel
+ *	the lock administrator	create, destroy, resize, size, await, fsck, list
+ *	explain			what hinders an acquire, whatever slots are free
+ *	holders and waiters	show, watch, grant, deny
+ *	the daemon itself	metrics, ping, info
+ *	the table		method_rows[]: rights, handler and result of each method
+ *	requests in		on_line, dispatch_request: rights and limits, then the handler
+ *	answers and notices out	on_answer, on_notice: from the engine to lines
+ *	the view		on_view_*: its answers, and what it asks of clients
+ *	lifecycle		dispatch_new, dispatch_wire, and the callbacks of lower layers
+ */
+
 _Static_assert(METHODS_UNLIMITED == LOCK_UNLIMITED, "the wire's number is the engine's");
 
 /* Has room for what hindrance() says. */

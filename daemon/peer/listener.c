@@ -20,6 +20,16 @@
 #include "daemon/base/mem.h"
 
 /*
+ * Contents:
+ *	the socket	socket_inherit: a socket of the service manager
+ *			file_is_stale, start_lock: whether an old socket file may be replaced
+ *			listener_socket_make: a new file, its group and its mode
+ *	accepting	listener_accept: new clients, and a pause without descriptors
+ *			listener_open, listener_restore: from a socket to a listener
+ *			listener_close, listener_turn_away: its end
+ */
+
+/*
  * Limit of one pass, so that present peers have their turn, too.
  */
 #define ACCEPTS_A_PASS 64

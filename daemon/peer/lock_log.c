@@ -14,6 +14,15 @@
 #include "daemon/peer/dispatch_internal.h"
 #include "daemon/view/wire.h"
 
+/*
+ * Contents:
+ *	the limit			log_limit_*: lines of each user in a second
+ *	entries				changes and releases that are not answered yet
+ *	words				users, slots, times and parameters in words
+ *	holds				acquired, refused, lost, revoked, released
+ *	requests and their answers	changes and reads: requested, then done or refused
+ */
+
 /* Lines of one user in a second. */
 #define LOG_LIMIT_LINES 64
 #define PERIOD NSEC_PER_SEC

@@ -11,6 +11,15 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 
+/*
+ * Contents:
+ *	the account of a user	account_*: what the connections of a user have in use
+ *	the requests of a peer	record_*: a request, its charges and its end
+ *				requests_add, requests_resume: a request begins, here or in an earlier program
+ *				requests_find*, requests_remove*: by number or by id
+ *				requests_count and others: how many there are of each kind
+ */
+
 /* An id as bytes: 7 and "7" are two ids. */
 struct id_key {
 	char text[1 + MESSAGE_ID_MAX + 1];

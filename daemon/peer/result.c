@@ -6,6 +6,20 @@
 #include "protocol/duration.h"
 #include "protocol/json.h"
 
+/* ---- locks ---- */
+
+/*
+ * Contents:
+ *	locks		acquire, verify, release: a hold, its lease and its fence
+ *	changes		create, destroy, resize; size and await
+ *	fsck		findings, and what was repaired
+ *	list		the semaphores of the directory
+ *	explain		why an acquire waits or fails, in words
+ *	errors		result_error: a refusal and its data
+ *	notices		result_notice: notifications to a client
+ *	the daemon	broker and counts, for info and ping
+ */
+
 static void
 add_lock(struct cJSON *object, const struct result_facts *facts, uint64_t lock)
 {
@@ -608,6 +622,8 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 	*ret_params = params;
 	return method;
 }
+
+/* ---- the daemon ---- */
 
 struct cJSON *
 result_pinged(const struct broker_info *info, int64_t silence)

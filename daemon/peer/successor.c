@@ -12,6 +12,14 @@
 #include "daemon/peer/dispatch_internal.h"
 #include "daemon/state/state.h"
 
+/*
+ * Contents:
+ *	records		the fields of clients and requests
+ *	saving		dispatch_save: each client, then its requests
+ *	restoring	dispatch_restore: clients; requests that the engine has not are repeated
+ *			dispatch_restored: clients that left meanwhile are gone
+ */
+
 /* ---- records ---- */
 
 struct clients_record {

@@ -12,6 +12,19 @@
 #include "daemon/base/mem.h"
 #include "protocol/json.h"
 
+/*
+ * Contents:
+ *	users take turns	round_robin_*: each user has a line of things
+ *	answers			view_done, view_refuse: the end of a request
+ *	jobs			long work in slices of time; users take turns
+ *	known daemons		which daemons answer; one that is silent is forgotten later
+ *	queries			a question to all, from its sending to its deadline; the roll call
+ *	asking			view_request_*, view_ask_*: who asks, and how that ends
+ *	messages in		daemon messages are checked, and go to the asker or to the responder
+ *	messages out		answers; hello and bye
+ *	lifecycle		the list of queries begins and ends
+ */
+
 /* A hello that could not be sent is tried again so much later. */
 #define HELLO_AGAIN NSEC_PER_SEC
 /* Of messages that are not understood, one in so long is logged. */
@@ -154,7 +167,7 @@ round_robin_of(const struct round_robin *turns, int64_t user, size_t before)
 	return turn == NULL ? NULL : turn->thing;
 }
 
-/* ---- shared by the files of the view ---- */
+/* ---- answers ---- */
 
 int64_t
 view_now(const struct view *view)

@@ -14,6 +14,19 @@
 #include "protocol/json.h"
 
 /*
+ * Contents:
+ *	an answer in parts	each part is sent when the next thing does not fit
+ *	rows			another daemon asks for rows; a job writes them
+ *	counts			another daemon asks how many wait, hold mutexes, or are beyond the slots
+ *	acting			responder_act: grants or denies a waiter of this daemon, for any host
+ *				responder_asked: from each question to its answer
+ *	grant and deny		a client grants or denies a waiter, wherever it waits
+ *				results, and the words of refusals
+ *				asking: the daemon of the waiter is asked for the name, then to act
+ *				view_grant, view_deny, view_deny_all: how the request begins
+ */
+
+/*
  * Bytes of rows, or of names, in one message. With one more row of the longest kind, the slots in a
  * hand-off and the head, a message stays below BROKER_MESSAGE_MAX.
  */
@@ -221,7 +234,7 @@ respond_rows(struct view *view, uint64_t from, const struct daemon_message *mess
 	view_job_begin(view, &asked->job, ROUND_ROBIN_DAEMONS);
 }
 
-/* ---- waiters by name, mutexes, and holders beyond the slots ---- */
+/* ---- counts: waiters by name, mutexes, and holders beyond the slots ---- */
 
 static struct cJSON *
 answer_new_use(const char *name, const size_t *numbers, size_t count)

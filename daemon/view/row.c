@@ -12,6 +12,15 @@
 #include "protocol/lockname.h"
 #include "protocol/methods.h"
 
+/*
+ * Contents:
+ *	making		row_new: a row of the engine as JSON; row_unknown: a slot without one
+ *	checking	row_is_sane: whether a daemon could have made that row
+ *	reading		row_*: members of a row, and whether two rows are equal
+ *	our own rows	view_row: a row of this daemon
+ *	a walk		walk_*: goes through the rows of this daemon in steps
+ */
+
 /* A fencing number is smaller than 2^53. */
 #define FENCE_MOST ((INT64_C(1) << 53) - 1)
 

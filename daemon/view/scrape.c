@@ -14,6 +14,16 @@
 #include "protocol/json.h"
 #include "protocol/line.h"
 
+/*
+ * Contents:
+ *	counts		metrics_*: what happened to each name since the start
+ *			places: which names have counts of their own
+ *			events: acquires, losses, ends of holds
+ *	the metrics	families[]: the table of all metrics
+ *	text		write_*: values, histograms and heads
+ *	the request	view_metrics: copies the counts; a job writes the text
+ */
+
 /* ---- counts ---- */
 
 const enum reason metrics_reasons[METRICS_REASONS] = {REASON_WOULD_BLOCK, REASON_TIMEOUT,
@@ -183,8 +193,6 @@ metrics_hold_ended(struct metrics *metrics, int64_t now, const struct lock_row *
 	histogram_add(
 	    &metrics_use(metrics, now, hold->name)->holds, &histogram_clients, now - hold->since);
 }
-
-/* ---- metrics as text ---- */
 
 /*
  * metrics: the counts and the present state of this daemon as text for Prometheus. One table has

@@ -10,6 +10,18 @@
 #include "protocol/methods.h"
 
 /*
+ * Contents:
+ *	show	the rows of one name
+ *		rows: which row explains which slot
+ *		the result: rows in order, and what finds no room
+ *		its way: counts, answers of other daemons, the second count
+ *		how it begins: both questions are sent at once
+ *	list	waiters of each name, and mutexes
+ *		tallies: the sums of each name
+ *		the request: adds what each daemon says, then makes the result
+ */
+
+/*
  * show: the rows of one name of all hosts. It asks the other daemons for their rows and the broker
  * for the busy slots at once. It is over when the broker has answered, and the other daemons have
  * answered or their deadline has passed. If no daemon explains a busy slot, it waits until that
@@ -17,6 +29,11 @@
  * is busy again, its holder is unknown. This second count is not one of the user's scans. Each user
  * has one second count at a time, not counting those of peers that have left. The rows of this
  * daemon are added last, as a job (queries.h), because there may be many.
+ *
+ * One count is enough if rows explain each busy slot. Otherwise it would show false rows, whenever
+ * it is made. If it comes before the answers of the others, a holder can release in between: its
+ * slot was busy, and its daemon sends no row. If it comes after them, a client can acquire in
+ * between. Only a slot that was busy both times, without a row, has an unknown holder.
  *
  *	COUNTING -- slots are in --> COUNTED -- others are in, a slot is unexplained --+
  *	                                |                                              v

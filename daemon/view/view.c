@@ -9,6 +9,13 @@
 #include "daemon/view/watch.h"
 
 /*
+ * Contents:
+ *	whether others are answered	view_changed, view_settle: this daemon answers while it has rows
+ *	events of engine and broker	each goes to the file that it concerns
+ *	lifecycle			view_new, view_free
+ */
+
+/*
  * Time after a row ends until the view checks whether rows are left. This daemon answers others
  * until then, so that short holds do not open and close the inbox all the time.
  */

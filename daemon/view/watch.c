@@ -11,6 +11,19 @@
 #include "protocol/json.h"
 
 /*
+ * Contents:
+ *	changes				changes_*: rows that some watch was not told of yet
+ *	rows of other daemons		mirror_*: their rows as of the last round; a sweep ends old ones
+ *	telling				a notification to one watch, unless it is behind
+ *	changes are told		feed_changed, feed_tell_all: each watch in turn
+ *	the first rows of a watch	feed_begin_all: own rows, then those of other daemons
+ *					feed_work: a slice of all this
+ *	rounds				round_begin, round_over: asks the other daemons for their rows
+ *	watchers			view_watch, view_cancel, view_drain: watches begin and end
+ *	lifecycle			the feed begins and ends
+ */
+
+/*
  * Watches: first the present rows, then their changes. A change is noted at once. Shortly
  * afterwards all changes are sent together: each row once, in its newest state, as text that all
  * watches share. While there is a watch, the other daemons are asked for their rows every second.
@@ -389,8 +402,6 @@ mirror_more(const struct mirror *mirror)
 	return more;
 }
 
-/* ---- watches ---- */
-
 static int64_t
 feed_now(const struct feed *feed)
 {
@@ -460,7 +471,7 @@ watcher_is_about(const struct feed *feed, const struct watcher *watcher, const c
 	return events->sees(events->ctx, watcher->peer, watcher->request, name);
 }
 
-/* ---- changes ---- */
+/* ---- changes are told ---- */
 
 static bool
 watcher_heeds_changes(const struct watcher *watcher)

@@ -8,6 +8,15 @@
 #include "protocol/json.h"
 #include "protocol/lockname.h"
 
+/*
+ * Contents:
+ *	wire_id_*			ids of locks and waiters, and runs of daemons
+ *	daemon_message_new, _text	a message to other daemons, to which its sender adds members
+ *	message_read_*			the parts of a message that arrived; each is checked
+ *	counts_are_sane, slots_are_sane	lists of a message
+ *	daemon_message_parse		checks a whole message; its text becomes a struct
+ */
+
 /* ---- ids ---- */
 
 const char *
