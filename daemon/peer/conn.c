@@ -49,7 +49,8 @@ struct unread_line {
 struct unread {
 	TAILQ_HEAD(, unread_line) lines; /* owned */
 	size_t written;                  /* of the first */
-	size_t length, size;
+	size_t length;                   /* bytes to be written, without the newest line */
+	size_t size; /* bytes of memory; a line is freed when all of it was written */
 	struct unread_line *newest; /* owned; NULL = none */
 };
 
@@ -57,15 +58,6 @@ static void conn_event(evutil_socket_t fd, short what, void *ctx);
 static void conn_write(struct conn *conn);
 
 /* ---- output that the kernel has not taken yet ---- */
-
-static struct unread *
-unread_new(void)
-{
-	struct unread *unread = mem_alloc(sizeof(*unread));
-
-	TAILQ_INIT(&unread->lines);
-	return unread;
-}
 
 static size_t
 unread_line_size(const struct unread_line *line)
@@ -151,20 +143,6 @@ unread_put_newest(struct unread *unread, const char *line)
 {
 	unread_line_free(unread, unread->newest);
 	unread->newest = unread_line_new(unread, line, strlen(line));
-}
-
-/* Bytes to be written, without the newest line. */
-static size_t
-unread_length(const struct unread *unread)
-{
-	return unread->length;
-}
-
-/* Bytes of memory. A line is freed when all of it was written. */
-static size_t
-unread_size(const struct unread *unread)
-{
-	return unread->size;
 }
 
 /* All bytes to be written, and the newest line. The caller frees the copy. */
@@ -312,7 +290,8 @@ conn_new(struct conn_room *room, int fd, uint64_t id)
 	conn->account = account_open(&room->accounts, conn->subject.uid);
 	conn->requests = requests_new(conn->account);
 	conn->in = line_reader_new(LINE_MAX_IN);
-	conn->out = unread_new();
+	conn->out = mem_alloc(sizeof(*conn->out));
+	TAILQ_INIT(&conn->out->lines);
 	conn->event = event_new(room->base, fd, EV_READ | EV_PERSIST, conn_event, conn);
 	conn->interest = EV_READ;
 	if (conn->in == NULL || conn->event == NULL || event_add(conn->event, NULL) != 0) {
@@ -364,7 +343,7 @@ conn_free(struct conn *conn)
 static void
 conn_charge(struct conn *conn)
 {
-	size_t bytes = line_reader_size(conn->in) + unread_size(conn->out);
+	size_t bytes = line_reader_size(conn->in) + conn->out->size;
 
 	FAULT(UNREAD_IS_FREE, bytes = line_reader_size(conn->in));
 	if (conn->parked != NULL)
@@ -513,7 +492,7 @@ conn_watch(struct conn *conn)
 	 * By edges it is told once; and to give the interest up and take it again would be told as
 	 * a new one.
 	 */
-	if (unread_length(conn->out) > 0 && (!conn->is_due || (interest & EV_ET) != 0))
+	if (conn->out->length > 0 && (!conn->is_due || (interest & EV_ET) != 0))
 		interest |= EV_WRITE;
 	if (interest == conn->interest)
 		return;
@@ -582,12 +561,12 @@ conn_end(struct conn *conn)
 static bool
 conn_can_take(struct conn *conn, size_t len)
 {
-	if (unread_length(conn->out) + len > CONN_OUT_MAX)
+	if (conn->out->length + len > CONN_OUT_MAX)
 		return false;
 	if (account_has_room(conn->account, ACCOUNT_BYTES))
 		return true;
 	conn_write(conn);
-	return conn->state == CONN_DEAD || unread_length(conn->out) == 0;
+	return conn->state == CONN_DEAD || conn->out->length == 0;
 }
 
 static void
@@ -623,7 +602,7 @@ conn_send_newest(struct conn *conn, char *line)
 size_t
 conn_unread(const struct conn *conn)
 {
-	return unread_length(conn->out);
+	return conn->out->length;
 }
 
 bool
@@ -642,25 +621,6 @@ conn_refuse_input(struct conn *conn, const struct message_error *error)
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
 
 	conn_send(conn, message_error_line(&nobody, error, NULL));
-}
-
-static void
-conn_refuse_long_line(struct conn *conn)
-{
-	struct message_error error;
-
-	message_error_set(
-	    &error, REASON_INVALID_REQUEST, "a line is longer than %d bytes", LINE_MAX_IN);
-	conn_refuse_input(conn, &error);
-}
-
-static void
-conn_refuse_line_without_end(struct conn *conn)
-{
-	struct message_error error;
-
-	message_error_set(&error, REASON_INVALID_REQUEST, "the last line has no LF");
-	conn_refuse_input(conn, &error);
 }
 
 /* False: it has to wait until the one that is parked has begun, or until no line is held. */
@@ -687,6 +647,7 @@ conn_take(struct conn *conn, const char *line, size_t len)
 static void
 conn_drain(struct conn *conn)
 {
+	struct message_error error;
 	const char *line;
 	size_t len;
 
@@ -705,7 +666,9 @@ conn_drain(struct conn *conn)
 			conn->lines_left = false;
 			return;
 		case LINE_TOO_LONG:
-			conn_refuse_long_line(conn);
+			message_error_set(&error, REASON_INVALID_REQUEST,
+			    "a line is longer than %d bytes", LINE_MAX_IN);
+			conn_refuse_input(conn, &error);
 			if (conn->state == CONN_OPEN)
 				conn_end(conn);
 			return;
@@ -733,6 +696,7 @@ static void
 conn_read(struct conn *conn)
 {
 	char bytes[READ_SIZE];
+	struct message_error error;
 	size_t left;
 	ssize_t got;
 
@@ -750,8 +714,11 @@ conn_read(struct conn *conn)
 			conn_kill(conn, NULL);
 			return;
 		}
-		if (line_reader_left(conn->in, &left) != NULL)
-			conn_refuse_line_without_end(conn);
+		if (line_reader_left(conn->in, &left) != NULL) {
+			message_error_set(
+			    &error, REASON_INVALID_REQUEST, "the last line has no LF");
+			conn_refuse_input(conn, &error);
+		}
 		if (conn->state == CONN_OPEN)
 			conn_end(conn);
 		return;
@@ -771,7 +738,7 @@ conn_write(struct conn *conn)
 
 	if (error != 0)
 		conn_kill(conn, error == EPIPE || error == ECONNRESET ? NULL : strerror(error));
-	else if (conn->state == CONN_ENDING && !conn_is_owed(conn) && unread_length(conn->out) == 0)
+	else if (conn->state == CONN_ENDING && !conn_is_owed(conn) && conn->out->length == 0)
 		conn_kill(conn, NULL);
 }
 

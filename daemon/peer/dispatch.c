@@ -19,15 +19,15 @@
  *	holders and waiters	show, watch, grant, deny
  *	the daemon itself	metrics, ping, info
  *	the table		method_rows[]: rights, handler and result of each method
- *	requests in		on_line, dispatch_request: rights and limits, then the handler
- *	answers and notices out	on_answer, on_notice: from the engine to lines
+ *	requests in		dispatch_line, dispatch_request: rights and limits, then the handler
+ *	answers and notices out	dispatch_answer, dispatch_notice: from the engine to lines
  *	the view		on_view_*: its answers, and what it asks of clients
  *	lifecycle		dispatch_new, dispatch_wire, and the callbacks of lower layers
  */
 
 _Static_assert(METHODS_UNLIMITED == LOCK_UNLIMITED, "the wire's number is the engine's");
 
-/* Has room for what hindrance() says. */
+/* Has room for what explain_hindrance() says. */
 #define WORDS_MAX 512
 _Static_assert(LOCK_LACKING_MAX <= WORDS_MAX, "the engine's words fit");
 
@@ -135,7 +135,8 @@ handle_cancel(const struct call *call)
 {
 	const struct dispatch *dispatch = call->dispatch;
 	uint64_t peer = call->conn->id;
-	const struct request *meant = requests_find_id(call->conn->requests, &call->params->id);
+	const struct peer_request *meant =
+	    requests_find_id(call->conn->requests, &call->params->id);
 	struct cJSON *result = json_new_object();
 
 	/* The request meant gets its own answer, `cancelled`. */
@@ -279,7 +280,7 @@ answer_list(const struct call *call, const struct lock_answer *answer)
 
 /* The reason why the broker cannot serve an acquire now, with buf set; REASON_NONE: none. */
 static enum reason
-broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
+explain_broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 {
 	struct broker_info info;
 	const char *why;
@@ -304,7 +305,7 @@ broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 
 /* Whether the broker refuses probes: buf then has its words. */
 static bool
-probes_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
+explain_probes_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 {
 	struct broker_info info;
 
@@ -318,7 +319,7 @@ probes_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
  * not there, the access rules. REASON_NONE: nothing that is known here, and buf is not set.
  */
 static enum reason
-hindrance(char buf[WORDS_MAX], const struct call *call, const char *name)
+explain_hindrance(char buf[WORDS_MAX], const struct call *call, const char *name)
 {
 	const struct access_rules *rules = call->dispatch->config->access;
 	const struct access_subject *subject = &call->conn->subject;
@@ -335,7 +336,7 @@ hindrance(char buf[WORDS_MAX], const struct call *call, const char *name)
 		    buf, WORDS_MAX, "uid %u may not acquire it: %s", (unsigned)subject->uid, why);
 		return REASON_PERMISSION_DENIED;
 	}
-	reason = broker_hindrance(buf, call->dispatch);
+	reason = explain_broker_hindrance(buf, call->dispatch);
 	if (reason == REASON_NONE && lock_lacking(call->dispatch->engine, subject->uid,
 					 access_is_admin(rules, subject), buf) != NULL)
 		reason = REASON_TOO_MANY_LOCKS;
@@ -348,11 +349,11 @@ answer_explain(const struct call *call, const struct lock_answer *answer)
 	struct result_facts facts = dispatch_facts(call->dispatch);
 	char words[WORDS_MAX];
 
-	facts.hindered = hindrance(words, call, answer->name);
+	facts.hindered = explain_hindrance(words, call, answer->name);
 	/* An acquire then claims slots unseen, and may succeed; but nothing can be said of them. */
 	if (facts.hindered == REASON_NONE && answer->explanation != NULL &&
 	    answer->explanation->verdict == LOCK_VERDICT_UNKNOWN &&
-	    probes_hindrance(words, call->dispatch))
+	    explain_probes_hindrance(words, call->dispatch))
 		facts.hindered = REASON_BROKER_REFUSED;
 	facts.hindrance = facts.hindered == REASON_NONE ? NULL : words;
 	call_reply(call, result_explain(&facts, answer));
@@ -366,7 +367,7 @@ handle_explain(const struct call *call)
 	char words[WORDS_MAX];
 
 	/* That the broker cannot be asked is the explanation, and no reason to give none. */
-	if (broker_hindrance(words, call->dispatch) != REASON_NONE)
+	if (explain_broker_hindrance(words, call->dispatch) != REASON_NONE)
 		answer_explain(call, &unknown);
 	else
 		lock_explain(call->dispatch->engine, call->conn->id, call->request->number, name,
@@ -529,7 +530,7 @@ dispatch_find_row(const char *method)
  * is logged, and *ret_error is set. called: the method's name for the log.
  */
 static bool
-has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
+peer_has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
     enum access_privilege privilege, const char *called, const char *name,
     struct message_error *ret_error)
 {
@@ -553,13 +554,14 @@ request_allowed(const struct dispatch *dispatch, const struct conn *conn,
 {
 	if (row->name_later && params->name == NULL)
 		return true;
-	return has_right(
+	return peer_has_right(
 	    dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error);
 }
 
 /* Which names there may be depends on how queues are named, so the parser of params cannot know. */
 static bool
-name_allowed(const struct dispatch *dispatch, const char *name, struct message_error *ret_error)
+request_name_allowed(
+    const struct dispatch *dispatch, const char *name, struct message_error *ret_error)
 {
 	const char *why = name == NULL ? NULL : lock_name_refusal(dispatch->engine, name);
 
@@ -571,7 +573,7 @@ name_allowed(const struct dispatch *dispatch, const char *name, struct message_e
 }
 
 static bool
-user_may(const struct conn *conn, enum account_thing thing, const char *what,
+user_may_have(const struct conn *conn, enum account_thing thing, const char *what,
     struct message_error *ret_error)
 {
 	const struct account *account = conn->account;
@@ -585,7 +587,7 @@ user_may(const struct conn *conn, enum account_thing thing, const char *what,
 
 /* Whether a peer that has so much waiting, of a user who has, may wait for one thing more. */
 static bool
-may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_kind kind,
+request_may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_kind kind,
     struct message_error *ret_error)
 {
 	if (requests_waiting(conn->requests) >=
@@ -594,8 +596,9 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_
 		    "this connection has as many waiting requests as it may have");
 		return false;
 	}
-	return user_may(conn, ACCOUNT_WAITS, "requests waiting", ret_error) &&
-	       (kind != REQUEST_WATCHES || user_may(conn, ACCOUNT_WATCHES, "watches", ret_error));
+	return user_may_have(conn, ACCOUNT_WAITS, "requests waiting", ret_error) &&
+	       (kind != REQUEST_WATCHES ||
+		   user_may_have(conn, ACCOUNT_WATCHES, "watches", ret_error));
 }
 
 /*
@@ -603,7 +606,7 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_
  * for a limited time does not: it ends in time, whatever the broker does.
  */
 static bool
-is_held(const struct dispatch *dispatch, const struct dispatch_row *row,
+request_is_held(const struct dispatch *dispatch, const struct dispatch_row *row,
     const struct method_params *params)
 {
 	return dispatch->holds && (row->lock_log != LOCK_LOG_ACQUIRE || params->timeout == 0 ||
@@ -612,7 +615,7 @@ is_held(const struct dispatch *dispatch, const struct dispatch_row *row,
 
 /* An acquire that the engine does not hear of. */
 static void
-count_refusal(
+request_count_refusal(
     const struct dispatch *dispatch, const struct method_params *params, enum reason reason)
 {
 	const struct lock_answer answer = {.reason = reason};
@@ -646,9 +649,9 @@ dispatch_request(
 		message_error_set(&error, REASON_METHOD_NOT_FOUND, "unknown method '%s'",
 		    message_escape(quoted, sizeof(quoted), message->method));
 	} else if (method_params_parse(spec, message->params, &params, &error) &&
-		   name_allowed(dispatch, params.name, &error) &&
+		   request_name_allowed(dispatch, params.name, &error) &&
 		   request_allowed(dispatch, conn, row, &params, &error)) {
-		if (is_held(dispatch, row, &params))
+		if (request_is_held(dispatch, row, &params))
 			return false;
 		kind = row->kind;
 		if (kind == REQUEST_QUICK && method_waits(spec, &params))
@@ -656,11 +659,11 @@ dispatch_request(
 		if (kind == REQUEST_SCANS && !account_has_room(conn->account, ACCOUNT_SCANS))
 			return false;
 		allowed = (kind != REQUEST_WAITS && kind != REQUEST_WATCHES) ||
-			  may_wait(dispatch, conn, kind, &error);
+			  request_may_wait(dispatch, conn, kind, &error);
 	}
 	if (!allowed) {
 		if (row != NULL && row->lock_log == LOCK_LOG_ACQUIRE)
-			count_refusal(dispatch, &params, error.reason);
+			request_count_refusal(dispatch, &params, error.reason);
 		conn_send(conn, message_error_line(&message->id, &error, NULL));
 		return true;
 	}
@@ -672,23 +675,11 @@ dispatch_request(
 	return true;
 }
 
-/*
- * If the request is not answered yet, a successor may have to repeat it. The engine saves acquires.
- */
-static void
-keep_line(const struct dispatch *dispatch, struct conn *conn, const struct message_id *id,
-    const char *line, size_t len)
-{
-	const struct request *request = requests_find_id(conn->requests, id);
-
-	if (request != NULL && request->row->lock_log != LOCK_LOG_ACQUIRE)
-		requests_keep_line(
-		    conn->requests, request->number, line, len, clock_now(dispatch->clock));
-}
-
 static bool
-on_line(void *ctx, struct conn *conn, const char *line, size_t len)
+dispatch_line(void *ctx, struct conn *conn, const char *line, size_t len)
 {
+	struct dispatch *dispatch = ctx;
+	const struct peer_request *request = NULL;
 	struct message_request message;
 	struct message_error error;
 	bool taken;
@@ -697,9 +688,13 @@ on_line(void *ctx, struct conn *conn, const char *line, size_t len)
 		conn_send(conn, message_error_line(&message.id, &error, NULL));
 		return true;
 	}
-	taken = dispatch_request(ctx, conn, &message);
+	taken = dispatch_request(dispatch, conn, &message);
 	if (taken)
-		keep_line(ctx, conn, &message.id, line, len);
+		request = requests_find_id(conn->requests, &message.id);
+	/* A successor may have to repeat it. The engine saves acquires. */
+	if (request != NULL && request->row->lock_log != LOCK_LOG_ACQUIRE)
+		requests_keep_line(
+		    conn->requests, request->number, line, len, clock_now(dispatch->clock));
 	message_request_done(&message);
 	return taken;
 }
@@ -711,7 +706,7 @@ struct leaver {
 };
 
 static void
-on_gone_left(void *ctx, const struct request *request)
+dispatch_gone_request(void *ctx, const struct peer_request *request)
 {
 	const struct leaver *leaver = ctx;
 
@@ -719,13 +714,13 @@ on_gone_left(void *ctx, const struct request *request)
 }
 
 static void
-on_gone(void *ctx, struct conn *conn)
+dispatch_gone(void *ctx, struct conn *conn)
 {
 	struct dispatch *dispatch = ctx;
 	struct leaver leaver = {.dispatch = dispatch, .peer = conn->id};
 
 	/* The engine ends these unanswered. */
-	requests_remove_waiting(conn->requests, on_gone_left, &leaver);
+	requests_remove_waiting(conn->requests, dispatch_gone_request, &leaver);
 	view_peer_gone(dispatch->view, conn->id);
 	dispatch->peer_goes = true;
 	lock_peer_gone(dispatch->engine, conn->id);
@@ -734,7 +729,7 @@ on_gone(void *ctx, struct conn *conn)
 
 /* A peer that has only said all that it will say still gets its answers before that. */
 static void
-on_left(void *ctx, struct conn *conn)
+dispatch_left(void *ctx, struct conn *conn)
 {
 	struct dispatch *dispatch = ctx;
 
@@ -752,7 +747,8 @@ static bool
 call_find(struct dispatch *dispatch, uint64_t peer, uint64_t number, struct call *ret)
 {
 	struct conn *conn = peers_find(dispatch->peers, peer);
-	const struct request *request = conn == NULL ? NULL : requests_find(conn->requests, number);
+	const struct peer_request *request =
+	    conn == NULL ? NULL : requests_find(conn->requests, number);
 
 	*ret = (struct call){.dispatch = dispatch, .conn = conn, .request = request};
 	return request != NULL;
@@ -768,12 +764,12 @@ call_refuse_answer(const struct call *call, const struct lock_answer *answer)
 }
 
 static void
-on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *answer)
+dispatch_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *answer)
 {
 	struct dispatch *dispatch = ctx;
 	const struct dispatch_row *row;
 	struct result_facts facts;
-	struct request kept;
+	struct peer_request kept;
 	struct call call;
 
 	if (peer == VIEW_PEER) {
@@ -807,11 +803,11 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 }
 
 static void
-on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
+dispatch_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 {
 	struct dispatch *dispatch = ctx;
 	struct conn *conn = peers_find(dispatch->peers, peer);
-	const struct request *request = NULL;
+	const struct peer_request *request = NULL;
 	struct result_facts facts = dispatch_facts(dispatch);
 	struct cJSON *params = NULL;
 	struct lock_row hold;
@@ -838,7 +834,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 /* ---- the view: rows, daemon messages, and its answers ---- */
 
 static void
-on_changed(void *ctx, const struct lock_row *row)
+dispatch_changed(void *ctx, const struct lock_row *row)
 {
 	const struct dispatch *dispatch = ctx;
 
@@ -849,7 +845,7 @@ on_changed(void *ctx, const struct lock_row *row)
 }
 
 static void
-on_asked(void *ctx, const struct broker_message *message)
+dispatch_asked(void *ctx, const struct broker_message *message)
 {
 	const struct dispatch *dispatch = ctx;
 
@@ -857,7 +853,7 @@ on_asked(void *ctx, const struct broker_message *message)
 }
 
 static void
-on_replied(void *ctx, const struct broker_message *message)
+dispatch_replied(void *ctx, const struct broker_message *message)
 {
 	const struct dispatch *dispatch = ctx;
 
@@ -865,7 +861,7 @@ on_replied(void *ctx, const struct broker_message *message)
 }
 
 static void
-on_unheard(void *ctx)
+dispatch_unheard(void *ctx)
 {
 	const struct dispatch *dispatch = ctx;
 
@@ -910,7 +906,8 @@ on_view_may(void *ctx, uint64_t peer, uint64_t number, const char *name)
 		return false;
 	}
 	row = call.request->row;
-	if (has_right(dispatch, call.conn, row->method, row->privilege, row->method, name, &error))
+	if (peer_has_right(
+		dispatch, call.conn, row->method, row->privilege, row->method, name, &error))
 		return true;
 	lock_log_answer(dispatch->lock_log, call.conn, call.request, &answer);
 	call_refuse(&call, &error, NULL);
@@ -971,7 +968,7 @@ on_view_keep(void *ctx, uint64_t peer, uint64_t request, size_t bytes)
 /* ---- lifecycle ---- */
 
 static void
-send_draining(void *ctx, struct conn *conn)
+dispatch_send_draining(void *ctx, struct conn *conn)
 {
 	const int64_t *grace = ctx;
 	struct cJSON *params = json_new_object();
@@ -984,7 +981,7 @@ void
 dispatch_drain(struct dispatch *dispatch, int64_t grace)
 {
 	dispatch->draining = true;
-	peers_each(dispatch->peers, send_draining, &grace);
+	peers_each(dispatch->peers, dispatch_send_draining, &grace);
 	view_drain(dispatch->view);
 }
 
@@ -1024,19 +1021,19 @@ struct conn_handler
 dispatch_peers_handler(struct dispatch *dispatch)
 {
 	return (struct conn_handler){
-	    .line = on_line, .gone = on_gone, .left = on_left, .ctx = dispatch};
+	    .line = dispatch_line, .gone = dispatch_gone, .left = dispatch_left, .ctx = dispatch};
 }
 
 struct lock_events
 dispatch_lock_events(struct dispatch *dispatch)
 {
-	return (struct lock_events){.answer = on_answer,
-	    .notice = on_notice,
+	return (struct lock_events){.answer = dispatch_answer,
+	    .notice = dispatch_notice,
 	    .ctx = dispatch,
-	    .changed = on_changed,
-	    .asked = on_asked,
-	    .replied = on_replied,
-	    .unheard = on_unheard};
+	    .changed = dispatch_changed,
+	    .asked = dispatch_asked,
+	    .replied = dispatch_replied,
+	    .unheard = dispatch_unheard};
 }
 
 struct view_events

@@ -35,7 +35,7 @@ struct dispatch {
 struct call {
 	struct dispatch *dispatch;
 	struct conn *conn;
-	const struct request *request;
+	const struct peer_request *request;
 	const struct method_params *params; /* NULL while it is answered */
 	bool is_repeated;                   /* it is one of an earlier program */
 };

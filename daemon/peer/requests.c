@@ -25,8 +25,8 @@ struct id_key {
 	char text[1 + MESSAGE_ID_MAX + 1];
 };
 
-struct request_record {
-	struct request request; /* first: the part that callers see */
+struct kept_request {
+	struct peer_request request; /* first: the part that callers see */
 	struct id_key key;
 	size_t kept;  /* bytes, in the account */
 	bool scanned; /* SCANS: the broker has answered */
@@ -34,7 +34,7 @@ struct request_record {
 };
 
 struct requests {
-	struct request_record *by_number, *by_id; /* owned, by both tables together */
+	struct kept_request *by_number, *by_id; /* owned, by both tables together */
 	uint64_t last;
 	size_t answering, scanning;
 	struct account *account; /* borrowed */
@@ -172,26 +172,26 @@ requests_new(struct account *account)
 }
 
 bool
-request_waits(const struct request *request)
+request_waits(const struct peer_request *request)
 {
 	return request->kind == REQUEST_WAITS || request->kind == REQUEST_WATCHES;
 }
 
 bool
-request_ends_with_client(const struct request *request)
+request_ends_with_client(const struct peer_request *request)
 {
 	return request_waits(request) || request->kind == REQUEST_TRIES;
 }
 
 static void
-record_keep(struct requests *requests, struct request_record *record, size_t bytes)
+record_keep(struct requests *requests, struct kept_request *record, size_t bytes)
 {
 	record->kept += bytes;
 	account_add(requests->account, ACCOUNT_BYTES, bytes);
 }
 
 static void
-record_charge(struct requests *requests, struct request_record *record)
+record_charge(struct requests *requests, struct kept_request *record)
 {
 	enum request_kind kind = record->request.kind;
 
@@ -210,7 +210,7 @@ record_charge(struct requests *requests, struct request_record *record)
 }
 
 static void
-record_end_scan(struct requests *requests, struct request_record *record)
+record_end_scan(struct requests *requests, struct kept_request *record)
 {
 	if (record->scanned || record->request.kind != REQUEST_SCANS)
 		return;
@@ -220,7 +220,7 @@ record_end_scan(struct requests *requests, struct request_record *record)
 }
 
 static void
-record_remove(struct requests *requests, struct request_record *record)
+record_remove(struct requests *requests, struct kept_request *record)
 {
 	record_end_scan(requests, record);
 	if (record->request.kind == REQUEST_WATCHES)
@@ -236,10 +236,10 @@ record_remove(struct requests *requests, struct request_record *record)
 	free(record);
 }
 
-static struct request_record *
+static struct kept_request *
 record_find(const struct requests *requests, uint64_t number)
 {
-	struct request_record *record;
+	struct kept_request *record;
 
 	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
 	return record;
@@ -248,7 +248,7 @@ record_find(const struct requests *requests, uint64_t number)
 void
 requests_free(struct requests *requests)
 {
-	struct request_record *record, *next;
+	struct kept_request *record, *next;
 
 	if (requests == NULL)
 		return;
@@ -259,10 +259,10 @@ requests_free(struct requests *requests)
 }
 
 /* The request must have a number and an id that no other has. */
-static const struct request *
-record_add(struct requests *requests, const struct request *request)
+static const struct peer_request *
+record_add(struct requests *requests, const struct peer_request *request)
 {
-	struct request_record *record = mem_alloc(sizeof(*record));
+	struct kept_request *record = mem_alloc(sizeof(*record));
 
 	record->request = *request;
 	record->request.line = NULL;
@@ -273,11 +273,11 @@ record_add(struct requests *requests, const struct request *request)
 	return &record->request;
 }
 
-const struct request *
+const struct peer_request *
 requests_add(struct requests *requests, const struct message_id *id, const struct dispatch_row *row,
     enum request_kind kind)
 {
-	const struct request request = {
+	const struct peer_request request = {
 	    .number = requests->last + 1, .id = *id, .row = row, .kind = kind};
 
 	if (requests_find_id(requests, id) != NULL)
@@ -292,8 +292,8 @@ requests_set_last(struct requests *requests, uint64_t last)
 	requests->last = last;
 }
 
-const struct request *
-requests_resume(struct requests *requests, const struct request *resumed)
+const struct peer_request *
+requests_resume(struct requests *requests, const struct peer_request *resumed)
 {
 	if (resumed->number == 0 || resumed->number > requests->last ||
 	    record_find(requests, resumed->number) != NULL ||
@@ -306,7 +306,7 @@ void
 requests_keep_line(
     struct requests *requests, uint64_t number, const char *line, size_t len, int64_t since)
 {
-	struct request_record *record = record_find(requests, number);
+	struct kept_request *record = record_find(requests, number);
 	char *copy;
 
 	if (record == NULL || record->request.line != NULL)
@@ -325,26 +325,26 @@ requests_last(const struct requests *requests)
 }
 
 void
-requests_each(const struct requests *requests, void (*fn)(void *ctx, const struct request *request),
-    void *ctx)
+requests_each(const struct requests *requests,
+    void (*fn)(void *ctx, const struct peer_request *request), void *ctx)
 {
-	for (struct request_record *record = requests->by_number; record != NULL;
+	for (struct kept_request *record = requests->by_number; record != NULL;
 	     record = record->by_number.next)
 		fn(ctx, &record->request);
 }
 
-const struct request *
+const struct peer_request *
 requests_find(const struct requests *requests, uint64_t number)
 {
-	const struct request_record *record = record_find(requests, number);
+	const struct kept_request *record = record_find(requests, number);
 
 	return record == NULL ? NULL : &record->request;
 }
 
-const struct request *
+const struct peer_request *
 requests_find_id(const struct requests *requests, const struct message_id *id)
 {
-	struct request_record *record;
+	struct kept_request *record;
 	struct id_key key;
 
 	id_key_make(&key, id);
@@ -355,7 +355,7 @@ requests_find_id(const struct requests *requests, const struct message_id *id)
 void
 requests_remove(struct requests *requests, uint64_t number)
 {
-	struct request_record *record = record_find(requests, number);
+	struct kept_request *record = record_find(requests, number);
 
 	if (record != NULL)
 		record_remove(requests, record);
@@ -364,7 +364,7 @@ requests_remove(struct requests *requests, uint64_t number)
 void
 requests_keep(struct requests *requests, uint64_t number, size_t bytes)
 {
-	struct request_record *record = record_find(requests, number);
+	struct kept_request *record = record_find(requests, number);
 
 	if (record != NULL)
 		record_keep(requests, record, bytes);
@@ -373,17 +373,17 @@ requests_keep(struct requests *requests, uint64_t number, size_t bytes)
 void
 requests_scanned(struct requests *requests, uint64_t number)
 {
-	struct request_record *record = record_find(requests, number);
+	struct kept_request *record = record_find(requests, number);
 
 	if (record != NULL)
 		record_end_scan(requests, record);
 }
 
 void
-requests_remove_waiting(
-    struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx)
+requests_remove_waiting(struct requests *requests,
+    void (*left)(void *ctx, const struct peer_request *request), void *ctx)
 {
-	struct request_record *record, *next;
+	struct kept_request *record, *next;
 
 	HASH_ITER (by_number, requests->by_number, record, next) {
 		if (!request_ends_with_client(&record->request))

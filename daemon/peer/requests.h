@@ -103,7 +103,7 @@ enum request_kind {
 	REQUEST_TRIES    /* as REQUEST_QUICK, but ends unanswered with its client */
 };
 
-struct request {
+struct peer_request {
 	uint64_t number;
 	struct message_id id;
 	const struct dispatch_row *row; /* static */
@@ -118,22 +118,23 @@ struct requests *requests_new(struct account *account);
 void requests_free(struct requests *requests);
 
 /* NULL: a request with that id is unanswered. The result is borrowed until it is removed. */
-const struct request *requests_add(struct requests *requests, const struct message_id *id,
+const struct peer_request *requests_add(struct requests *requests, const struct message_id *id,
     const struct dispatch_row *row, enum request_kind kind);
 /* The number of the newest request in an earlier program. Call it before requests_resume(). */
 void requests_set_last(struct requests *requests, uint64_t last);
 /* As requests_add(), with the number that it had there. NULL, too: there is no such number. */
-const struct request *requests_resume(struct requests *requests, const struct request *resumed);
+const struct peer_request *requests_resume(
+    struct requests *requests, const struct peer_request *resumed);
 /* Keeps a copy of the line of the request, charged to the user's account. */
 void requests_keep_line(
     struct requests *requests, uint64_t number, const char *line, size_t len, int64_t since);
 /* The number of the newest request so far. */
 uint64_t requests_last(const struct requests *requests);
 void requests_each(const struct requests *requests,
-    void (*fn)(void *ctx, const struct request *request), void *ctx);
+    void (*fn)(void *ctx, const struct peer_request *request), void *ctx);
 /* NULL: there is none. */
-const struct request *requests_find(const struct requests *requests, uint64_t number);
-const struct request *requests_find_id(
+const struct peer_request *requests_find(const struct requests *requests, uint64_t number);
+const struct peer_request *requests_find_id(
     const struct requests *requests, const struct message_id *id);
 void requests_remove(struct requests *requests, uint64_t number);
 /* Charges so many more bytes for the answer until the request is removed. */
@@ -142,8 +143,8 @@ void requests_keep(struct requests *requests, uint64_t number, size_t bytes);
  * Removes the requests that wait by design or try, and calls `left` for each. The engine does not
  * answer them any more.
  */
-void requests_remove_waiting(
-    struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx);
+void requests_remove_waiting(struct requests *requests,
+    void (*left)(void *ctx, const struct peer_request *request), void *ctx);
 
 /*
  * The broker has answered the scan, so another one may begin. The request may still wait for other
@@ -151,9 +152,9 @@ void requests_remove_waiting(
  */
 void requests_scanned(struct requests *requests, uint64_t number);
 /* Whether the request waits by design. */
-bool request_waits(const struct request *request);
+bool request_waits(const struct peer_request *request);
 /* Whether it waits by design or tries: it ends unanswered with its client. */
-bool request_ends_with_client(const struct request *request);
+bool request_ends_with_client(const struct peer_request *request);
 size_t requests_count(const struct requests *requests);
 /* The number of requests that do not wait by design. */
 size_t requests_answering(const struct requests *requests);

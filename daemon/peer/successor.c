@@ -77,7 +77,7 @@ struct saving {
 };
 
 static void
-save_request(void *ctx, const struct request *request)
+save_request(void *ctx, const struct peer_request *request)
 {
 	const struct saving *saving = ctx;
 	struct request_record record = {
@@ -193,7 +193,7 @@ restore_go_on(const struct call *call, const struct request_record *record)
 static bool
 restore_request(struct dispatch *dispatch, struct conn *conn, const struct request_record *record)
 {
-	struct request resumed = {
+	struct peer_request resumed = {
 	    .number = record->number,
 	    .row = record->method == NULL ? NULL : dispatch_find_row(record->method),
 	    .kind = (enum request_kind)record->kind,
@@ -221,14 +221,6 @@ restore_request(struct dispatch *dispatch, struct conn *conn, const struct reque
 	return restore_go_on(&call, record);
 }
 
-static void
-restore_note_missing(struct dispatch *dispatch, uint64_t id)
-{
-	dispatch->missing =
-	    mem_grow(dispatch->missing, dispatch->missing_count + 1, sizeof(*dispatch->missing));
-	dispatch->missing[dispatch->missing_count++] = id;
-}
-
 /* A client whose socket did not arrive has hung up. */
 static bool
 restore_client(struct dispatch *dispatch, struct state_reader *reader)
@@ -244,7 +236,9 @@ restore_client(struct dispatch *dispatch, struct state_reader *reader)
 		if (conn == NULL)
 			return state_spoil(reader, "invalid record of a client");
 	} else {
-		restore_note_missing(dispatch, saved.id);
+		dispatch->missing = mem_grow(
+		    dispatch->missing, dispatch->missing_count + 1, sizeof(*dispatch->missing));
+		dispatch->missing[dispatch->missing_count++] = saved.id;
 	}
 	while (state_is(reader, "request")) {
 		if (!state_take(reader, "request", request_fields, &record))

@@ -19,8 +19,9 @@
  *	jobs			long work in slices of time; users take turns
  *	known daemons		which daemons answer; one that is silent is forgotten later
  *	queries			a question to all, from its sending to its deadline; the roll call
- *	asking			view_request_*, view_ask_*: who asks, and how that ends
- *	messages in		daemon messages are checked, and go to the asker or to the responder
+ *	asking			view_ask_*: who asks, hears the answers, and is told the end
+ *	requests		view_request_*: requests of local peers, by id
+ *	messages in		view_asked, view_replied: to the responder, or to the asker
  *	messages out		answers; hello and bye
  *	lifecycle		the list of queries begins and ends
  */
@@ -619,8 +620,9 @@ queries_read(struct queries *queries, const struct broker_message *message, bool
 }
 
 void
-queries_message_asked(struct queries *queries, const struct broker_message *message)
+view_asked(struct view *view, const struct broker_message *message)
 {
+	struct queries *queries = view->queries;
 	struct daemon_message read;
 
 	if (!queries_read(queries, message, false, &read))
@@ -657,8 +659,9 @@ query_take_part(struct query *query, const struct daemon_message *message)
 }
 
 void
-queries_message_replied(struct queries *queries, const struct broker_message *message)
+view_replied(struct view *view, const struct broker_message *message)
 {
+	struct queries *queries = view->queries;
 	struct query *query;
 	struct daemon_message read;
 	uint64_t id;
@@ -682,9 +685,9 @@ queries_message_replied(struct queries *queries, const struct broker_message *me
 }
 
 void
-queries_unheard(struct queries *queries)
+view_unheard(struct view *view)
 {
-	queries->rolled = INT64_MIN;
+	view->queries->rolled = INT64_MIN;
 }
 
 /* ---- messages out ---- */
@@ -748,11 +751,15 @@ queries_stay(struct queries *queries, bool stays)
 	broker_inbox_close(queries->view->broker);
 }
 
+/*
+ * Sends bye, unless hello was sent. Others then do not wait for a daemon that this one replaced, and
+ * that was killed.
+ */
 void
-queries_begin(struct queries *queries)
+view_begin(struct view *view)
 {
-	if (!queries->head.stays)
-		queries_tell_all(queries, DAEMON_MESSAGE_BYE);
+	if (!view->queries->head.stays)
+		queries_tell_all(view->queries, DAEMON_MESSAGE_BYE);
 }
 
 bool
@@ -780,9 +787,9 @@ queries_new(struct view *view, const struct daemon_message_head *head, int64_t t
 }
 
 void
-queries_set_timeout(struct queries *queries, int64_t timeout)
+view_set_timeout(struct view *view, int64_t timeout)
 {
-	queries->timeout = timeout;
+	view->queries->timeout = timeout;
 }
 
 void

@@ -87,16 +87,10 @@ struct queries *queries_new(struct view *view, const struct daemon_message_head 
     int64_t timeout, queries_asked_fn *asked);
 /* Sends bye if it has sent hello. Ends all queries without a callback. */
 void queries_free(struct queries *queries);
-void queries_set_timeout(struct queries *queries, int64_t timeout);
 
 /* Whether this daemon answers others. If it stays, its inbox is open and it sends hello. */
 void queries_stay(struct queries *queries, bool stays);
 bool queries_stays(const struct queries *queries);
-/*
- * The daemon has started: sends bye, unless hello was sent. Others then do not wait for a daemon
- * that this one replaced, and that was killed.
- */
-void queries_begin(struct queries *queries);
 /* A message to which the caller adds its members. */
 struct cJSON *queries_message(
     const struct queries *queries, enum daemon_message_op op, bool answer);
@@ -107,12 +101,6 @@ void queries_pass_over(struct queries *queries, const char *user, const char *wh
 
 /* Whether that daemon is known. */
 bool queries_knows(const struct queries *queries, uint32_t run);
-
-/* From the broker's events. */
-void queries_message_asked(struct queries *queries, const struct broker_message *message);
-void queries_message_replied(struct queries *queries, const struct broker_message *message);
-/* The daemon may have missed messages, among them the hello of another daemon. */
-void queries_unheard(struct queries *queries);
 
 /* ---- the view ---- */
 

@@ -118,7 +118,7 @@ row_unknown(const char *name, int slot)
 /* ---- checking ---- */
 
 static bool
-is_id(const struct cJSON *value, uint32_t run)
+row_is_id(const struct cJSON *value, uint32_t run)
 {
 	const char *text;
 	uint64_t number;
@@ -131,7 +131,7 @@ is_id(const struct cJSON *value, uint32_t run)
 }
 
 static bool
-is_word(const struct cJSON *value, const char *const *words)
+row_is_word(const struct cJSON *value, const char *const *words)
 {
 	const char *text;
 
@@ -143,7 +143,7 @@ is_word(const struct cJSON *value, const char *const *words)
 }
 
 static bool
-is_integer(const struct cJSON *value, int64_t min, int64_t max)
+row_is_integer(const struct cJSON *value, int64_t min, int64_t max)
 {
 	int64_t integer;
 
@@ -151,7 +151,7 @@ is_integer(const struct cJSON *value, int64_t min, int64_t max)
 }
 
 static bool
-is_words_or_null(const struct cJSON *value)
+row_is_words_or_null(const struct cJSON *value)
 {
 	const char *text;
 
@@ -161,7 +161,7 @@ is_words_or_null(const struct cJSON *value)
 
 /* "2026-01-31T23:59:59Z" */
 static bool
-is_time(const struct cJSON *value)
+row_is_time(const struct cJSON *value)
 {
 	static const char form[] = "0000-00-00T00:00:00Z";
 	const char *text;
@@ -178,7 +178,7 @@ is_time(const struct cJSON *value)
 }
 
 static bool
-is_age(const struct cJSON *value)
+row_is_age(const struct cJSON *value)
 {
 	double age;
 
@@ -192,7 +192,7 @@ row_is_named(const struct cJSON *row)
 
 	return json_string(json_get(row, "name"), &name) &&
 	       lockname_error(name, strlen(name)) == NULL &&
-	       is_word(json_get(row, "kind"), lock_kind_words);
+	       row_is_word(json_get(row, "kind"), lock_kind_words);
 }
 
 /* Where it stands: in the line, or with a hold. */
@@ -203,21 +203,21 @@ row_is_placed(const struct cJSON *row, uint32_t run)
 	static const char *const waiting[] = {"waiting", NULL};
 	const struct cJSON *state = json_get(row, "state"), *slot = json_get(row, "slot");
 
-	if (is_word(state, waiting))
+	if (row_is_word(state, waiting))
 		return json_is_null(json_get(row, "lock")) && json_is_null(slot) &&
-		       is_integer(json_get(row, "position"), 1, INT32_MAX) &&
-		       is_integer(json_get(row, "priority"), -METHODS_PRIORITY_MOST,
+		       row_is_integer(json_get(row, "position"), 1, INT32_MAX) &&
+		       row_is_integer(json_get(row, "priority"), -METHODS_PRIORITY_MOST,
 			   METHODS_PRIORITY_MOST);
-	return is_word(state, holding) && is_id(json_get(row, "lock"), run) &&
-	       (json_is_null(slot) || is_integer(slot, 1, METHODS_SLOTS_MAX)) &&
+	return row_is_word(state, holding) && row_is_id(json_get(row, "lock"), run) &&
+	       (json_is_null(slot) || row_is_integer(slot, 1, METHODS_SLOTS_MAX)) &&
 	       json_is_null(json_get(row, "position")) && json_is_null(json_get(row, "priority"));
 }
 
 /* A daemon of version 0.1.0 does not send the member. */
 static bool
-is_fence_or_null(const struct cJSON *value)
+row_is_fence_or_null(const struct cJSON *value)
 {
-	return value == NULL || json_is_null(value) || is_integer(value, 1, FENCE_MOST);
+	return value == NULL || json_is_null(value) || row_is_integer(value, 1, FENCE_MOST);
 }
 
 bool
@@ -226,15 +226,17 @@ row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
 	const char *its_host;
 	bool revoked, unknown;
 
-	return json_is_object(row) && is_id(json_get(row, "waiter"), run) &&
+	return json_is_object(row) && row_is_id(json_get(row, "waiter"), run) &&
 	       row_is_placed(row, run) && row_is_named(row) &&
-	       is_words_or_null(json_get(row, "who")) && is_words_or_null(json_get(row, "why")) &&
-	       is_words_or_null(json_get(row, "command")) &&
+	       row_is_words_or_null(json_get(row, "who")) &&
+	       row_is_words_or_null(json_get(row, "why")) &&
+	       row_is_words_or_null(json_get(row, "command")) &&
 	       json_string(json_get(row, "host"), &its_host) && strcmp(its_host, host) == 0 &&
-	       is_integer(json_get(row, "uid"), 0, UINT32_MAX) &&
-	       is_integer(json_get(row, "pid"), 0, INT32_MAX) && is_time(json_get(row, "since")) &&
-	       is_age(json_get(row, "age")) && json_bool(json_get(row, "revoked"), &revoked) &&
-	       is_fence_or_null(json_get(row, "fence")) &&
+	       row_is_integer(json_get(row, "uid"), 0, UINT32_MAX) &&
+	       row_is_integer(json_get(row, "pid"), 0, INT32_MAX) &&
+	       row_is_time(json_get(row, "since")) && row_is_age(json_get(row, "age")) &&
+	       json_bool(json_get(row, "revoked"), &revoked) &&
+	       row_is_fence_or_null(json_get(row, "fence")) &&
 	       json_bool(json_get(row, "unknown"), &unknown) && !unknown;
 }
 

@@ -88,12 +88,6 @@ metrics_at(const struct metrics *metrics, size_t place)
 	return &metrics->entries[place].place;
 }
 
-static struct metrics_place *
-metrics_place_of(struct metrics *metrics, const char *name)
-{
-	return &metrics->entries[metrics_find(metrics, name)].place;
-}
-
 static void
 metrics_note_row(void *ctx, const struct lock_row *row)
 {
@@ -175,7 +169,7 @@ metrics_acquired(
 	}
 	while (i < METRICS_REASONS - 1 && metrics_reasons[i] != answer->reason)
 		i++;
-	metrics_place_of(metrics, name)->refused[i]++;
+	metrics->entries[metrics_find(metrics, name)].place.refused[i]++;
 }
 
 void

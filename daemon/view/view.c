@@ -10,8 +10,9 @@
 
 /*
  * Contents:
- *	whether others are answered	view_changed, view_settle: this daemon answers while it has rows
- *	events of engine and broker	each goes to the file that it concerns
+ *	whether others are answered	view_changed, view_settle: it has rows
+ *					view_acquired, view_noticed: counts for metrics
+ *	a peer has left			view_peer_left: its requests end
  *	lifecycle			view_new, view_free
  */
 
@@ -61,7 +62,7 @@ view_noticed(struct view *view, const struct lock_notice *notice)
 	metrics_noticed(view->metrics, view_now(view), notice);
 }
 
-/* ---- events of the engine and the broker ---- */
+/* ---- a peer has left ---- */
 
 void
 view_peer_left(struct view *view, uint64_t peer)
@@ -74,24 +75,6 @@ view_peer_left(struct view *view, uint64_t peer)
 		view_ask_leave(view, &request->ask);
 		request->left(view, request);
 	}
-}
-
-void
-view_asked(struct view *view, const struct broker_message *message)
-{
-	queries_message_asked(view->queries, message);
-}
-
-void
-view_replied(struct view *view, const struct broker_message *message)
-{
-	queries_message_replied(view->queries, message);
-}
-
-void
-view_unheard(struct view *view)
-{
-	queries_unheard(view->queries);
 }
 
 /* ---- lifecycle ---- */
@@ -140,16 +123,4 @@ view_free(struct view *view)
 	free((char *)view->host);
 	free((char *)view->naming);
 	free(view);
-}
-
-void
-view_begin(struct view *view)
-{
-	queries_begin(view->queries);
-}
-
-void
-view_set_timeout(struct view *view, int64_t timeout)
-{
-	queries_set_timeout(view->queries, timeout);
 }

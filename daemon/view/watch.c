@@ -209,12 +209,6 @@ changes_gone(struct changes *changes, const char *waiter, const char *name, bool
 	change_touch(changes, waiter, name, elsewhere)->gone = true;
 }
 
-static size_t
-changes_count(const struct changes *changes)
-{
-	return HASH_CNT(hh, changes->by_waiter);
-}
-
 /* Every watch was notified of the changes up to that order: forgets them. */
 static void
 changes_forget(struct changes *changes, uint64_t order)
@@ -229,15 +223,6 @@ changes_forget(struct changes *changes, uint64_t order)
 		free(change->row);
 		free(change);
 	}
-}
-
-/* ---- rows of other daemons ---- */
-
-static void
-mirror_init(struct mirror *mirror)
-{
-	*mirror = (struct mirror){0};
-	TAILQ_INIT(&mirror->changes.list);
 }
 
 static void
@@ -369,15 +354,6 @@ mirror_sweep(struct mirror *mirror)
 	return true;
 }
 
-/*
- * Begins a walk through all rows. Rows may change between its steps. There is one walk at a time.
- */
-static void
-mirror_walk(struct mirror *mirror)
-{
-	mirror->next = mirror->rows;
-}
-
 /* borrowed; NULL: the walk is over */
 static const struct cJSON *
 mirror_next(struct mirror *mirror)
@@ -402,25 +378,19 @@ mirror_more(const struct mirror *mirror)
 	return more;
 }
 
-static int64_t
-feed_now(const struct feed *feed)
-{
-	return view_now(feed->view);
-}
-
 /* There is something to do in slices, a while from now at the latest. */
 static void
 feed_schedule(struct feed *feed, int64_t wait)
 {
 	if (!timer_is_set(&feed->work))
-		timers_set(feed->view->timers, &feed->work, feed_now(feed) + wait);
+		timers_set(feed->view->timers, &feed->work, view_now(feed->view) + wait);
 }
 
 /* For a watch of that user a round begins early, if it may and none goes on. */
 static void
 round_want(struct feed *feed, int64_t user)
 {
-	int64_t now = feed_now(feed);
+	int64_t now = view_now(feed->view);
 
 	if (feed->ask.query != 0 || feed->is_early)
 		return;
@@ -543,7 +513,7 @@ static void
 feed_tell_soon(struct feed *feed)
 {
 	struct changes *changes = &feed->mirror.changes;
-	size_t count = changes_count(changes);
+	size_t count = HASH_CNT(hh, changes->by_waiter);
 	struct watcher *watcher;
 
 	if (count > 0 && count <= CHANGES_MAX)
@@ -681,7 +651,7 @@ feed_begin_all(struct feed *feed, int64_t end)
 			feed->begun = watcher;
 			round_robin_pass(&feed->begin);
 			if (watcher->state == WATCHER_OTHERS)
-				mirror_walk(&feed->mirror);
+				feed->mirror.next = feed->mirror.rows;
 			if (watcher->state == WATCHER_NEW) {
 				watcher->state = WATCHER_OWN;
 				watcher->seen = feed->mirror.changes.last;
@@ -710,7 +680,7 @@ static void
 feed_work(void *ctx, uint64_t id)
 {
 	struct feed *feed = ctx;
-	int64_t now = feed_now(feed);
+	int64_t now = view_now(feed->view);
 	bool swept, told, begun;
 
 	(void)id;
@@ -795,7 +765,7 @@ round_begin(void *ctx, uint64_t id)
 
 	(void)id;
 	feed->is_early = false;
-	feed->round_began = feed_now(feed);
+	feed->round_began = view_now(feed->view);
 	if (name != NULL)
 		json_add_string(message, "name", name);
 	feed->round++;
@@ -927,7 +897,7 @@ feed_new(struct view *view)
 	round_robin_init(&feed->begin);
 	for (size_t i = 0; i < EARLY_ROUNDS; i++)
 		feed->early[i].user = ROUND_ROBIN_DAEMONS;
-	mirror_init(&feed->mirror);
+	TAILQ_INIT(&feed->mirror.changes.list);
 	timer_init(&feed->work, feed_work, feed, 0);
 	timer_init(&feed->next_round, round_begin, feed, 0);
 	return feed;

@@ -13,7 +13,7 @@
  *	wire_id_*			ids of locks and waiters, and runs of daemons
  *	daemon_message_new, _text	a message to other daemons, to which its sender adds members
  *	message_read_*			the parts of a message that arrived; each is checked
- *	counts_are_sane, slots_are_sane	lists of a message
+ *	message_*_are_sane		lists of a message
  *	daemon_message_parse		checks a whole message; its text becomes a struct
  */
 
@@ -124,7 +124,7 @@ message_read_array(const struct cJSON *tree, const char *name, const struct cJSO
 
 /* [["db", 3], ...]: names of locks, and so many numbers of each. */
 static bool
-counts_are_sane(const struct cJSON *counts, int numbers)
+message_counts_are_sane(const struct cJSON *counts, int numbers)
 {
 	const struct cJSON *one, *number;
 	const char *name;
@@ -147,7 +147,7 @@ counts_are_sane(const struct cJSON *counts, int numbers)
 }
 
 static bool
-slots_are_sane(const struct cJSON *slots)
+message_slots_are_sane(const struct cJSON *slots)
 {
 	int64_t slot;
 
@@ -159,7 +159,7 @@ slots_are_sane(const struct cJSON *slots)
 }
 
 static bool
-is_host(const char *text)
+message_is_host(const char *text)
 {
 	size_t len = strlen(text);
 
@@ -189,8 +189,8 @@ message_read_head(struct daemon_message *message)
 		return "it is an unknown query";
 	message->op = (enum daemon_message_op)op;
 	if (!json_string(json_get(tree, "run"), &run) || !wire_id_parse_run(run, &message->run) ||
-	    !json_string(json_get(tree, "host"), &message->host) || !is_host(message->host) ||
-	    !json_bool(json_get(tree, "stays"), &message->stays))
+	    !json_string(json_get(tree, "host"), &message->host) ||
+	    !message_is_host(message->host) || !json_bool(json_get(tree, "stays"), &message->stays))
 		return "it does not name its sender";
 	return NULL;
 }
@@ -226,13 +226,13 @@ message_read_body(struct daemon_message *message)
 		return "an outcome or a number is invalid";
 	if (!message_read_array(tree, "rows", &message->rows) ||
 	    !message_read_array(tree, "slots", &message->slots) ||
-	    !slots_are_sane(message->slots) ||
+	    !message_slots_are_sane(message->slots) ||
 	    !message_read_array(tree, "counts", &message->counts) ||
-	    !counts_are_sane(message->counts, 1) ||
+	    !message_counts_are_sane(message->counts, 1) ||
 	    !message_read_array(tree, "mutexes", &message->mutexes) ||
-	    !counts_are_sane(message->mutexes, 2) ||
+	    !message_counts_are_sane(message->mutexes, 2) ||
 	    !message_read_array(tree, "extra", &message->extra) ||
-	    !counts_are_sane(message->extra, 3))
+	    !message_counts_are_sane(message->extra, 3))
 		return "a list is invalid";
 	if (!message->answer && message->waiter == 0 &&
 	    (message->op == DAEMON_MESSAGE_FIND || message->op == DAEMON_MESSAGE_GRANT ||
