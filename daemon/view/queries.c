@@ -490,6 +490,7 @@ view_ask_begin(struct view *view, struct view_ask *ask, enum daemon_message_op o
 	assert(ask->query == 0);
 	json_free(ask->missing);
 	ask->missing = NULL;
+	ask->is_sent = false;
 	if (text == NULL || strlen(text) > BROKER_MESSAGE_MAX) {
 		free(text);
 		ask->missing = query_missing(queries, NULL);
@@ -506,7 +507,8 @@ view_ask_begin(struct view *view, struct view_ask *ask, enum daemon_message_op o
 	HASH_ADD(hh, queries->open, id, sizeof(query->id), query);
 	round_robin_add(&queries->turns, &query->turn, query->user, query);
 	query_send_first(queries, query->user);
-	if (query->text != NULL || query->asked != 0) {
+	ask->is_sent = query->text != NULL || query->asked != 0;
+	if (ask->is_sent) {
 		ask->query = query->id;
 		return;
 	}
@@ -521,7 +523,7 @@ view_ask_check(struct view *view, struct view_ask *ask)
 
 	if (query == NULL)
 		ask->over(view, ask);
-	else if (query_is_whole(view->queries, query) &&
+	else if (query->everybody && query_is_whole(view->queries, query) &&
 		 (ask->is_enough == NULL || ask->is_enough(view, ask)))
 		query_over(view->queries, query);
 }
@@ -676,9 +678,9 @@ view_replied(struct view *view, const struct broker_message *message)
 			query->ask->heard(queries->view, query->ask, &read);
 			query = query_find(queries, id); /* NULL: its asker has ended it */
 		}
-		if (query != NULL && query->ask != NULL && query->everybody)
+		if (query != NULL && query->ask != NULL)
 			view_ask_check(queries->view, query->ask);
-		else if (query != NULL && query->ask == NULL && query_is_whole(queries, query))
+		else if (query != NULL && query_is_whole(queries, query))
 			query_end(queries, query);
 	}
 	daemon_message_done(&read);

@@ -126,6 +126,7 @@ struct view_job {
 struct view_ask {
 	int64_t user;          /* ROUND_ROBIN_DAEMONS for the daemon's own queries */
 	uint64_t query;        /* 0: none is open */
+	bool is_sent;          /* the last query could be sent, or waits for its turn */
 	struct cJSON *missing; /* owned; the silent hosts of a query that is over; NULL: none is */
 	/* A part of a daemon's answer came. */
 	void (*heard)(struct view *view, struct view_ask *ask, const struct daemon_message *answer);
@@ -194,13 +195,13 @@ void *view_request_find(const struct view *view, uint64_t id);
 void view_request_end(struct view *view, struct view_request *request);
 
 /*
- * Begins a query; takes `message`. If it cannot be sent now, `query` stays 0. everybody: every
- * daemon answers, so the query is a roll call, and is over as soon as all have answered. The caller
- * then calls view_ask_check(), once it can take the end.
+ * Begins a query; takes `message`. everybody: every daemon answers, so the query is a roll call, and
+ * is over as soon as all have answered. The caller then calls view_ask_check(), once it can take
+ * the end.
  */
 void view_ask_begin(struct view *view, struct view_ask *ask, enum daemon_message_op op,
     struct cJSON *message, bool everybody);
-/* Ends the query, and calls `over`, if nobody need be waited for. */
+/* Ends the query, and calls `over`, if nobody need be waited for, or the query was not sent. */
 void view_ask_check(struct view *view, struct view_ask *ask);
 /* Ends the query without a callback. */
 void view_ask_end(struct view *view, struct view_ask *ask);

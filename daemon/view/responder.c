@@ -475,9 +475,8 @@ grant_deny_ask(struct view *view, struct grant_deny *work, enum daemon_message_o
 		json_add_string(message, "waiter", wire_id_write(id, work->run, work->waiter));
 	json_add_integer(message, "uid", work->uid);
 	view_ask_begin(view, &work->request.ask, op, message, all);
+	view_ask_check(view, &work->request.ask);
 }
-
-static const char cannot_ask[] = "the other daemons cannot be asked now";
 
 static void
 grant_deny_found(struct view *view, struct grant_deny *work, const struct daemon_message *answer)
@@ -497,8 +496,6 @@ grant_deny_found(struct view *view, struct grant_deny *work, const struct daemon
 	work->name = mem_strdup(answer->name);
 	work->host = mem_strdup(answer->host);
 	grant_deny_ask(view, work, work->op);
-	if (work->request.ask.query == 0)
-		grant_deny_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 }
 
 static void
@@ -532,8 +529,13 @@ grant_deny_heard(struct view *view, struct view_ask *ask, const struct daemon_me
 static void
 grant_deny_over(struct view *view, struct view_ask *ask)
 {
+	static const char cannot_ask[] = "the other daemons cannot be asked now";
 	struct grant_deny *work = (struct grant_deny *)ask;
 
+	if (!ask->is_sent && work->step != GRANT_DENY_ACTING_ALL) {
+		grant_deny_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
+		return;
+	}
 	switch (work->step) {
 	case GRANT_DENY_FINDING:
 		if (!broker_takes_messages(view->broker))
@@ -620,8 +622,6 @@ grant_deny_begin(struct view *view, uint64_t peer, uint64_t request, enum daemon
 	work->run = run;
 	work->waiter = waiter;
 	grant_deny_ask(view, work, DAEMON_MESSAGE_FIND);
-	if (work->request.ask.query == 0)
-		grant_deny_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 }
 
 void
@@ -645,5 +645,4 @@ view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *na
 	work->name = mem_strdup(name);
 	work->denied = responder_deny_all(view, name, uid, view->host);
 	grant_deny_ask(view, work, DAEMON_MESSAGE_DENY);
-	view_ask_check(view, &work->request.ask);
 }

@@ -157,7 +157,6 @@ struct feed {
 	int64_t round_began;   /* the last one */
 	struct mirror mirror;
 	uint64_t round;                         /* the one in progress, or the last */
-	bool is_sent;                           /* that round could be sent */
 	struct cJSON *missing;                  /* owned: silent hosts of the last round */
 	struct timer next_round;                /* set between rounds, while somebody watches */
 	bool is_early;                          /* next_round is */
@@ -715,7 +714,7 @@ round_over(struct view *view, struct view_ask *ask)
 	struct feed *feed = (struct feed *)ask;
 	struct watcher *watcher;
 
-	if (feed->is_sent)
+	if (ask->is_sent)
 		mirror_end_round(&feed->mirror, feed->round);
 	feed_schedule(feed, 0);
 	json_free(feed->missing);
@@ -770,7 +769,6 @@ round_begin(void *ctx, uint64_t id)
 		json_add_string(message, "name", name);
 	feed->round++;
 	view_ask_begin(feed->view, &feed->ask, DAEMON_MESSAGE_ROWS, message, true);
-	feed->is_sent = feed->ask.query != 0;
 	view_ask_check(feed->view, &feed->ask);
 }
 
