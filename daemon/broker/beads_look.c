@@ -7,7 +7,7 @@ same_set(const struct bead *a, const struct bead *b)
 }
 
 static bool
-is_complete(const struct bead *beads, size_t count, const struct bead *of)
+look_is_complete(const struct bead *beads, size_t count, const struct bead *of)
 {
 	unsigned numbers = 0;
 
@@ -19,7 +19,7 @@ is_complete(const struct bead *beads, size_t count, const struct bead *of)
 
 /* How often this very bead is there. */
 static unsigned
-copies(const struct bead *beads, size_t count, const struct bead *of)
+look_copies(const struct bead *beads, size_t count, const struct bead *of)
 {
 	unsigned found = 0;
 
@@ -30,13 +30,14 @@ copies(const struct bead *beads, size_t count, const struct bead *of)
 
 /* Beside the newest complete set, a claimant can only use single beads of older sets. */
 static bool
-confuses(const struct bead *beads, size_t count, const struct bead *bead, const struct bead *newest)
+look_confuses(
+    const struct bead *beads, size_t count, const struct bead *bead, const struct bead *newest)
 {
-	if (copies(beads, count, bead) > 1)
+	if (look_copies(beads, count, bead) > 1)
 		return true;
 	if (same_set(bead, newest))
 		return false;
-	return bead->epoch >= newest->epoch || is_complete(beads, count, bead);
+	return bead->epoch >= newest->epoch || look_is_complete(beads, count, bead);
 }
 
 void
@@ -53,7 +54,7 @@ beads_look(const struct bead *beads, size_t count, unsigned major, struct broker
 			ret->epoch = bead->epoch;
 		if (bead->grace > ret->grace)
 			ret->grace = bead->grace;
-		if (!is_complete(beads, count, bead))
+		if (!look_is_complete(beads, count, bead))
 			continue;
 		if (newest == NULL || bead->epoch > newest->epoch) {
 			newest = bead;
@@ -63,7 +64,7 @@ beads_look(const struct bead *beads, size_t count, unsigned major, struct broker
 		}
 	}
 	for (size_t i = 0; newest != NULL && i < count; i++)
-		odd |= confuses(beads, count, &beads[i], newest);
+		odd |= look_confuses(beads, count, &beads[i], newest);
 	ret->major = newest != NULL ? newest->major : 0;
 	ret->found = count == 0               ? BROKER_BEADS_NONE
 		     : newest == NULL         ? BROKER_BEADS_PART

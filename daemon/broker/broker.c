@@ -27,7 +27,7 @@
 #include "daemon/state/state.h"
 
 static struct amqp_reconnector *
-reconnector_of(const struct broker *broker, enum broker_link link)
+broker_reconnector(const struct broker *broker, enum broker_link link)
 {
 	if (link >= BROKER_QUORUM)
 		return amqp_quorum_reconnector(broker->quorum, link);
@@ -35,7 +35,7 @@ reconnector_of(const struct broker *broker, enum broker_link link)
 }
 
 static struct amqp_channels *
-channels_of(const struct broker *broker, uint64_t channel)
+broker_channels_of(const struct broker *broker, uint64_t channel)
 {
 	/* The lowest bit of an id (channel.c). */
 	return amqp_reconnector_channels(channel & 1 ? broker->auxiliary : broker->locks);
@@ -198,7 +198,7 @@ auxiliary_user(const struct broker *broker)
 
 /* From now on others use the lock connection. */
 static void
-set_ready(struct broker *broker)
+broker_set_ready(struct broker *broker)
 {
 	if (broker->ready)
 		return;
@@ -209,7 +209,7 @@ set_ready(struct broker *broker)
 
 /* If the auxiliary connection waits for a verdict, it does not any longer. */
 static void
-let_auxiliary_go(struct broker *broker)
+auxiliary_let_go(struct broker *broker)
 {
 	if (!broker->auxiliary_waits)
 		return;
@@ -232,8 +232,8 @@ on_verdict(void *ctx, enum amqp_exclusion_verdict verdict, const char *why)
 	}
 	if (verdict == AMQP_EXCLUSION_NOT_TESTED)
 		log_warning("exclusive queues of the broker are not tested: %s", why);
-	set_ready(broker);
-	let_auxiliary_go(broker);
+	broker_set_ready(broker);
+	auxiliary_let_go(broker);
 }
 
 static void
@@ -279,7 +279,7 @@ on_up(void *ctx, enum broker_link which)
 	    broker_now(broker) + broker->settings.auxiliary_idle);
 	broker->auxiliary_waits = true;
 	if (!amqp_exclusion_go(broker->exclusion))
-		let_auxiliary_go(broker);
+		auxiliary_let_go(broker);
 }
 
 /*
@@ -304,7 +304,7 @@ on_down(void *ctx, enum broker_link which)
 	if (which == BROKER_LOCKS) {
 		broker->ready = broker->exclusion_tested = broker->test_due = false;
 		amqp_exclusion_stop(broker->exclusion);
-		let_auxiliary_go(broker);
+		auxiliary_let_go(broker);
 		locks_down(broker);
 		return;
 	}
@@ -349,7 +349,7 @@ on_changed(void *ctx, enum broker_link which, enum broker_state state, const cha
 {
 	struct broker *broker = ctx;
 
-	/* set_ready() tells it. */
+	/* broker_set_ready() tells it. */
 	if (which == BROKER_LOCKS && state == BROKER_UP && !broker->ready)
 		return;
 	if (broker->events.link != NULL)
@@ -373,7 +373,7 @@ broker_start(struct broker *broker)
 bool
 broker_is_tls(const struct broker *broker, enum broker_link link)
 {
-	return amqp_reconnector_is_tls(reconnector_of(broker, link));
+	return amqp_reconnector_is_tls(broker_reconnector(broker, link));
 }
 
 bool
@@ -589,7 +589,7 @@ broker_get_quorum(const struct broker *broker, struct broker_quorum_info *ret)
 void
 broker_get_traffic(const struct broker *broker, enum broker_link link, struct broker_traffic *ret)
 {
-	const struct amqp_reconnector *reconnector = reconnector_of(broker, link);
+	const struct amqp_reconnector *reconnector = broker_reconnector(broker, link);
 
 	*ret = (struct broker_traffic){
 	    .reconnects = amqp_reconnector_count(reconnector),
@@ -601,7 +601,7 @@ uint64_t
 broker_channel_take(struct broker *broker, enum broker_link link)
 {
 	uint64_t channel =
-	    amqp_channels_take(amqp_reconnector_channels(reconnector_of(broker, link)));
+	    amqp_channels_take(amqp_reconnector_channels(broker_reconnector(broker, link)));
 
 	if (link == BROKER_AUXILIARY)
 		amqp_auxiliary_need(broker);
@@ -624,14 +624,14 @@ broker_channel_put(struct broker *broker, uint64_t channel)
 	}
 	if (channel & 1)
 		amqp_auxiliary_use(broker);
-	amqp_channels_put(channels_of(broker, channel), channel);
+	amqp_channels_put(broker_channels_of(broker, channel), channel);
 }
 
 static void
-request(struct broker *broker, uint64_t channel, const struct amqp_request *kind, const char *queue,
-    struct broker_done done)
+broker_request(struct broker *broker, uint64_t channel, const struct amqp_request *kind,
+    const char *queue, struct broker_done done)
 {
-	amqp_channels_request(channels_of(broker, channel), channel, kind, queue, done);
+	amqp_channels_request(broker_channels_of(broker, channel), channel, kind, queue, done);
 }
 
 void
@@ -641,13 +641,13 @@ broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const
 	if (way_row(way)->by_beads)
 		amqp_quorum_claim(broker->quorum, channel, queue, done);
 	else
-		request(broker, channel, way_row(way)->claim, queue, done);
+		broker_request(broker, channel, way_row(way)->claim, queue, done);
 }
 
 void
 broker_check(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	request(broker, channel, &amqp_request_check, queue, done);
+	broker_request(broker, channel, &amqp_request_check, queue, done);
 }
 
 void
@@ -657,7 +657,7 @@ broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way
 	if (way_row(way)->by_beads)
 		amqp_quorum_check(broker->quorum, channel, done);
 	else
-		request(broker, channel, way_row(way)->check, queue, done);
+		broker_request(broker, channel, way_row(way)->check, queue, done);
 }
 
 void
@@ -667,7 +667,7 @@ broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const 
 	if (way_row(way)->by_beads)
 		amqp_quorum_drop(broker->quorum, channel, stopped, done);
 	else
-		request(broker, channel, way_row(way)->drop, queue, done);
+		broker_request(broker, channel, way_row(way)->drop, queue, done);
 }
 
 void
@@ -687,7 +687,7 @@ broker_declare_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, &amqp_request_declare_slot, queue, done);
+	broker_request(broker, channel, &amqp_request_declare_slot, queue, done);
 }
 
 void
@@ -695,7 +695,7 @@ broker_declare_marker(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, &amqp_request_declare_marker, queue, done);
+	broker_request(broker, channel, &amqp_request_declare_marker, queue, done);
 }
 
 void
@@ -703,7 +703,7 @@ broker_declare_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, way_consumer.make, queue, done);
+	broker_request(broker, channel, way_consumer.make, queue, done);
 }
 
 void
@@ -711,7 +711,7 @@ broker_declare_post(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, &amqp_request_declare_post, queue, done);
+	broker_request(broker, channel, &amqp_request_declare_post, queue, done);
 }
 
 void
@@ -719,7 +719,7 @@ broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, &amqp_request_delete_slot, queue, done);
+	broker_request(broker, channel, &amqp_request_delete_slot, queue, done);
 }
 
 void
@@ -727,7 +727,7 @@ broker_delete_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, way_consumer.remove, queue, done);
+	broker_request(broker, channel, way_consumer.remove, queue, done);
 }
 
 void
@@ -741,7 +741,7 @@ broker_probe(struct broker *broker, const struct broker_question *questions, siz
 void
 broker_reset(struct broker *broker, enum broker_link link, const char *why)
 {
-	struct amqp_reconnector *reconnector = reconnector_of(broker, link);
+	struct amqp_reconnector *reconnector = broker_reconnector(broker, link);
 
 	if (amqp_reconnector_state(reconnector) == BROKER_UP)
 		amqp_reconnector_drop(reconnector, why);
@@ -750,7 +750,7 @@ broker_reset(struct broker *broker, enum broker_link link, const char *why)
 /* ---- life ---- */
 
 static struct amqp_reconnector *
-new_reconnector(struct broker *broker, enum broker_link which)
+broker_new_reconnector(struct broker *broker, enum broker_link which)
 {
 	const struct amqp_reconnector_events events = {
 	    .vet = on_vet,
@@ -765,7 +765,7 @@ new_reconnector(struct broker *broker, enum broker_link which)
 }
 
 static void
-init_exclusion(struct broker *broker)
+broker_init_exclusion(struct broker *broker)
 {
 	const struct amqp_exclusion_config config = {
 	    .timers = broker->timers,
@@ -796,12 +796,12 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	jitter_init(&broker->jitter, seed);
 	timer_init(&broker->auxiliary_idle, on_auxiliary_idle, broker, 0);
 	timer_init(&broker->auxiliary_wait, on_auxiliary_wait, broker, 0);
-	broker->locks = new_reconnector(broker, BROKER_LOCKS);
-	broker->auxiliary = new_reconnector(broker, BROKER_AUXILIARY);
+	broker->locks = broker_new_reconnector(broker, BROKER_LOCKS);
+	broker->auxiliary = broker_new_reconnector(broker, BROKER_AUXILIARY);
 	broker->channels = amqp_reconnector_channels(broker->auxiliary);
 	broker->quorum = amqp_quorum_new(broker, on_vet);
 	modules_new(broker);
-	init_exclusion(broker);
+	broker_init_exclusion(broker);
 	return broker;
 }
 
@@ -820,7 +820,7 @@ broker_set_password(struct broker *broker, size_t host, const char *password)
 void
 broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret)
 {
-	*ret = *amqp_reconnector_counts(reconnector_of(broker, link));
+	*ret = *amqp_reconnector_counts(broker_reconnector(broker, link));
 }
 
 const struct amqp_dialer *
@@ -832,5 +832,5 @@ broker_dialer(const struct broker *broker)
 const struct amqp_channels *
 broker_channels(const struct broker *broker, enum broker_link link)
 {
-	return amqp_reconnector_channels(reconnector_of(broker, link));
+	return amqp_reconnector_channels(broker_reconnector(broker, link));
 }

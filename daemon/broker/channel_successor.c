@@ -43,7 +43,7 @@ static const struct state_field raw_fields[] = {
 };
 
 static bool
-are_raw(const struct amqp_channels *channels)
+channels_are_raw(const struct amqp_channels *channels)
 {
 	return channels->which >= BROKER_QUORUM;
 }
@@ -58,14 +58,14 @@ amqp_channels_are_still(const struct amqp_channels *channels)
 	TAILQ_FOREACH (channel, &channels->all, in_all) {
 		/* One that never closes must not prevent the replacement. */
 		if (channel->state != CHANNEL_OPEN &&
-		    !(are_raw(channels) && channel->state == CHANNEL_CLOSING))
+		    !(channels_are_raw(channels) && channel->state == CHANNEL_CLOSING))
 			return false;
 	}
 	return true;
 }
 
 static void
-save_raw(const struct amqp_channels *channels, struct state_writer *writer)
+channels_save_raw(const struct amqp_channels *channels, struct state_writer *writer)
 {
 	const struct channel *channel;
 
@@ -84,8 +84,8 @@ amqp_channels_save(const struct amqp_channels *channels, struct state_writer *wr
 
 	state_put(writer, "channels", channels_fields,
 	    &(struct channels_record){.serial = channels->serial, .limit = (int)channels->limit});
-	if (are_raw(channels)) {
-		save_raw(channels, writer);
+	if (channels_are_raw(channels)) {
+		channels_save_raw(channels, writer);
 		return;
 	}
 	TAILQ_FOREACH (channel, &channels->all, in_all) {
@@ -99,7 +99,7 @@ amqp_channels_save(const struct amqp_channels *channels, struct state_writer *wr
 
 /* NULL: the number cannot be. */
 static struct channel *
-restore_number(struct amqp_channels *channels, int number)
+channels_restore_number(struct amqp_channels *channels, int number)
 {
 	struct numbers *numbers = &channels->numbers;
 	struct channel *channel;
@@ -120,7 +120,7 @@ restore_number(struct amqp_channels *channels, int number)
 }
 
 static bool
-restore_channel(
+channels_restore_one(
     struct amqp_channels *channels, const struct channel_record *record, uint64_t serial)
 {
 	struct channel *channel;
@@ -131,7 +131,7 @@ restore_channel(
 		? amqp_channel_find(channels, record->id) != NULL
 		: record->consumer == CONSUMER_ON || channels->idle_count == AMQP_CHANNELS_IDLE)
 		return false;
-	channel = restore_number(channels, record->number);
+	channel = channels_restore_number(channels, record->number);
 	if (channel == NULL)
 		return false;
 	channel->consumer = (enum consumer_state)record->consumer;
@@ -146,7 +146,7 @@ restore_channel(
 }
 
 static bool
-restore_raw(struct amqp_channels *channels, struct state_reader *reader)
+channels_restore_raw(struct amqp_channels *channels, struct state_reader *reader)
 {
 	int64_t now = clock_now(timers_clock(channels->broker->timers));
 	struct raw_record record;
@@ -156,7 +156,7 @@ restore_raw(struct amqp_channels *channels, struct state_reader *reader)
 		if (!state_take(reader, "raw-channel", raw_fields, &record))
 			return false;
 		channel = record.closing_at >= 0 && record.closing_at <= now
-			      ? restore_number(channels, record.number)
+			      ? channels_restore_number(channels, record.number)
 			      : NULL;
 		if (channel == NULL)
 			return state_spoil(reader, "invalid record of a raw channel");
@@ -179,12 +179,12 @@ amqp_channels_restore(struct amqp_channels *channels, struct state_reader *reade
 		return false;
 	if (all.serial > UINT64_MAX >> 1)
 		return state_spoil(reader, "the serial number is too large");
-	if (are_raw(channels) && !restore_raw(channels, reader))
+	if (channels_are_raw(channels) && !channels_restore_raw(channels, reader))
 		return false;
-	while (!are_raw(channels) && state_is(reader, "channel")) {
+	while (!channels_are_raw(channels) && state_is(reader, "channel")) {
 		if (!state_take(reader, "channel", channel_fields, &record))
 			return false;
-		if (!restore_channel(channels, &record, all.serial))
+		if (!channels_restore_one(channels, &record, all.serial))
 			return state_spoil(reader, "invalid record of a channel");
 	}
 	for (unsigned number = numbers->next; number > 0; number--) {

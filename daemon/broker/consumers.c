@@ -9,7 +9,7 @@
 #include "daemon/broker/internal.h"
 
 /* The maximum of unacknowledged deliveries. If there are more, the oldest is acknowledged early. */
-#define UNACKED_MAX 1024
+#define CONSUMERS_UNACKED_MAX 1024
 /*
  * An auto-delete queue ends with its last consumer. RabbitMQ's channel forgets the queue of that
  * name when it hears of the end. If there is a new queue of the same name by then, the channel drops
@@ -79,7 +79,7 @@ end_find(const struct amqp_consumers *channel, const char *queue)
 }
 
 static bool
-has_ended(struct amqp_consumers *channel, const char *queue)
+consumers_has_ended(struct amqp_consumers *channel, const char *queue)
 {
 	struct amqp_consumers_end *first;
 
@@ -91,7 +91,7 @@ has_ended(struct amqp_consumers *channel, const char *queue)
 
 /* queue: NULL, or it perhaps ends. */
 static void
-send_cancel(struct amqp_consumers *channel, uint64_t consumer, const char *queue)
+consumers_send_cancel(struct amqp_consumers *channel, uint64_t consumer, const char *queue)
 {
 	struct amqp_consumers_end *end;
 
@@ -100,7 +100,7 @@ send_cancel(struct amqp_consumers *channel, uint64_t consumer, const char *queue
 	amqp_raw_channel_cancel(&channel->raw, channel->set->letter, consumer);
 	if (queue == NULL)
 		return;
-	if (has_ended(channel, queue))
+	if (consumers_has_ended(channel, queue))
 		end_forget(channel, end_find(channel, queue));
 	end = mem_alloc(sizeof(*end));
 	end->queue = mem_strdup(queue);
@@ -117,9 +117,9 @@ send_cancel(struct amqp_consumers *channel, uint64_t consumer, const char *queue
 void
 amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer, const char *queue)
 {
-	FAULT(CANCELLED_TOO_EARLY, send_cancel(channel, consumer, queue); return;);
+	FAULT(CANCELLED_TOO_EARLY, consumers_send_cancel(channel, consumer, queue); return;);
 	if (consumer != channel->unanswered) {
-		send_cancel(channel, consumer, queue);
+		consumers_send_cancel(channel, consumer, queue);
 		return;
 	}
 	channel->unwanted = true;
@@ -129,7 +129,7 @@ amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer, const c
 /* ---- deliveries ---- */
 
 static void
-ack_first(struct amqp_consumers *channel)
+consumers_ack_first(struct amqp_consumers *channel)
 {
 	struct ack *ack = TAILQ_FIRST(&channel->acks);
 
@@ -140,7 +140,7 @@ ack_first(struct amqp_consumers *channel)
 }
 
 static void
-on_ack(void *ctx, uint64_t id)
+consumers_on_ack(void *ctx, uint64_t id)
 {
 	struct amqp_consumers *channel = ctx;
 	const struct ack *ack;
@@ -148,21 +148,21 @@ on_ack(void *ctx, uint64_t id)
 	(void)id;
 	while ((ack = TAILQ_FIRST(&channel->acks)) != NULL &&
 	       ack->due <= broker_now(channel->set->broker))
-		ack_first(channel);
+		consumers_ack_first(channel);
 	if (ack != NULL)
 		timers_set(channel->set->broker->timers, &channel->ack, ack->due);
 }
 
 static void
-ack_later(struct amqp_consumers *channel, uint64_t delivery)
+consumers_ack_later(struct amqp_consumers *channel, uint64_t delivery)
 {
 	struct ack *ack = mem_alloc(sizeof(*ack));
 
 	ack->delivery = delivery;
 	ack->due = broker_now(channel->set->broker) + channel->set->ack_after;
 	TAILQ_INSERT_TAIL(&channel->acks, ack, entry);
-	if (++channel->ack_count > UNACKED_MAX)
-		ack_first(channel);
+	if (++channel->ack_count > CONSUMERS_UNACKED_MAX)
+		consumers_ack_first(channel);
 	if (!timer_is_set(&channel->ack))
 		timers_set(channel->set->broker->timers, &channel->ack, ack->due);
 }
@@ -170,13 +170,13 @@ ack_later(struct amqp_consumers *channel, uint64_t delivery)
 /* ---- frames ---- */
 
 static bool
-take_consume_ok(struct amqp_consumers *channel, uint64_t consumer)
+consumers_take_consume_ok(struct amqp_consumers *channel, uint64_t consumer)
 {
 	if (consumer == 0 || consumer != channel->unanswered)
 		return false;
 	channel->unanswered = 0;
 	if (channel->unwanted)
-		send_cancel(channel, consumer, channel->unwanted_queue);
+		consumers_send_cancel(channel, consumer, channel->unwanted_queue);
 	channel->unwanted = false;
 	free(channel->unwanted_queue);
 	channel->unwanted_queue = NULL;
@@ -185,7 +185,7 @@ take_consume_ok(struct amqp_consumers *channel, uint64_t consumer)
 }
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+consumers_on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_consumers *channel = ctx;
 
@@ -197,7 +197,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_BASIC_CONSUME_OK_METHOD: {
 		const amqp_basic_consume_ok_t *ok = frame->fields;
 
-		return take_consume_ok(
+		return consumers_take_consume_ok(
 		    channel, amqp_raw_channel_consumer(channel->set->letter, ok->consumer_tag));
 	}
 	case AMQP_BASIC_CANCEL_METHOD: {
@@ -213,7 +213,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		channel->addressee =
 		    amqp_raw_channel_consumer(channel->set->letter, deliver->consumer_tag);
 		if (channel->set->events.message == NULL)
-			ack_later(channel, deliver->delivery_tag);
+			consumers_ack_later(channel, deliver->delivery_tag);
 		return amqp_raw_channel_announce(&channel->raw, deliver->delivery_tag);
 	}
 	default:
@@ -222,7 +222,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 }
 
 static bool
-on_message(void *ctx)
+consumers_on_message(void *ctx)
 {
 	struct amqp_consumers *channel = ctx;
 
@@ -232,7 +232,7 @@ on_message(void *ctx)
 }
 
 static void
-on_closed(void *ctx, int code, const char *text)
+consumers_on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_consumers *channel = ctx;
 
@@ -244,17 +244,18 @@ on_closed(void *ctx, int code, const char *text)
 
 /* NULL: no channel number is left. */
 static struct amqp_consumers *
-channel_new(struct amqp_consumers_set *set)
+consumers_new(struct amqp_consumers_set *set)
 {
-	static const struct amqp_raw_channel_events raw_events = {
-	    .method = on_method, .message = on_message, .closed = on_closed};
+	static const struct amqp_raw_channel_events raw_events = {.method = consumers_on_method,
+	    .message = consumers_on_message,
+	    .closed = consumers_on_closed};
 	struct amqp_consumers *channel = mem_alloc(sizeof(*channel));
 
 	channel->set = set;
 	amqp_raw_channel_init(&channel->raw, set->broker->channels, &raw_events, channel);
 	TAILQ_INIT(&channel->acks);
 	TAILQ_INIT(&channel->newest_last);
-	timer_init(&channel->ack, on_ack, channel, 0);
+	timer_init(&channel->ack, consumers_on_ack, channel, 0);
 	if (!amqp_raw_channel_open(&channel->raw, 0)) {
 		free(channel);
 		return NULL;
@@ -274,10 +275,10 @@ amqp_consumers_find(struct amqp_consumers_set *set, const char *queue, bool alon
 		if (channel->unanswered != 0)
 			++*ret_placing;
 		else if (channel->consumers < (alone ? 1 : AMQP_CONSUMERS_ROOM) &&
-			 !has_ended(channel, queue))
+			 !consumers_has_ended(channel, queue))
 			return channel;
 	}
-	return may_open && *ret_placing < AMQP_CONSUMERS_PLACING ? channel_new(set) : NULL;
+	return may_open && *ret_placing < AMQP_CONSUMERS_PLACING ? consumers_new(set) : NULL;
 }
 
 void
@@ -300,7 +301,7 @@ amqp_consumers_free(struct amqp_consumers *channel)
 
 /* No consumer, no unanswered consume, and no delivery to acknowledge. */
 static bool
-is_idle(const struct amqp_consumers *channel)
+consumers_are_idle(const struct amqp_consumers *channel)
 {
 	return channel->consumers == 0 && channel->unanswered == 0 && channel->ack_count == 0;
 }
@@ -311,7 +312,7 @@ amqp_consumers_close_idle(struct amqp_consumers_set *set)
 	struct amqp_consumers *channel, *next;
 
 	TAILQ_FOREACH_SAFE (channel, &set->all, entry, next) {
-		if (!is_idle(channel) || channel == TAILQ_FIRST(&set->all))
+		if (!consumers_are_idle(channel) || channel == TAILQ_FIRST(&set->all))
 			continue;
 		amqp_raw_channel_close(&channel->raw);
 		amqp_consumers_free(channel);

@@ -52,7 +52,7 @@ struct amqp_counters {
 
 /* count: in no list any more. */
 static void
-answer(const struct amqp_counters *counters, struct count *count, enum broker_answer what,
+count_answer(const struct amqp_counters *counters, struct count *count, enum broker_answer what,
     int messages, int consumers)
 {
 	struct broker_count_done counted = count->counted;
@@ -70,7 +70,7 @@ answer(const struct amqp_counters *counters, struct count *count, enum broker_an
 }
 
 static void
-take_out(struct batch *batch, struct count *count)
+batch_take_out(struct batch *batch, struct count *count)
 {
 	TAILQ_REMOVE(&batch->sent, count, entry);
 	batch->unanswered--;
@@ -78,7 +78,7 @@ take_out(struct batch *batch, struct count *count)
 
 /* False: no channel number is left. */
 static bool
-send(struct batch *batch, struct count *count)
+batch_send(struct batch *batch, struct count *count)
 {
 	amqp_queue_declare_t declare = {.queue = amqp_cstring_bytes(count->queue), .passive = 1};
 
@@ -94,7 +94,7 @@ send(struct batch *batch, struct count *count)
 
 /* Its requests wait again, in front of the others. */
 static void
-take_back(struct batch *batch)
+batch_take_back(struct batch *batch)
 {
 	struct amqp_counters *counters = batch->counters;
 
@@ -104,7 +104,7 @@ take_back(struct batch *batch)
 }
 
 static void
-send_waiting(struct amqp_counters *counters)
+counters_send_waiting(struct amqp_counters *counters)
 {
 	struct batch *shared = &counters->batches[0];
 	const struct count *first;
@@ -114,7 +114,7 @@ send_waiting(struct amqp_counters *counters)
 		return;
 	while ((count = TAILQ_FIRST(&counters->waiting)) != NULL &&
 	       shared->unanswered < counters->window) {
-		if (!send(shared, count)) {
+		if (!batch_send(shared, count)) {
 			timers_set(counters->broker->timers, &counters->retry,
 			    broker_now(counters->broker) + NO_CHANNEL);
 			return;
@@ -126,15 +126,15 @@ send_waiting(struct amqp_counters *counters)
 }
 
 static void
-on_retry(void *ctx, uint64_t id)
+counters_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	send_waiting(ctx);
+	counters_send_waiting(ctx);
 }
 
 /* NULL: each has a request. */
 static struct batch *
-find_free(struct amqp_counters *counters)
+counters_find_free(struct amqp_counters *counters)
 {
 	for (int i = 1; i <= OVERDUE_MOST; i++) {
 		if (TAILQ_EMPTY(&counters->batches[i].sent))
@@ -144,19 +144,19 @@ find_free(struct amqp_counters *counters)
 }
 
 static void
-answer_unknown(struct amqp_counters *counters, struct count_list *list)
+counters_answer_unknown(struct amqp_counters *counters, struct count_list *list)
 {
 	struct count *count;
 
 	while ((count = TAILQ_FIRST(list)) != NULL) {
 		TAILQ_REMOVE(list, count, entry);
-		answer(counters, count, BROKER_UNKNOWN, 0, 0);
+		count_answer(counters, count, BROKER_UNKNOWN, 0, 0);
 	}
 }
 
 /* Also the counts of the same queue that wait: each would hold up the others for as long. */
 static void
-give_up(struct amqp_counters *counters, const struct count *overdue)
+counters_give_up(struct amqp_counters *counters, const struct count *overdue)
 {
 	struct count_list lost = TAILQ_HEAD_INITIALIZER(lost);
 	struct count *count, *next;
@@ -167,8 +167,8 @@ give_up(struct amqp_counters *counters, const struct count *overdue)
 		TAILQ_REMOVE(&counters->waiting, count, entry);
 		TAILQ_INSERT_TAIL(&lost, count, entry);
 	}
-	send_waiting(counters);
-	answer_unknown(counters, &lost);
+	counters_send_waiting(counters);
+	counters_answer_unknown(counters, &lost);
 }
 
 /*
@@ -176,40 +176,40 @@ give_up(struct amqp_counters *counters, const struct count *overdue)
  * goes on alone until then.
  */
 static void
-on_overdue(void *ctx, uint64_t id)
+counters_on_overdue(void *ctx, uint64_t id)
 {
 	struct amqp_counters *counters = ctx;
-	struct batch *shared = &counters->batches[0], *alone = find_free(counters);
+	struct batch *shared = &counters->batches[0], *alone = counters_find_free(counters);
 	struct count *first = TAILQ_FIRST(&shared->sent);
 
 	(void)id;
 	if (first == NULL || broker_now(counters->broker) - first->sent_at < OVERDUE) {
-		send_waiting(counters);
+		counters_send_waiting(counters);
 	} else if (first->counted.fn != NULL) {
 		amqp_raw_channel_close(&shared->channel);
-		take_back(shared);
-		give_up(counters, first);
+		batch_take_back(shared);
+		counters_give_up(counters, first);
 	} else if (alone == NULL) {
 		timers_set(counters->broker->timers, &counters->overdue,
 		    broker_now(counters->broker) + OVERDUE);
 	} else {
 		amqp_raw_channel_close(&shared->channel);
-		take_back(shared);
-		(void)send(alone, first); /* else it waits on */
-		send_waiting(counters);
+		batch_take_back(shared);
+		(void)batch_send(alone, first); /* else it waits on */
+		counters_send_waiting(counters);
 	}
 }
 
 /* ---- frames ---- */
 
 static int
-number_of(uint32_t count)
+count_number(uint32_t count)
 {
 	return count > INT_MAX ? INT_MAX : (int)count;
 }
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+batch_on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct batch *batch = ctx;
 	struct amqp_counters *counters = batch->counters;
@@ -218,18 +218,18 @@ on_method(void *ctx, const struct amqp_frame *frame)
 
 	if (frame->method != AMQP_QUEUE_DECLARE_OK_METHOD || count == NULL)
 		return false;
-	take_out(batch, count);
+	batch_take_out(batch, count);
 	if (counters->window < WINDOW_MOST)
 		counters->window *= 2;
-	send_waiting(counters);
-	answer(counters, count, BROKER_OK, number_of(ok->message_count),
-	    number_of(ok->consumer_count));
+	counters_send_waiting(counters);
+	count_answer(counters, count, BROKER_OK, count_number(ok->message_count),
+	    count_number(ok->consumer_count));
 	return true;
 }
 
 /* The broker refused the first request, and did not read those behind it. */
 static void
-on_closed(void *ctx, int code, const char *text)
+batch_on_closed(void *ctx, int code, const char *text)
 {
 	struct batch *batch = ctx;
 	struct amqp_counters *counters = batch->counters;
@@ -240,18 +240,18 @@ on_closed(void *ctx, int code, const char *text)
 				      : BROKER_UNKNOWN;
 
 	if (first != NULL)
-		take_out(batch, first);
-	take_back(batch);
+		batch_take_out(batch, first);
+	batch_take_back(batch);
 	counters->window = 1;
-	send_waiting(counters);
+	counters_send_waiting(counters);
 	if (first != NULL)
-		answer(counters, first, what, 0, 0);
+		count_answer(counters, first, what, 0, 0);
 }
 
 /* ---- outside ---- */
 
 static void
-ask(struct amqp_counters *counters, const char *queue, struct broker_count_done counted,
+counters_ask(struct amqp_counters *counters, const char *queue, struct broker_count_done counted,
     struct amqp_check_done checked)
 {
 	struct count *count = mem_alloc(sizeof(*count));
@@ -261,7 +261,7 @@ ask(struct amqp_counters *counters, const char *queue, struct broker_count_done 
 	count->counted = counted;
 	count->checked = checked;
 	TAILQ_INSERT_TAIL(&counters->waiting, count, entry);
-	send_waiting(counters);
+	counters_send_waiting(counters);
 }
 
 void
@@ -269,29 +269,29 @@ broker_wait_queue_count(struct broker *broker, const char *queue, struct broker_
 {
 	if (broker->stopped)
 		return;
-	ask(broker->counters, queue, done, (struct amqp_check_done){0});
+	counters_ask(broker->counters, queue, done, (struct amqp_check_done){0});
 	amqp_auxiliary_need(broker);
 }
 
 void
 amqp_counters_check(struct amqp_counters *counters, const char *queue, struct amqp_check_done done)
 {
-	ask(counters, queue, (struct broker_count_done){0}, done);
+	counters_ask(counters, queue, (struct broker_count_done){0}, done);
 }
 
 static bool
-is_check_of(const struct count *count, const void *ctx)
+count_is_check_of(const struct count *count, const void *ctx)
 {
 	return count->counted.fn == NULL && count->checked.ctx == ctx;
 }
 
 static bool
-has_check_of(const struct batch *batch, const void *ctx)
+batch_has_check_of(const struct batch *batch, const void *ctx)
 {
 	const struct count *count;
 
 	TAILQ_FOREACH (count, &batch->sent, entry) {
-		if (is_check_of(count, ctx))
+		if (count_is_check_of(count, ctx))
 			return true;
 	}
 	return false;
@@ -305,20 +305,20 @@ amqp_counters_forget(struct amqp_counters *counters, const void *ctx)
 
 	for (struct batch *batch = counters->batches; batch <= &counters->batches[OVERDUE_MOST];
 	     batch++) {
-		if (!has_check_of(batch, ctx))
+		if (!batch_has_check_of(batch, ctx))
 			continue;
 		amqp_raw_channel_close(&batch->channel);
-		take_back(batch);
+		batch_take_back(batch);
 	}
 	TAILQ_FOREACH_SAFE (count, &counters->waiting, entry, next) {
-		if (!is_check_of(count, ctx))
+		if (!count_is_check_of(count, ctx))
 			continue;
 		TAILQ_REMOVE(&counters->waiting, count, entry);
 		free(count->queue);
 		free(count);
 		forgotten++;
 	}
-	send_waiting(counters);
+	counters_send_waiting(counters);
 	return forgotten;
 }
 
@@ -335,7 +335,7 @@ amqp_counters_in_use(const struct amqp_counters *counters)
 void
 amqp_counters_go(struct amqp_counters *counters)
 {
-	send_waiting(counters);
+	counters_send_waiting(counters);
 }
 
 void
@@ -345,13 +345,13 @@ amqp_counters_fail(struct amqp_counters *counters)
 
 	for (int i = OVERDUE_MOST; i >= 0; i--) {
 		amqp_raw_channel_forget(&counters->batches[i].channel);
-		take_back(&counters->batches[i]);
+		batch_take_back(&counters->batches[i]);
 	}
 	timers_cancel(counters->broker->timers, &counters->retry);
 	timers_cancel(counters->broker->timers, &counters->overdue);
 	counters->window = WINDOW_MOST;
 	TAILQ_CONCAT(&lost, &counters->waiting, entry);
-	answer_unknown(counters, &lost);
+	counters_answer_unknown(counters, &lost);
 }
 
 /* ---- life ---- */
@@ -360,7 +360,7 @@ struct amqp_counters *
 amqp_counters_new(struct broker *broker)
 {
 	static const struct amqp_raw_channel_events events = {
-	    .method = on_method, .closed = on_closed};
+	    .method = batch_on_method, .closed = batch_on_closed};
 	struct amqp_counters *counters = mem_alloc(sizeof(*counters));
 
 	counters->broker = broker;
@@ -373,8 +373,8 @@ amqp_counters_new(struct broker *broker)
 		TAILQ_INIT(&batch->sent);
 	}
 	TAILQ_INIT(&counters->waiting);
-	timer_init(&counters->retry, on_retry, counters, 0);
-	timer_init(&counters->overdue, on_overdue, counters, 0);
+	timer_init(&counters->retry, counters_on_retry, counters, 0);
+	timer_init(&counters->overdue, counters_on_overdue, counters, 0);
 	return counters;
 }
 

@@ -16,9 +16,9 @@
 /* The maximum of unanswered gets. */
 #define GETS_MAX 256
 
-enum job_kind { JOB_READ, JOB_ENTER, JOB_LEAVE };
+enum directory_job_kind { JOB_READ, JOB_ENTER, JOB_LEAVE };
 
-enum job_state {
+enum directory_job_state {
 	JOB_WAITING,      /* waits for the link */
 	JOB_DECLARING,    /* waits for declare-ok */
 	JOB_READING,      /* waits for the answers to `gets` gets */
@@ -27,11 +27,11 @@ enum job_state {
 	JOB_OVER          /* has no channel; its answer is due */
 };
 
-struct job {
-	TAILQ_ENTRY(job) in_all;
+struct directory_job {
+	TAILQ_ENTRY(directory_job) in_all;
 	struct amqp_directory *directory; /* borrowed */
-	enum job_kind kind;
-	enum job_state state;
+	enum directory_job_kind kind;
+	enum directory_job_state state;
 	char *queue, *name; /* owned; name: NULL for JOB_READ */
 	struct broker_names_done done;
 	struct amqp_raw_channel channel;
@@ -48,16 +48,16 @@ struct job {
 	int code;
 	char *text; /* owned; NULL = "" */
 };
-TAILQ_HEAD(job_list, job);
+TAILQ_HEAD(directory_jobs, directory_job);
 
 struct amqp_directory {
-	struct broker *broker; /* borrowed */
-	struct job_list all;   /* owned */
-	struct timer over;     /* set while a job is OVER */
+	struct broker *broker;     /* borrowed */
+	struct directory_jobs all; /* owned */
+	struct timer over;         /* set while a job is OVER */
 };
 
 static void
-job_set_state(struct job *job, enum job_state state)
+job_set_state(struct directory_job *job, enum directory_job_state state)
 {
 	switch (state) {
 	case JOB_WAITING:
@@ -81,7 +81,7 @@ job_set_state(struct job *job, enum job_state state)
 
 /* job: in no list any more. */
 static void
-job_free(struct job *job)
+job_free(struct directory_job *job)
 {
 	amqp_raw_channel_forget(&job->channel);
 	name_list_done(&job->found);
@@ -96,7 +96,7 @@ job_free(struct job *job)
 
 /* Answers and frees a job, which is in no list any more. */
 static void
-job_answer(struct job *job)
+job_answer(struct directory_job *job)
 {
 	struct amqp_directory *directory = job->directory;
 	struct broker_names_done done = job->done;
@@ -123,7 +123,7 @@ job_answer(struct job *job)
 
 /* For a job that was never sent: it is answered from the loop. */
 static void
-job_give_up(struct job *job, const char *text)
+job_give_up(struct directory_job *job, const char *text)
 {
 	struct amqp_directory *directory = job->directory;
 
@@ -135,7 +135,7 @@ job_give_up(struct job *job, const char *text)
 
 /* Every method of the job is answered. */
 static void
-job_finish(struct job *job)
+job_finish(struct directory_job *job)
 {
 	amqp_raw_channel_close(&job->channel);
 	job_set_state(job, JOB_OVER);
@@ -143,10 +143,10 @@ job_finish(struct job *job)
 	job_answer(job);
 }
 
-static struct job *
-first_over(const struct amqp_directory *directory)
+static struct directory_job *
+directory_first_over(const struct amqp_directory *directory)
 {
-	struct job *job;
+	struct directory_job *job;
 
 	TAILQ_FOREACH (job, &directory->all, in_all)
 		if (job->state == JOB_OVER)
@@ -155,17 +155,17 @@ first_over(const struct amqp_directory *directory)
 }
 
 static void
-on_over(void *ctx, uint64_t id)
+directory_on_over(void *ctx, uint64_t id)
 {
 	struct amqp_directory *directory = ctx;
-	struct job *job = first_over(directory);
+	struct directory_job *job = directory_first_over(directory);
 
 	(void)id;
 	if (job == NULL)
 		return;
 	TAILQ_REMOVE(&directory->all, job, in_all);
 	/* One job for each run: its callback may cause the answers of the others. */
-	if (first_over(directory) != NULL)
+	if (directory_first_over(directory) != NULL)
 		timers_set(
 		    directory->broker->timers, &directory->over, broker_now(directory->broker));
 	job_answer(job);
@@ -174,7 +174,7 @@ on_over(void *ctx, uint64_t id)
 /* ---- sending ---- */
 
 static void
-send_declare(const struct job *job)
+job_send_declare(const struct directory_job *job)
 {
 	amqp_table_entry_t type = amqp_entry_text("x-queue-type", "classic");
 	amqp_queue_declare_t declare = {
@@ -191,7 +191,7 @@ send_declare(const struct job *job)
 }
 
 static void
-send_name(const struct job *job)
+job_send_name(const struct directory_job *job)
 {
 	amqp_basic_publish_t fields = {.routing_key = amqp_cstring_bytes(job->queue)};
 	amqp_basic_properties_t properties = {
@@ -204,7 +204,7 @@ send_name(const struct job *job)
 }
 
 static void
-job_send(struct job *job)
+job_send(struct directory_job *job)
 {
 	struct amqp_directory *directory = job->directory;
 	amqp_confirm_select_t select = {0};
@@ -217,14 +217,14 @@ job_send(struct job *job)
 	job_set_state(job, JOB_DECLARING);
 	if (job->kind == JOB_ENTER)
 		amqp_raw_channel_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
-	send_declare(job);
+	job_send_declare(job);
 	if (job->kind == JOB_ENTER)
-		send_name(job);
+		job_send_name(job);
 }
 
 /* left: the known number of messages. One more get finds the end. */
 static void
-send_gets(struct job *job, uint32_t left)
+job_send_gets(struct directory_job *job, uint32_t left)
 {
 	amqp_basic_get_t get = {.queue = amqp_cstring_bytes(job->queue)};
 
@@ -236,7 +236,7 @@ send_gets(struct job *job, uint32_t left)
 
 /* All messages were seen: removes those that leave, and puts the others back. */
 static void
-put_back(struct job *job)
+job_put_back(struct directory_job *job)
 {
 	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(job->queue)};
 
@@ -256,7 +256,7 @@ put_back(struct job *job)
 /* ---- receiving ---- */
 
 static void
-find(struct job *job, const char *name)
+job_find_name(struct directory_job *job, const char *name)
 {
 	if (job->kind == JOB_LEAVE) {
 		if (job->found.count == job->remove_room) {
@@ -272,7 +272,7 @@ find(struct job *job, const char *name)
 
 /* Takes a whole message. A message that is not a name is foreign. */
 static void
-take_message(struct job *job)
+job_take_message(struct directory_job *job)
 {
 	const struct amqp_content *content = &job->channel.content;
 
@@ -280,24 +280,24 @@ take_message(struct job *job)
 	    !broker_is_name(content->body, (size_t)content->size))
 		return;
 	if (job->kind == JOB_READ || strcmp(content->body, job->name) == 0)
-		find(job, content->body);
+		job_find_name(job, content->body);
 }
 
 /* Beyond the maximum no more gets are sent, but the answers to earlier ones still come. */
 static bool
-take_got(struct job *job, const amqp_basic_get_ok_t *got)
+job_take_got(struct directory_job *job, const amqp_basic_get_ok_t *got)
 {
 	if (job->state != JOB_READING || job->gets == 0 ||
 	    !amqp_raw_channel_announce(&job->channel, got->delivery_tag))
 		return false;
 	job->gets--;
 	if (++job->seen <= BROKER_DIRECTORY_MAX)
-		send_gets(job, got->message_count);
+		job_send_gets(job, got->message_count);
 	return true;
 }
 
 static bool
-take_empty(struct job *job)
+job_take_empty(struct directory_job *job)
 {
 	if (job->state != JOB_READING || job->gets == 0 ||
 	    job->channel.content.state != AMQP_CONTENT_IDLE)
@@ -305,12 +305,12 @@ take_empty(struct job *job)
 	job->gets--;
 	job->empty = true;
 	if (job->gets == 0)
-		put_back(job);
+		job_put_back(job);
 	return true;
 }
 
 static bool
-take_declared(struct job *job, const amqp_queue_declare_ok_t *declared)
+job_take_declared(struct directory_job *job, const amqp_queue_declare_ok_t *declared)
 {
 	if (job->state != JOB_DECLARING)
 		return false;
@@ -319,12 +319,12 @@ take_declared(struct job *job, const amqp_queue_declare_ok_t *declared)
 		return true;
 	}
 	job_set_state(job, JOB_READING);
-	send_gets(job, declared->message_count);
+	job_send_gets(job, declared->message_count);
 	return true;
 }
 
 static bool
-take_confirm(struct job *job, bool taken)
+job_take_confirm(struct directory_job *job, bool taken)
 {
 	if (job->state != JOB_CONFIRMING)
 		return false;
@@ -340,34 +340,34 @@ take_confirm(struct job *job, bool taken)
 }
 
 static bool
-on_message(void *ctx)
+job_on_message(void *ctx)
 {
-	struct job *job = ctx;
+	struct directory_job *job = ctx;
 
-	take_message(job);
+	job_take_message(job);
 	if (job->gets == 0)
-		put_back(job);
+		job_put_back(job);
 	return true;
 }
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+job_on_method(void *ctx, const struct amqp_frame *frame)
 {
-	struct job *job = ctx;
+	struct directory_job *job = ctx;
 
 	switch (frame->method) {
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_QUEUE_DECLARE_OK_METHOD:
-		return take_declared(job, frame->fields);
+		return job_take_declared(job, frame->fields);
 	case AMQP_BASIC_GET_OK_METHOD:
-		return take_got(job, frame->fields);
+		return job_take_got(job, frame->fields);
 	case AMQP_BASIC_GET_EMPTY_METHOD:
-		return take_empty(job);
+		return job_take_empty(job);
 	case AMQP_BASIC_ACK_METHOD:
-		return take_confirm(job, true);
+		return job_take_confirm(job, true);
 	case AMQP_BASIC_NACK_METHOD:
-		return take_confirm(job, false);
+		return job_take_confirm(job, false);
 	default:
 		return false;
 	}
@@ -378,9 +378,9 @@ on_method(void *ctx, const struct amqp_frame *frame)
  * perform the methods behind that.
  */
 static void
-on_closed(void *ctx, int code, const char *text)
+job_on_closed(void *ctx, int code, const char *text)
 {
-	struct job *job = ctx;
+	struct directory_job *job = ctx;
 	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING,
 	     refused = job->channel.blames && (declaring || reading),
 	     missing =
@@ -408,13 +408,13 @@ on_closed(void *ctx, int code, const char *text)
 
 /* ---- outside ---- */
 
-static struct job *
-job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue, const char *name,
-    struct broker_names_done done)
+static struct directory_job *
+job_new(struct amqp_directory *directory, enum directory_job_kind kind, const char *queue,
+    const char *name, struct broker_names_done done)
 {
 	static const struct amqp_raw_channel_events events = {
-	    .method = on_method, .message = on_message, .closed = on_closed};
-	struct job *job = mem_alloc(sizeof(*job));
+	    .method = job_on_method, .message = job_on_message, .closed = job_on_closed};
+	struct directory_job *job = mem_alloc(sizeof(*job));
 
 	assert(strlen(queue) <= UINT8_MAX);
 	job->directory = directory;
@@ -431,7 +431,7 @@ job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue,
 
 /* Sends a job at once if there is a link. Else it waits for one. */
 static void
-job_begin(struct job *job)
+job_begin(struct directory_job *job)
 {
 	struct broker *broker = job->directory->broker;
 
@@ -457,7 +457,7 @@ void
 broker_directory_enter(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
-	struct job *job = job_new(broker->directory, JOB_ENTER, queue, name, done);
+	struct directory_job *job = job_new(broker->directory, JOB_ENTER, queue, name, done);
 
 	assert(broker_is_name(name, strlen(name)));
 	if (!broker->blocked) {
@@ -477,7 +477,7 @@ amqp_directory_in_use(const struct amqp_directory *directory)
 void
 amqp_directory_go(struct amqp_directory *directory)
 {
-	struct job *job;
+	struct directory_job *job;
 
 	TAILQ_FOREACH (job, &directory->all, in_all)
 		if (job->state == JOB_WAITING)
@@ -487,8 +487,8 @@ amqp_directory_go(struct amqp_directory *directory)
 void
 amqp_directory_fail(struct amqp_directory *directory)
 {
-	struct job_list lost = TAILQ_HEAD_INITIALIZER(lost);
-	struct job *job;
+	struct directory_jobs lost = TAILQ_HEAD_INITIALIZER(lost);
+	struct directory_job *job;
 
 	TAILQ_CONCAT(&lost, &directory->all, in_all);
 	while ((job = TAILQ_FIRST(&lost)) != NULL) {
@@ -509,7 +509,7 @@ amqp_directory_new(struct broker *broker)
 
 	directory->broker = broker;
 	TAILQ_INIT(&directory->all);
-	timer_init(&directory->over, on_over, directory, 0);
+	timer_init(&directory->over, directory_on_over, directory, 0);
 	return directory;
 }
 

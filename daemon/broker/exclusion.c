@@ -9,12 +9,14 @@
 #include "daemon/broker/way.h"
 
 /* Another node of a cluster may learn of a new queue late: it is asked again after this. */
-#define AGAIN (50 * NSEC_PER_MSEC)
+#define EXCLUSION_AGAIN (50 * NSEC_PER_MSEC)
 
-static const char shared[] = "two connections share their exclusive queues, so two clients could "
-			     "hold one slot: use no proxy that shares connections";
-static const char separate[] = "one connection does not see the queues of another: this host is "
-			       "more than one broker";
+static const char exclusion_shared[] =
+    "two connections share their exclusive queues, so two clients could "
+    "hold one slot: use no proxy that shares connections";
+static const char exclusion_separate[] =
+    "one connection does not see the queues of another: this host is "
+    "more than one broker";
 
 enum exclusion_state {
 	EXCLUSION_NONE,      /* no lock connection, or the test is over */
@@ -35,14 +37,14 @@ struct amqp_exclusion {
 };
 
 static void
-set_state(struct amqp_exclusion *exclusion, enum exclusion_state state)
+exclusion_set_state(struct amqp_exclusion *exclusion, enum exclusion_state state)
 {
 	assert(state <= EXCLUSION_WAITING || state == exclusion->state + 1);
 	exclusion->state = state;
 }
 
 static void
-set_timer(struct amqp_exclusion *exclusion, struct timer *timer, int64_t wait)
+exclusion_set_timer(struct amqp_exclusion *exclusion, struct timer *timer, int64_t wait)
 {
 	struct timers *timers = exclusion->config.timers;
 
@@ -50,7 +52,8 @@ set_timer(struct amqp_exclusion *exclusion, struct timer *timer, int64_t wait)
 }
 
 static void
-tell(struct amqp_exclusion *exclusion, enum amqp_exclusion_verdict verdict, const char *why)
+exclusion_tell(
+    struct amqp_exclusion *exclusion, enum amqp_exclusion_verdict verdict, const char *why)
 {
 	exclusion->told = true;
 	timers_cancel(exclusion->config.timers, &exclusion->limit);
@@ -58,7 +61,7 @@ tell(struct amqp_exclusion *exclusion, enum amqp_exclusion_verdict verdict, cons
 }
 
 static void
-on_dropped(void *ctx, uint64_t channel, const struct broker_reply *reply)
+exclusion_on_dropped(void *ctx, uint64_t channel, const struct broker_reply *reply)
 {
 	struct amqp_exclusion *exclusion = ctx;
 
@@ -70,19 +73,19 @@ on_dropped(void *ctx, uint64_t channel, const struct broker_reply *reply)
 
 /* The queue is not needed any more. */
 static void
-drop_queue(struct amqp_exclusion *exclusion)
+exclusion_drop_queue(struct amqp_exclusion *exclusion)
 {
 	amqp_channels_request(exclusion->config.locks, exclusion->lock_channel, way_queue.drop,
 	    exclusion->queue,
 	    (struct broker_done){
-		.fn = on_dropped, .ctx = exclusion, .id = exclusion->lock_channel});
+		.fn = exclusion_on_dropped, .ctx = exclusion, .id = exclusion->lock_channel});
 }
 
 /* ---- the two answers ---- */
 
 /* The answer of the auxiliary connection, with the queue of the lock connection in place. */
 static void
-conclude(struct amqp_exclusion *exclusion, const struct broker_reply *reply)
+exclusion_conclude(struct amqp_exclusion *exclusion, const struct broker_reply *reply)
 {
 	enum broker_answer answer = reply->answer;
 
@@ -90,33 +93,34 @@ conclude(struct amqp_exclusion *exclusion, const struct broker_reply *reply)
 	FAULT_IF(UNSEEN_QUEUE_IGNORED, answer == BROKER_ABSENT, answer = BROKER_LOCKED);
 	exclusion->absent = answer == BROKER_ABSENT;
 	if (exclusion->absent && timer_is_set(&exclusion->limit)) {
-		set_timer(exclusion, &exclusion->again, AGAIN);
+		exclusion_set_timer(exclusion, &exclusion->again, EXCLUSION_AGAIN);
 		return;
 	}
-	set_state(exclusion, answer == BROKER_UNKNOWN ? EXCLUSION_WAITING : EXCLUSION_NONE);
-	drop_queue(exclusion);
+	exclusion_set_state(
+	    exclusion, answer == BROKER_UNKNOWN ? EXCLUSION_WAITING : EXCLUSION_NONE);
+	exclusion_drop_queue(exclusion);
 	switch (answer) {
 	case BROKER_LOCKED:
-		tell(exclusion, AMQP_EXCLUSION_KEPT, "");
+		exclusion_tell(exclusion, AMQP_EXCLUSION_KEPT, "");
 		break;
 	case BROKER_OK:
-		tell(exclusion, AMQP_EXCLUSION_BROKEN, shared);
+		exclusion_tell(exclusion, AMQP_EXCLUSION_BROKEN, exclusion_shared);
 		break;
 	case BROKER_ABSENT:
-		tell(exclusion, AMQP_EXCLUSION_BROKEN, separate);
+		exclusion_tell(exclusion, AMQP_EXCLUSION_BROKEN, exclusion_separate);
 		break;
 	case BROKER_UNKNOWN:
 		break; /* amqp_exclusion_fail() comes */
 	case BROKER_REFUSED:
 	case BROKER_SKIPPED:
 	case BROKER_UNREACHABLE:
-		tell(exclusion, AMQP_EXCLUSION_NOT_TESTED, reply->text);
+		exclusion_tell(exclusion, AMQP_EXCLUSION_NOT_TESTED, reply->text);
 		break;
 	}
 }
 
 static void
-on_checked(void *ctx, uint64_t channel, const struct broker_reply *reply)
+exclusion_on_checked(void *ctx, uint64_t channel, const struct broker_reply *reply)
 {
 	struct amqp_exclusion *exclusion = ctx;
 
@@ -125,54 +129,55 @@ on_checked(void *ctx, uint64_t channel, const struct broker_reply *reply)
 	if (exclusion->aux_channel != channel)
 		return;
 	exclusion->aux_channel = 0;
-	conclude(exclusion, reply);
+	exclusion_conclude(exclusion, reply);
 }
 
 static void
-check(struct amqp_exclusion *exclusion)
+exclusion_check(struct amqp_exclusion *exclusion)
 {
 	exclusion->aux_channel = amqp_channels_take(exclusion->config.auxiliary);
 	amqp_channels_request(exclusion->config.auxiliary, exclusion->aux_channel,
 	    &amqp_request_check, exclusion->queue,
-	    (struct broker_done){.fn = on_checked, .ctx = exclusion, .id = exclusion->aux_channel});
+	    (struct broker_done){
+		.fn = exclusion_on_checked, .ctx = exclusion, .id = exclusion->aux_channel});
 }
 
 static void
-on_again(void *ctx, uint64_t id)
+exclusion_on_again(void *ctx, uint64_t id)
 {
 	(void)id;
-	check(ctx);
+	exclusion_check(ctx);
 }
 
 static void
-on_declared(void *ctx, uint64_t channel, const struct broker_reply *reply)
+exclusion_on_declared(void *ctx, uint64_t channel, const struct broker_reply *reply)
 {
 	struct amqp_exclusion *exclusion = ctx;
 
 	if (exclusion->lock_channel == channel && reply->answer == BROKER_OK) {
-		set_state(exclusion, EXCLUSION_CHECKING);
-		check(exclusion);
+		exclusion_set_state(exclusion, EXCLUSION_CHECKING);
+		exclusion_check(exclusion);
 		return;
 	}
 	amqp_channels_put(exclusion->config.locks, channel);
 	if (exclusion->lock_channel != channel)
 		return;
 	exclusion->lock_channel = 0;
-	set_state(exclusion, EXCLUSION_NONE);
+	exclusion_set_state(exclusion, EXCLUSION_NONE);
 	if (reply->answer != BROKER_UNKNOWN)
-		tell(exclusion, AMQP_EXCLUSION_NOT_TESTED, reply->text);
+		exclusion_tell(exclusion, AMQP_EXCLUSION_NOT_TESTED, reply->text);
 }
 
 static void
-on_limit(void *ctx, uint64_t id)
+exclusion_on_limit(void *ctx, uint64_t id)
 {
 	struct amqp_exclusion *exclusion = ctx;
 
 	(void)id;
 	if (exclusion->absent)
-		tell(exclusion, AMQP_EXCLUSION_BROKEN, separate);
+		exclusion_tell(exclusion, AMQP_EXCLUSION_BROKEN, exclusion_separate);
 	else
-		tell(exclusion, AMQP_EXCLUSION_NOT_TESTED,
+		exclusion_tell(exclusion, AMQP_EXCLUSION_NOT_TESTED,
 		    "the broker did not answer within request-timeout");
 }
 
@@ -181,9 +186,9 @@ on_limit(void *ctx, uint64_t id)
 void
 amqp_exclusion_begin(struct amqp_exclusion *exclusion)
 {
-	set_state(exclusion, EXCLUSION_WAITING);
+	exclusion_set_state(exclusion, EXCLUSION_WAITING);
 	exclusion->told = exclusion->absent = false;
-	set_timer(exclusion, &exclusion->limit, exclusion->config.timeout);
+	exclusion_set_timer(exclusion, &exclusion->limit, exclusion->config.timeout);
 }
 
 bool
@@ -194,13 +199,13 @@ amqp_exclusion_go(struct amqp_exclusion *exclusion)
 	exclusion->lock_channel = amqp_channels_take(exclusion->config.locks);
 	if (exclusion->lock_channel == 0)
 		return false;
-	set_state(exclusion, EXCLUSION_DECLARING);
+	exclusion_set_state(exclusion, EXCLUSION_DECLARING);
 	amqp_mailbox_name(exclusion->queue, MAILBOX_INBOX "test-", exclusion->config.jitter,
 	    exclusion->config.replays);
 	amqp_channels_request(exclusion->config.locks, exclusion->lock_channel, way_queue.claim,
 	    exclusion->queue,
 	    (struct broker_done){
-		.fn = on_declared, .ctx = exclusion, .id = exclusion->lock_channel});
+		.fn = exclusion_on_declared, .ctx = exclusion, .id = exclusion->lock_channel});
 	return !exclusion->told;
 }
 
@@ -210,17 +215,17 @@ amqp_exclusion_fail(struct amqp_exclusion *exclusion, const char *why)
 	/* Between two checks, no request tells of the end. */
 	if (timer_is_set(&exclusion->again)) {
 		timers_cancel(exclusion->config.timers, &exclusion->again);
-		set_state(exclusion, EXCLUSION_WAITING);
-		drop_queue(exclusion);
+		exclusion_set_state(exclusion, EXCLUSION_WAITING);
+		exclusion_drop_queue(exclusion);
 	}
 	if (exclusion->state == EXCLUSION_WAITING && !exclusion->told)
-		tell(exclusion, AMQP_EXCLUSION_NOT_TESTED, why);
+		exclusion_tell(exclusion, AMQP_EXCLUSION_NOT_TESTED, why);
 }
 
 void
 amqp_exclusion_stop(struct amqp_exclusion *exclusion)
 {
-	set_state(exclusion, EXCLUSION_NONE);
+	exclusion_set_state(exclusion, EXCLUSION_NONE);
 	exclusion->lock_channel = exclusion->aux_channel = 0;
 	timers_cancel(exclusion->config.timers, &exclusion->limit);
 	timers_cancel(exclusion->config.timers, &exclusion->again);
@@ -240,8 +245,8 @@ amqp_exclusion_new(const struct amqp_exclusion_config *config)
 	struct amqp_exclusion *exclusion = mem_alloc(sizeof(*exclusion));
 
 	exclusion->config = *config;
-	timer_init(&exclusion->limit, on_limit, exclusion, 0);
-	timer_init(&exclusion->again, on_again, exclusion, 0);
+	timer_init(&exclusion->limit, exclusion_on_limit, exclusion, 0);
+	timer_init(&exclusion->again, exclusion_on_again, exclusion, 0);
 	return exclusion;
 }
 

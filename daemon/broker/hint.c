@@ -14,10 +14,10 @@
 #include "daemon/broker/raw_channel.h"
 
 /* BROKER_HINT_TTL, in ms */
-#define EXPIRATION "2000"
-_Static_assert(BROKER_HINT_TTL == 2000 * INT64_C(1000000), "as EXPIRATION says");
+#define HINT_EXPIRATION "2000"
+_Static_assert(BROKER_HINT_TTL == 2000 * INT64_C(1000000), "as HINT_EXPIRATION says");
 /* The pause after a refusal, because each refusal closes the channel. */
-#define MUTE (30 * NSEC_PER_SEC)
+#define HINT_MUTE (30 * NSEC_PER_SEC)
 
 /*
  * A hint that is not sent yet: each queue and slot once, in the order in which they were first
@@ -72,7 +72,7 @@ hint_add(struct amqp_hints *hints, const char *queue, int slot)
 }
 
 static void
-forget_all(struct amqp_hints *hints)
+hints_forget_all(struct amqp_hints *hints)
 {
 	while (!TAILQ_EMPTY(&hints->in_turn))
 		hint_free(hints, TAILQ_FIRST(&hints->in_turn));
@@ -81,7 +81,7 @@ forget_all(struct amqp_hints *hints)
 /* ---- sending ---- */
 
 static void
-publish(struct amqp_hints *hints, const char *queue, int slot)
+hint_publish(struct amqp_hints *hints, const char *queue, int slot)
 {
 	char digits[16];
 	amqp_basic_publish_t fields = {.routing_key = amqp_cstring_bytes(queue), .mandatory = 1};
@@ -89,7 +89,7 @@ publish(struct amqp_hints *hints, const char *queue, int slot)
 	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_EXPIRATION_FLAG |
 		      AMQP_BASIC_CORRELATION_ID_FLAG,
 	    .delivery_mode = AMQP_DELIVERY_NONPERSISTENT,
-	    .expiration = amqp_cstring_bytes(EXPIRATION),
+	    .expiration = amqp_cstring_bytes(HINT_EXPIRATION),
 	};
 
 	snprintf(digits, sizeof(digits), "%d", slot);
@@ -99,7 +99,7 @@ publish(struct amqp_hints *hints, const char *queue, int slot)
 
 /* Hints on a dead link, whose end is not reported yet, would be lost. */
 static bool
-can_send(const struct amqp_hints *hints)
+hints_can_send(const struct amqp_hints *hints)
 {
 	const struct broker *broker = hints->broker;
 	const struct amqp_link *link = amqp_channels_link(broker->channels);
@@ -108,15 +108,15 @@ can_send(const struct amqp_hints *hints)
 }
 
 static void
-pay(struct amqp_hints *hints)
+hints_pay(struct amqp_hints *hints)
 {
 	struct owed_hint *hint;
 
 	if (broker_now(hints->broker) < hints->mute_until)
-		forget_all(hints);
-	while ((hint = TAILQ_FIRST(&hints->in_turn)) != NULL && can_send(hints) &&
+		hints_forget_all(hints);
+	while ((hint = TAILQ_FIRST(&hints->in_turn)) != NULL && hints_can_send(hints) &&
 	       (hints->channel.number != 0 || amqp_raw_channel_open(&hints->channel, 0))) {
-		publish(hints, strchr(hint->key, ' ') + 1, hint->slot);
+		hint_publish(hints, strchr(hint->key, ' ') + 1, hint->slot);
 		hint_free(hints, hint);
 	}
 }
@@ -124,7 +124,7 @@ pay(struct amqp_hints *hints)
 /* ---- frames ---- */
 
 static bool
-take_return(struct amqp_hints *hints, const amqp_basic_return_t *back)
+hints_take_return(struct amqp_hints *hints, const amqp_basic_return_t *back)
 {
 	if (back->routing_key.len > UINT8_MAX)
 		return false;
@@ -134,7 +134,7 @@ take_return(struct amqp_hints *hints, const amqp_basic_return_t *back)
 }
 
 static bool
-on_message(void *ctx)
+hints_on_message(void *ctx)
 {
 	const struct amqp_hints *hints = ctx;
 	const struct broker_events *events = &hints->broker->events;
@@ -152,19 +152,19 @@ on_message(void *ctx)
 }
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+hints_on_method(void *ctx, const struct amqp_frame *frame)
 {
-	return frame->method == AMQP_BASIC_RETURN_METHOD && take_return(ctx, frame->fields);
+	return frame->method == AMQP_BASIC_RETURN_METHOD && hints_take_return(ctx, frame->fields);
 }
 
 static void
-on_closed(void *ctx, int code, const char *text)
+hints_on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_hints *hints = ctx;
 
 	if (!hints->channel.blames)
 		return; /* the next hint opens another channel */
-	hints->mute_until = broker_now(hints->broker) + MUTE;
+	hints->mute_until = broker_now(hints->broker) + HINT_MUTE;
 	if (!hints->complained)
 		log_warning("the broker refused a hint to other daemons: %s (%d)", text, code);
 	hints->complained = true;
@@ -178,7 +178,7 @@ broker_wait_queue_wake(struct broker *broker, const char *queue, int slot)
 	if (broker->stopped)
 		return;
 	hint_add(broker->hints, queue, slot);
-	pay(broker->hints);
+	hints_pay(broker->hints);
 	amqp_auxiliary_need(broker);
 }
 
@@ -191,7 +191,7 @@ amqp_hints_any(const struct amqp_hints *hints)
 void
 amqp_hints_go(struct amqp_hints *hints)
 {
-	pay(hints);
+	hints_pay(hints);
 }
 
 void
@@ -208,7 +208,7 @@ struct amqp_hints *
 amqp_hints_new(struct broker *broker)
 {
 	static const struct amqp_raw_channel_events events = {
-	    .method = on_method, .message = on_message, .closed = on_closed};
+	    .method = hints_on_method, .message = hints_on_message, .closed = hints_on_closed};
 	struct amqp_hints *hints = mem_alloc(sizeof(*hints));
 
 	hints->broker = broker;
@@ -221,6 +221,6 @@ void
 amqp_hints_free(struct amqp_hints *hints)
 {
 	amqp_hints_fail(hints);
-	forget_all(hints);
+	hints_forget_all(hints);
 	free(hints);
 }

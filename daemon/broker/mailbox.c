@@ -14,23 +14,23 @@
 #include "daemon/broker/internal.h"
 #include "daemon/broker/raw_channel.h"
 
-#define EXCHANGE "lockbroker=ask"
+#define ASK_EXCHANGE "lockbroker=ask"
 /* BROKER_MESSAGE_TTL, in ms */
-#define EXPIRATION "5000"
-_Static_assert(BROKER_MESSAGE_TTL == 5000 * INT64_C(1000000), "as EXPIRATION says");
+#define MESSAGE_EXPIRATION "5000"
+_Static_assert(BROKER_MESSAGE_TTL == 5000 * INT64_C(1000000), "as MESSAGE_EXPIRATION says");
 #define INBOX_EXPIRES 60000 /* ms */
 #define INBOX_LENGTH 256
 /* The maximum of unacknowledged deliveries. */
-#define PREFETCH 64
+#define INBOX_PREFETCH 64
 /*
  * The wait after the channel was closed for another cause than a refusal: from half of it to one
  * and a half.
  */
-#define AGAIN (100 * NSEC_PER_MSEC)
+#define INBOX_AGAIN (100 * NSEC_PER_MSEC)
 /* The wait after a refusal. */
-#define RARELY (30 * NSEC_PER_SEC)
+#define INBOX_RARELY (30 * NSEC_PER_SEC)
 /* The wait after no channel number was left. */
-#define NO_CHANNEL (1 * NSEC_PER_SEC)
+#define INBOX_NO_CHANNEL (1 * NSEC_PER_SEC)
 
 enum inbox_state {
 	INBOX_CLOSED,
@@ -40,8 +40,8 @@ enum inbox_state {
 };
 
 /* A query that waits to be sent, for at most BROKER_MESSAGE_TTL. */
-struct question {
-	TAILQ_ENTRY(question) entry;
+struct waiting_query {
+	TAILQ_ENTRY(waiting_query) entry;
 	uint64_t number;
 	char *text; /* owned */
 	size_t len;
@@ -66,9 +66,9 @@ struct amqp_mailbox {
 	struct amqp_raw_channel channel; /* OPENING, OPEN */
 	const char *user;                /* borrowed; login of the link; NULL: not sent */
 	/* of the present delivery: it came through the exchange */
-	bool is_question;
-	TAILQ_HEAD(, question) questions; /* owned; in order */
-	uint64_t last_question, last_sender;
+	bool is_query;
+	TAILQ_HEAD(, waiting_query) queries; /* owned; in order */
+	uint64_t last_query, last_sender;
 	struct sender senders[MAILBOX_SENDERS_MAX]; /* by id */
 	bool complained;                            /* of being refused, on this link */
 };
@@ -77,7 +77,7 @@ struct amqp_mailbox {
 
 /* reply_to: NULL for a reply. */
 static void
-publish(const struct amqp_mailbox *mailbox, const char *exchange, const char *to,
+mailbox_publish(const struct amqp_mailbox *mailbox, const char *exchange, const char *to,
     const char *number, const char *reply_to, amqp_bytes_t text)
 {
 	amqp_basic_publish_t fields = {
@@ -86,7 +86,7 @@ publish(const struct amqp_mailbox *mailbox, const char *exchange, const char *to
 	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_EXPIRATION_FLAG |
 		      AMQP_BASIC_CORRELATION_ID_FLAG,
 	    .delivery_mode = AMQP_DELIVERY_NONPERSISTENT,
-	    .expiration = amqp_cstring_bytes(EXPIRATION),
+	    .expiration = amqp_cstring_bytes(MESSAGE_EXPIRATION),
 	    .correlation_id = amqp_cstring_bytes(number),
 	};
 
@@ -102,28 +102,28 @@ publish(const struct amqp_mailbox *mailbox, const char *exchange, const char *to
 }
 
 static void
-question_free(struct amqp_mailbox *mailbox, struct question *question)
+query_free(struct amqp_mailbox *mailbox, struct waiting_query *query)
 {
-	TAILQ_REMOVE(&mailbox->questions, question, entry);
-	free(question->text);
-	free(question);
+	TAILQ_REMOVE(&mailbox->queries, query, entry);
+	free(query->text);
+	free(query);
 }
 
 static void
-send_waiting(struct amqp_mailbox *mailbox)
+mailbox_send_waiting(struct amqp_mailbox *mailbox)
 {
-	struct question *question;
+	struct waiting_query *query;
 	char room[BROKER_NUMBER_TEXT];
 
-	while ((question = TAILQ_FIRST(&mailbox->questions)) != NULL) {
-		if (question->until > broker_now(mailbox->broker)) {
+	while ((query = TAILQ_FIRST(&mailbox->queries)) != NULL) {
+		if (query->until > broker_now(mailbox->broker)) {
 			if (mailbox->state != INBOX_OPEN || mailbox->broker->blocked)
 				return;
-			publish(mailbox, EXCHANGE, "", broker_number_text(room, question->number),
-			    mailbox->name,
-			    (amqp_bytes_t){.len = question->len, .bytes = question->text});
+			mailbox_publish(mailbox, ASK_EXCHANGE, "",
+			    broker_number_text(room, query->number), mailbox->name,
+			    (amqp_bytes_t){.len = query->len, .bytes = query->text});
 		}
-		question_free(mailbox, question);
+		query_free(mailbox, query);
 	}
 }
 
@@ -160,10 +160,10 @@ amqp_mailbox_name(
 }
 
 static void
-send_declares(const struct amqp_mailbox *mailbox)
+inbox_send_declares(const struct amqp_mailbox *mailbox)
 {
 	amqp_exchange_declare_t ask = {
-	    .exchange = amqp_cstring_bytes(EXCHANGE),
+	    .exchange = amqp_cstring_bytes(ASK_EXCHANGE),
 	    .type = amqp_cstring_bytes("fanout"),
 	    .durable = 1,
 	};
@@ -180,7 +180,7 @@ send_declares(const struct amqp_mailbox *mailbox)
 	};
 	amqp_queue_bind_t bind = {
 	    .queue = amqp_cstring_bytes(mailbox->name),
-	    .exchange = amqp_cstring_bytes(EXCHANGE),
+	    .exchange = amqp_cstring_bytes(ASK_EXCHANGE),
 	};
 
 	amqp_raw_channel_send(&mailbox->channel, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
@@ -189,9 +189,9 @@ send_declares(const struct amqp_mailbox *mailbox)
 }
 
 static void
-send_consume(const struct amqp_mailbox *mailbox)
+inbox_send_consume(const struct amqp_mailbox *mailbox)
 {
-	amqp_basic_qos_t qos = {.prefetch_count = PREFETCH};
+	amqp_basic_qos_t qos = {.prefetch_count = INBOX_PREFETCH};
 	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(mailbox->name)};
 
 	amqp_raw_channel_send(&mailbox->channel, AMQP_BASIC_QOS_METHOD, &qos);
@@ -199,7 +199,7 @@ send_consume(const struct amqp_mailbox *mailbox)
 }
 
 static void
-open_later(struct amqp_mailbox *mailbox, int64_t again)
+inbox_open_later(struct amqp_mailbox *mailbox, int64_t again)
 {
 	inbox_set_state(mailbox, INBOX_WAITING);
 	timers_set(mailbox->broker->timers, &mailbox->again,
@@ -208,7 +208,7 @@ open_later(struct amqp_mailbox *mailbox, int64_t again)
 }
 
 static void
-open_now(struct amqp_mailbox *mailbox)
+inbox_open_now(struct amqp_mailbox *mailbox)
 {
 	struct broker *broker = mailbox->broker;
 
@@ -216,31 +216,31 @@ open_now(struct amqp_mailbox *mailbox)
 	if (broker->stopped || amqp_channels_link(broker->channels) == NULL)
 		return;
 	if (!amqp_raw_channel_open(&mailbox->channel, BROKER_MESSAGE_MAX)) {
-		open_later(mailbox, NO_CHANNEL);
+		inbox_open_later(mailbox, INBOX_NO_CHANNEL);
 		return;
 	}
 	inbox_set_state(mailbox, INBOX_OPENING);
 	amqp_mailbox_name(mailbox->name, MAILBOX_INBOX, &broker->jitter, broker->settings.replays);
-	send_declares(mailbox);
-	send_consume(mailbox);
+	inbox_send_declares(mailbox);
+	inbox_send_consume(mailbox);
 }
 
 static void
-on_again(void *ctx, uint64_t id)
+inbox_on_again(void *ctx, uint64_t id)
 {
 	(void)id;
-	open_now(ctx);
+	inbox_open_now(ctx);
 }
 
 /* Opens or closes the inbox, as it is wanted. */
 static void
-settle(struct amqp_mailbox *mailbox)
+inbox_settle(struct amqp_mailbox *mailbox)
 {
 	bool wanted = mailbox->wanted || timer_is_set(&mailbox->asking);
 
 	if (wanted && mailbox->state == INBOX_CLOSED) {
 		inbox_set_state(mailbox, INBOX_WAITING);
-		open_now(mailbox);
+		inbox_open_now(mailbox);
 	} else if (!wanted && mailbox->state != INBOX_CLOSED) {
 		timers_cancel(mailbox->broker->timers, &mailbox->again);
 		inbox_set_state(mailbox, INBOX_CLOSED);
@@ -249,10 +249,10 @@ settle(struct amqp_mailbox *mailbox)
 }
 
 static void
-on_asked_enough(void *ctx, uint64_t id)
+inbox_on_asked_enough(void *ctx, uint64_t id)
 {
 	(void)id;
-	settle(ctx);
+	inbox_settle(ctx);
 }
 
 /* ---- messages that arrive ---- */
@@ -287,26 +287,26 @@ sender_add(struct amqp_mailbox *mailbox, const char *inbox, const char *number)
 
 /* The text is a copy, because a callback may close the inbox. */
 static void
-tell(struct amqp_mailbox *mailbox, struct broker_message *message)
+mailbox_tell(struct amqp_mailbox *mailbox, struct broker_message *message)
 {
 	const struct amqp_content *content = &mailbox->channel.content;
 	const struct broker_events *events = &mailbox->broker->events;
 
-	if (mailbox->is_question) {
+	if (mailbox->is_query) {
 		message->from = sender_add(mailbox, content->reply_to, content->correlation_id);
 		if (message->from != 0 && events->asked != NULL)
 			events->asked(events->ctx, message);
 	} else {
 		message->asked = broker_number(content->correlation_id);
 		FAULT(REPLY_TO_LAST, message->asked++);
-		if (message->asked > 0 && message->asked <= mailbox->last_question &&
+		if (message->asked > 0 && message->asked <= mailbox->last_query &&
 		    events->replied != NULL)
 			events->replied(events->ctx, message);
 	}
 }
 
 static bool
-on_message(void *ctx)
+mailbox_on_message(void *ctx)
 {
 	struct amqp_mailbox *mailbox = ctx;
 	const struct amqp_content *content = &mailbox->channel.content;
@@ -316,21 +316,21 @@ on_message(void *ctx)
 	amqp_raw_channel_ack(&mailbox->channel, mailbox->channel.delivery);
 	/* The daemon's own query arrives here, too. */
 	if (mailbox->broker->stopped || content->size > BROKER_MESSAGE_MAX ||
-	    (mailbox->is_question && strcmp(content->reply_to, mailbox->name) == 0))
+	    (mailbox->is_query && strcmp(content->reply_to, mailbox->name) == 0))
 		return true;
 	text = mem_alloc(message.len + 1);
 	memcpy(text, content->body, message.len);
 	user = mem_strdup(content->user_id);
 	message.text = text;
 	message.user = user;
-	tell(mailbox, &message);
+	mailbox_tell(mailbox, &message);
 	free(text);
 	free(user);
 	return true;
 }
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+mailbox_on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_mailbox *mailbox = ctx;
 
@@ -344,16 +344,16 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		if (mailbox->state != INBOX_OPENING)
 			return false;
 		inbox_set_state(mailbox, INBOX_OPEN);
-		send_waiting(mailbox);
+		mailbox_send_waiting(mailbox);
 		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
 		amqp_raw_channel_close(&mailbox->channel);
-		open_later(mailbox, AGAIN);
+		inbox_open_later(mailbox, INBOX_AGAIN);
 		return true;
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
-		mailbox->is_question = deliver->exchange.len > 0;
+		mailbox->is_query = deliver->exchange.len > 0;
 		return amqp_raw_channel_announce(&mailbox->channel, deliver->delivery_tag);
 	}
 	default:
@@ -362,24 +362,24 @@ on_method(void *ctx, const struct amqp_frame *frame)
 }
 
 static void
-on_closed(void *ctx, int code, const char *text)
+mailbox_on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_mailbox *mailbox = ctx;
 
 	/* "user_id property set to 'a' but authenticated user was 'b'": of a token, or an alias. */
 	if (code == AMQP_PRECONDITION_FAILED && strstr(text, "user_id") != NULL) {
 		mailbox->user = NULL;
-		open_later(mailbox, AGAIN);
+		inbox_open_later(mailbox, INBOX_AGAIN);
 		return;
 	}
 	if (!mailbox->channel.blames) {
-		open_later(mailbox, AGAIN);
+		inbox_open_later(mailbox, INBOX_AGAIN);
 		return;
 	}
 	if (!mailbox->complained)
 		log_warning("the broker refused a message to another daemon: %s (%d)", text, code);
 	mailbox->complained = true;
-	open_later(mailbox, RARELY);
+	inbox_open_later(mailbox, INBOX_RARELY);
 }
 
 /* ---- outside ---- */
@@ -390,7 +390,7 @@ broker_inbox_open(struct broker *broker)
 	if (broker->stopped)
 		return;
 	broker->mailbox->wanted = true;
-	settle(broker->mailbox);
+	inbox_settle(broker->mailbox);
 	amqp_auxiliary_need(broker);
 }
 
@@ -401,7 +401,7 @@ broker_inbox_close(struct broker *broker)
 		return;
 	amqp_auxiliary_use(broker);
 	broker->mailbox->wanted = false;
-	settle(broker->mailbox);
+	inbox_settle(broker->mailbox);
 }
 
 bool
@@ -411,16 +411,16 @@ amqp_mailbox_any(const struct amqp_mailbox *mailbox)
 }
 
 static void
-question_add(struct amqp_mailbox *mailbox, const char *text, size_t len)
+query_add(struct amqp_mailbox *mailbox, const char *text, size_t len)
 {
-	struct question *question = mem_alloc(sizeof(*question));
+	struct waiting_query *query = mem_alloc(sizeof(*query));
 
-	question->number = ++mailbox->last_question;
-	question->text = mem_alloc(len + 1);
-	memcpy(question->text, text, len);
-	question->len = len;
-	question->until = broker_now(mailbox->broker) + BROKER_MESSAGE_TTL;
-	TAILQ_INSERT_TAIL(&mailbox->questions, question, entry);
+	query->number = ++mailbox->last_query;
+	query->text = mem_alloc(len + 1);
+	memcpy(query->text, text, len);
+	query->len = len;
+	query->until = broker_now(mailbox->broker) + BROKER_MESSAGE_TTL;
+	TAILQ_INSERT_TAIL(&mailbox->queries, query, entry);
 }
 
 uint64_t
@@ -432,14 +432,14 @@ broker_ask(struct broker *broker, const char *text, size_t len)
 		return 0;
 	assert(len <= BROKER_MESSAGE_MAX);
 	if (!broker->blocked) {
-		question_add(mailbox, text, len);
+		query_add(mailbox, text, len);
 		timers_set(broker->timers, &mailbox->asking,
 		    broker_now(mailbox->broker) + broker->settings.auxiliary_idle);
-		settle(mailbox);
-		send_waiting(mailbox);
+		inbox_settle(mailbox);
+		mailbox_send_waiting(mailbox);
 	}
 	amqp_auxiliary_need(broker);
-	return broker->blocked ? 0 : mailbox->last_question;
+	return broker->blocked ? 0 : mailbox->last_query;
 }
 
 void
@@ -454,14 +454,14 @@ broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t l
 	if (mailbox->state != INBOX_OPEN || broker->blocked || from == 0 || sender->id != from ||
 	    sender->until <= broker_now(mailbox->broker))
 		return;
-	publish(mailbox, "", sender->inbox, sender->number, NULL,
+	mailbox_publish(mailbox, "", sender->inbox, sender->number, NULL,
 	    (amqp_bytes_t){.len = len, .bytes = (void *)text});
 }
 
 void
 amqp_mailbox_go_on(struct amqp_mailbox *mailbox)
 {
-	send_waiting(mailbox);
+	mailbox_send_waiting(mailbox);
 }
 
 void
@@ -469,7 +469,7 @@ amqp_mailbox_go(struct amqp_mailbox *mailbox, const char *user)
 {
 	mailbox->user = user;
 	if (mailbox->state == INBOX_WAITING)
-		open_now(mailbox);
+		inbox_open_now(mailbox);
 }
 
 void
@@ -487,14 +487,15 @@ amqp_mailbox_fail(struct amqp_mailbox *mailbox)
 struct amqp_mailbox *
 amqp_mailbox_new(struct broker *broker)
 {
-	static const struct amqp_raw_channel_events events = {
-	    .method = on_method, .message = on_message, .closed = on_closed};
+	static const struct amqp_raw_channel_events events = {.method = mailbox_on_method,
+	    .message = mailbox_on_message,
+	    .closed = mailbox_on_closed};
 	struct amqp_mailbox *mailbox = mem_alloc(sizeof(*mailbox));
 
 	mailbox->broker = broker;
-	TAILQ_INIT(&mailbox->questions);
-	timer_init(&mailbox->asking, on_asked_enough, mailbox, 0);
-	timer_init(&mailbox->again, on_again, mailbox, 0);
+	TAILQ_INIT(&mailbox->queries);
+	timer_init(&mailbox->asking, inbox_on_asked_enough, mailbox, 0);
+	timer_init(&mailbox->again, inbox_on_again, mailbox, 0);
 	amqp_raw_channel_init(&mailbox->channel, broker->channels, &events, mailbox);
 	return mailbox;
 }
@@ -502,12 +503,12 @@ amqp_mailbox_new(struct broker *broker)
 void
 amqp_mailbox_free(struct amqp_mailbox *mailbox)
 {
-	struct question *question;
+	struct waiting_query *query;
 
 	timers_cancel(mailbox->broker->timers, &mailbox->asking);
 	amqp_mailbox_fail(mailbox);
-	while ((question = TAILQ_FIRST(&mailbox->questions)) != NULL)
-		question_free(mailbox, question);
+	while ((query = TAILQ_FIRST(&mailbox->queries)) != NULL)
+		query_free(mailbox, query);
 	for (size_t i = 0; i < MAILBOX_SENDERS_MAX; i++)
 		sender_done(&mailbox->senders[i]);
 	free(mailbox);

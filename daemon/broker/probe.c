@@ -29,21 +29,21 @@
 struct place {
 	char *queue; /* owned */
 	enum broker_question_kind kind;
-	uint64_t tag;        /* of its message: the key, once it is sent */
-	struct probe *probe; /* borrowed */
+	uint64_t tag;              /* of its message: the key, once it is sent */
+	struct queue_probe *probe; /* borrowed */
 	bool returned;
 	UT_hash_handle hh;
 };
 
-TAILQ_HEAD(probe_list, probe);
+TAILQ_HEAD(queue_probes, queue_probe);
 
-struct probe {
-	TAILQ_ENTRY(probe) entry;
+struct queue_probe {
+	TAILQ_ENTRY(queue_probe) entry;
 	struct amqp_probes *probes; /* borrowed */
 	struct broker_probe_done done;
 	size_t count, left;          /* left: unanswered questions */
 	int64_t sent_at;             /* clock time */
-	struct probe_list *list;     /* the list that it is in */
+	struct queue_probes *list;   /* the list that it is in */
 	bool publishes;              /* it has other questions than those about consumers */
 	bool is_sure;                /* BROKER_ABSENT is true: no queue is hidden */
 	bool counted;                /* the round trip of its first questions is over */
@@ -58,7 +58,7 @@ struct amqp_probes {
 	struct amqp_channels *channels; /* borrowed */
 	struct amqp_counters *counters; /* borrowed */
 	int64_t timeout;
-	struct probe_list hopeless, waiting, sent; /* owned; those in `hopeless` are never sent */
+	struct queue_probes hopeless, waiting, sent; /* owned; those in `hopeless` are never sent */
 	struct place *open; /* the probes'; unconfirmed messages, by tag and in the order of tags */
 	unsigned given_up;
 	size_t unanswered; /* unanswered questions, without those of given up probes */
@@ -69,26 +69,26 @@ struct amqp_probes {
 };
 
 static int64_t
-now(const struct amqp_probes *probes)
+probes_now(const struct amqp_probes *probes)
 {
 	return clock_now(timers_clock(probes->timers));
 }
 
 /* Whether it is asked by a passive declare, and not by a message. */
 static bool
-is_by_check(enum broker_question_kind kind)
+question_is_by_check(enum broker_question_kind kind)
 {
 	return kind == BROKER_ASK_CONSUMER || kind == BROKER_ASK_BEADS;
 }
 
 static bool
-is_of_holder(const struct place *place)
+place_is_of_holder(const struct place *place)
 {
 	return place->kind == BROKER_ASK_HOLDER || place->kind == BROKER_ASK_CONSUMER;
 }
 
 static void
-probe_list(struct probe *probe, struct probe_list *list)
+probe_enlist(struct queue_probe *probe, struct queue_probes *list)
 {
 	if (probe->list != NULL)
 		TAILQ_REMOVE(probe->list, probe, entry);
@@ -98,7 +98,7 @@ probe_list(struct probe *probe, struct probe_list *list)
 
 /* probe: in no list any more, and without open messages and checks. */
 static void
-probe_free(struct probe *probe)
+probe_free(struct queue_probe *probe)
 {
 	struct amqp_probes *probes = probe->probes;
 
@@ -118,10 +118,10 @@ probe_free(struct probe *probe)
  * if the probe ends before they are asked for again.
  */
 static void
-probe_answer(struct probe *probe)
+probe_answer(struct queue_probe *probe)
 {
 	for (size_t i = 0; i < probe->count && !probe->is_sure; i++) {
-		if (probe->answers[i] == BROKER_ABSENT && !is_of_holder(&probe->places[i]))
+		if (probe->answers[i] == BROKER_ABSENT && !place_is_of_holder(&probe->places[i]))
 			probe->answers[i] = BROKER_UNKNOWN;
 	}
 	if (!probe->probes->silent && !probe->given_up)
@@ -131,9 +131,9 @@ probe_answer(struct probe *probe)
 
 /* Answers and frees the probes of a list. Probes that the callbacks begin are in other lists. */
 static void
-answer_all(struct probe_list *list)
+probes_answer(struct queue_probes *list)
 {
-	struct probe *probe;
+	struct queue_probe *probe;
 
 	while ((probe = TAILQ_FIRST(list)) != NULL) {
 		TAILQ_REMOVE(list, probe, entry);
@@ -142,10 +142,10 @@ answer_all(struct probe_list *list)
 	}
 }
 
-static void check(struct place *place);
+static void place_check(struct place *place);
 
 static bool
-has_marker(const struct probe *probe)
+probe_has_marker(const struct queue_probe *probe)
 {
 	for (size_t i = 0; i < probe->count; i++) {
 		if (probe->places[i].kind == BROKER_ASK_MARKER && probe->answers[i] == BROKER_OK)
@@ -156,7 +156,7 @@ has_marker(const struct probe *probe)
 
 /* The place of the first A that looks absent; behind the last one: there is none. */
 static size_t
-first_absent(const struct probe *probe)
+probe_first_absent(const struct queue_probe *probe)
 {
 	size_t i = 0;
 
@@ -171,7 +171,7 @@ first_absent(const struct probe *probe)
  * any more: the second ones can be missing. False: there is no need.
  */
 static bool
-asks_again(struct probe *probe)
+probe_asks_again(struct queue_probe *probe)
 {
 	size_t first;
 	const struct amqp_link *link = amqp_channels_link(probe->probes->channels);
@@ -179,8 +179,8 @@ asks_again(struct probe *probe)
 	if (probe->is_sure || probe->given_up || link == NULL)
 		return false;
 	probe->is_sure = true;
-	first = first_absent(probe);
-	if (first == probe->count || has_marker(probe))
+	first = probe_first_absent(probe);
+	if (first == probe->count || probe_has_marker(probe))
 		return false;
 	for (size_t i = 0; i < probe->count; i++) {
 		if (i != first && (probe->places[i].kind != BROKER_ASK_MARKER ||
@@ -189,17 +189,17 @@ asks_again(struct probe *probe)
 		probe->answers[i] = BROKER_UNKNOWN;
 		probe->left++;
 		probe->probes->unanswered++;
-		check(&probe->places[i]);
+		place_check(&probe->places[i]);
 	}
 	return true;
 }
 
 /* A probe whose questions are all answered moves to `ready`. */
 static void
-settle(
-    struct place *place, enum broker_answer answer, enum broker_way way, struct probe_list *ready)
+place_settle(
+    struct place *place, enum broker_answer answer, enum broker_way way, struct queue_probes *ready)
 {
-	struct probe *probe = place->probe;
+	struct queue_probe *probe = place->probe;
 
 	probe->answers[place - probe->places] = answer;
 	probe->ways[place - probe->places] = way;
@@ -210,17 +210,17 @@ settle(
 	if (answer != BROKER_UNKNOWN && !probe->counted && !probe->given_up)
 		amqp_channels_answered(probe->probes->channels, probe->sent_at);
 	probe->counted = true;
-	if (!asks_again(probe))
-		probe_list(probe, ready);
+	if (!probe_asks_again(probe))
+		probe_enlist(probe, ready);
 }
 
 /* ---- checks ---- */
 
-static void send_waiting(struct amqp_probes *probes);
+static void probes_send_waiting(struct amqp_probes *probes);
 
 /* The B of a slot by quorum. While it is free, all its messages are ready. */
 static enum broker_answer
-beads_answer(enum broker_answer answer, int messages, int consumers)
+place_beads_answer(enum broker_answer answer, int messages, int consumers)
 {
 	switch (answer) {
 	case BROKER_OK:
@@ -240,56 +240,58 @@ beads_answer(enum broker_answer answer, int messages, int consumers)
 }
 
 static void
-on_checked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers)
+place_on_checked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers)
 {
-	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
-	struct probe *probe = ctx;
+	struct queue_probes ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct queue_probe *probe = ctx;
 	struct amqp_probes *probes = probe->probes;
 	struct place *place = &probe->places[id];
 
 	if (place->kind == BROKER_ASK_BEADS) {
-		settle(place, beads_answer(answer, messages, consumers), BROKER_BY_QUORUM, &ready);
-		answer_all(&ready);
-		send_waiting(probes);
+		place_settle(place, place_beads_answer(answer, messages, consumers),
+		    BROKER_BY_QUORUM, &ready);
+		probes_answer(&ready);
+		probes_send_waiting(probes);
 		return;
 	}
 	switch (answer) {
 	case BROKER_OK:
-		settle(place, consumers > 0 || !is_of_holder(place) ? BROKER_OK : BROKER_ABSENT,
+		place_settle(place,
+		    consumers > 0 || !place_is_of_holder(place) ? BROKER_OK : BROKER_ABSENT,
 		    BROKER_BY_CONSUMER, &ready);
 		break;
 	case BROKER_LOCKED:
-		settle(place, BROKER_OK, BROKER_BY_QUEUE, &ready);
+		place_settle(place, BROKER_OK, BROKER_BY_QUEUE, &ready);
 		break;
 	case BROKER_UNREACHABLE: /* only a durable queue is */
-		settle(place, BROKER_UNREACHABLE, BROKER_BY_CONSUMER, &ready);
+		place_settle(place, BROKER_UNREACHABLE, BROKER_BY_CONSUMER, &ready);
 		break;
 	case BROKER_ABSENT:
-		settle(place, BROKER_ABSENT, BROKER_BY_QUEUE, &ready);
+		place_settle(place, BROKER_ABSENT, BROKER_BY_QUEUE, &ready);
 		break;
 	case BROKER_REFUSED:
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
-		settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, &ready);
+		place_settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, &ready);
 		break;
 	}
-	answer_all(&ready);
-	send_waiting(probes);
+	probes_answer(&ready);
+	probes_send_waiting(probes);
 }
 
 static void
-check(struct place *place)
+place_check(struct place *place)
 {
-	struct probe *probe = place->probe;
+	struct queue_probe *probe = place->probe;
 
 	amqp_counters_check(probe->probes->counters, place->queue,
-	    (struct amqp_check_done){on_checked, probe, (uint64_t)(place - probe->places)});
+	    (struct amqp_check_done){place_on_checked, probe, (uint64_t)(place - probe->places)});
 }
 
 /* ---- sending ---- */
 
 static bool
-open_channel(struct amqp_probes *probes)
+probes_open_channel(struct amqp_probes *probes)
 {
 	amqp_confirm_select_t select = {0};
 
@@ -308,7 +310,7 @@ open_channel(struct amqp_probes *probes)
  * 0). basic.return has no tag, so the message contains it: two probes may ask about the same queue.
  */
 static void
-publish(struct amqp_probes *probes, const char *queue)
+probes_publish(struct amqp_probes *probes, const char *queue)
 {
 	char tag[BROKER_NUMBER_TEXT];
 	amqp_basic_publish_t fields = {
@@ -327,34 +329,34 @@ publish(struct amqp_probes *probes, const char *queue)
 }
 
 static void
-probe_send(struct amqp_probes *probes, struct probe *probe)
+probe_send(struct amqp_probes *probes, struct queue_probe *probe)
 {
 	for (size_t i = 0; i < probe->count; i++) {
 		struct place *place = &probe->places[i];
 
-		if (is_by_check(place->kind)) {
-			check(place);
+		if (question_is_by_check(place->kind)) {
+			place_check(place);
 			continue;
 		}
-		publish(probes, place->queue);
+		probes_publish(probes, place->queue);
 		place->tag = probes->last_tag;
 		HASH_ADD(hh, probes->open, tag, sizeof(place->tag), place);
 	}
 	probe->is_sure = !amqp_channels_link(probes->channels)->server.hides_queues;
-	probe->sent_at = now(probes);
+	probe->sent_at = probes_now(probes);
 	probes->unanswered += probe->count;
-	probe_list(probe, &probes->sent);
+	probe_enlist(probe, &probes->sent);
 }
 
 /* In the order of the calls. A probe that cannot be sent waits, at most until its deadline. */
 static void
-send_waiting(struct amqp_probes *probes)
+probes_send_waiting(struct amqp_probes *probes)
 {
-	struct probe *probe;
+	struct queue_probe *probe;
 
 	while ((probe = TAILQ_FIRST(&probes->waiting)) != NULL &&
 	       probes->unanswered + probe->count <= UNANSWERED_MAX &&
-	       (!probe->publishes || open_channel(probes)))
+	       (!probe->publishes || probes_open_channel(probes)))
 		probe_send(probes, probe);
 }
 
@@ -362,7 +364,7 @@ send_waiting(struct amqp_probes *probes)
 
 /* NULL: already confirmed. */
 static struct place *
-find_tag(const struct amqp_probes *probes, uint64_t tag)
+probes_find_tag(const struct amqp_probes *probes, uint64_t tag)
 {
 	struct place *place;
 
@@ -371,41 +373,43 @@ find_tag(const struct amqp_probes *probes, uint64_t tag)
 }
 
 static void
-confirm(struct amqp_probes *probes, struct place *place, bool acked, struct probe_list *ready)
+place_confirm(
+    struct amqp_probes *probes, struct place *place, bool acked, struct queue_probes *ready)
 {
 	HASH_DEL(probes->open, place);
 	if (acked)
-		settle(place, place->returned ? BROKER_ABSENT : BROKER_OK, BROKER_BY_QUEUE, ready);
+		place_settle(
+		    place, place->returned ? BROKER_ABSENT : BROKER_OK, BROKER_BY_QUEUE, ready);
 	else if (place->kind == BROKER_ASK_HOLDER && !place->probe->given_up)
-		check(place);
+		place_check(place);
 	else
-		settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, ready);
+		place_settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, ready);
 }
 
 /* False: a confirm of a message that was never sent. */
 static bool
-take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked)
+probes_take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked)
 {
-	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct queue_probes ready = TAILQ_HEAD_INITIALIZER(ready);
 	struct place *place;
 
 	FAULT(MULTIPLE_IS_SINGLE, multiple = false);
 	FAULT(NACK_IS_ACK, acked = true);
 	if (tag > probes->last_tag || (tag == 0 && !multiple))
 		return false;
-	if (!multiple && (place = find_tag(probes, tag)) != NULL)
-		confirm(probes, place, acked, &ready);
+	if (!multiple && (place = probes_find_tag(probes, tag)) != NULL)
+		place_confirm(probes, place, acked, &ready);
 	/* Tag 0 means all. */
 	while (multiple && (place = probes->open) != NULL && (tag == 0 || place->tag <= tag))
-		confirm(probes, place, acked, &ready);
-	answer_all(&ready);
-	send_waiting(probes);
+		place_confirm(probes, place, acked, &ready);
+	probes_answer(&ready);
+	probes_send_waiting(probes);
 	return true;
 }
 
 /* A returned message, which contains its tag. */
 static bool
-on_message(void *ctx)
+probes_on_message(void *ctx)
 {
 	struct amqp_probes *probes = ctx;
 	uint64_t tag = broker_number(probes->channel.content.correlation_id);
@@ -414,14 +418,14 @@ on_message(void *ctx)
 	if (tag == 0 || tag > probes->last_tag)
 		return false;
 	FAULT(RETURN_OF_ANOTHER, tag = probes->last_tag);
-	place = find_tag(probes, tag);
+	place = probes_find_tag(probes, tag);
 	if (place != NULL)
 		place->returned = true;
 	return true;
 }
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+probes_on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_probes *probes = ctx;
 
@@ -433,12 +437,12 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_BASIC_ACK_METHOD: {
 		const amqp_basic_ack_t *ack = frame->fields;
 
-		return take_confirm(probes, ack->delivery_tag, ack->multiple, true);
+		return probes_take_confirm(probes, ack->delivery_tag, ack->multiple, true);
 	}
 	case AMQP_BASIC_NACK_METHOD: {
 		const amqp_basic_nack_t *nack = frame->fields;
 
-		return take_confirm(probes, nack->delivery_tag, nack->multiple, false);
+		return probes_take_confirm(probes, nack->delivery_tag, nack->multiple, false);
 	}
 	default:
 		return false;
@@ -449,20 +453,20 @@ on_method(void *ctx, const struct amqp_frame *frame)
 
 /* The channel is gone: its messages will not be confirmed. */
 static void
-channel_lost(struct amqp_probes *probes)
+probes_channel_lost(struct amqp_probes *probes)
 {
-	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct queue_probes ready = TAILQ_HEAD_INITIALIZER(ready);
 	struct place *place, *next;
 
 	HASH_ITER (hh, probes->open, place, next) {
 		HASH_DEL(probes->open, place);
-		settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, &ready);
+		place_settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, &ready);
 	}
-	answer_all(&ready);
+	probes_answer(&ready);
 }
 
 static void
-on_closed(void *ctx, int code, const char *text)
+probes_on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_probes *probes = ctx;
 
@@ -470,14 +474,14 @@ on_closed(void *ctx, int code, const char *text)
 		log_warning("the broker refused a probe: %s (%d)", text, code);
 		probes->refused = mem_strdup(text);
 	}
-	channel_lost(probes);
-	send_waiting(probes);
+	probes_channel_lost(probes);
+	probes_send_waiting(probes);
 }
 
 static void
-on_deadline(void *ctx, uint64_t id)
+probe_on_deadline(void *ctx, uint64_t id)
 {
-	struct probe *probe = ctx;
+	struct queue_probe *probe = ctx;
 	struct amqp_probes *probes = probe->probes;
 
 	(void)id;
@@ -496,9 +500,9 @@ on_deadline(void *ctx, uint64_t id)
 		probe_free(probe);
 	} else if (probes->given_up > GIVEN_UP_MAX) {
 		amqp_raw_channel_close(&probes->channel);
-		channel_lost(probes);
+		probes_channel_lost(probes);
 	}
-	send_waiting(probes);
+	probes_send_waiting(probes);
 }
 
 /* ---- outside ---- */
@@ -507,7 +511,7 @@ void
 amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questions, size_t count,
     bool hopeless, struct broker_probe_done done)
 {
-	struct probe *probe = mem_alloc(sizeof(*probe));
+	struct queue_probe *probe = mem_alloc(sizeof(*probe));
 
 	assert(count > 0 && count <= BROKER_PROBE_MAX);
 	FAULT(ALARM_UNHEEDED, hopeless = false);
@@ -521,16 +525,16 @@ amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questi
 		assert(strlen(questions[i].queue) <= UINT8_MAX);
 		probe->places[i].queue = mem_strdup(questions[i].queue);
 		probe->places[i].kind = questions[i].kind;
-		probe->publishes |= !is_by_check(questions[i].kind);
+		probe->publishes |= !question_is_by_check(questions[i].kind);
 		probe->places[i].probe = probe;
 		probe->answers[i] = BROKER_UNKNOWN;
 	}
-	timer_init(&probe->deadline, on_deadline, probe, 0);
-	timers_set(
-	    probes->timers, &probe->deadline, now(probes) + (hopeless ? 0 : probes->timeout));
-	probe_list(probe, hopeless ? &probes->hopeless : &probes->waiting);
+	timer_init(&probe->deadline, probe_on_deadline, probe, 0);
+	timers_set(probes->timers, &probe->deadline,
+	    probes_now(probes) + (hopeless ? 0 : probes->timeout));
+	probe_enlist(probe, hopeless ? &probes->hopeless : &probes->waiting);
 	if (amqp_channels_link(probes->channels) != NULL && !hopeless)
-		send_waiting(probes);
+		probes_send_waiting(probes);
 }
 
 bool
@@ -549,14 +553,14 @@ amqp_probes_refused(const struct amqp_probes *probes)
 void
 amqp_probes_go(struct amqp_probes *probes)
 {
-	send_waiting(probes);
+	probes_send_waiting(probes);
 }
 
 void
 amqp_probes_fail(struct amqp_probes *probes)
 {
-	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
-	const struct probe *probe;
+	struct queue_probes lost = TAILQ_HEAD_INITIALIZER(lost);
+	const struct queue_probe *probe;
 
 	amqp_raw_channel_forget(&probes->channel);
 	probes->unanswered = 0;
@@ -568,7 +572,7 @@ amqp_probes_fail(struct amqp_probes *probes)
 	TAILQ_CONCAT(&lost, &probes->sent, entry);
 	TAILQ_CONCAT(&lost, &probes->waiting, entry);
 	TAILQ_CONCAT(&lost, &probes->hopeless, entry);
-	answer_all(&lost);
+	probes_answer(&lost);
 }
 
 struct amqp_probes *
@@ -576,7 +580,7 @@ amqp_probes_new(struct timers *timers, struct amqp_channels *channels,
     struct amqp_counters *counters, int64_t timeout)
 {
 	static const struct amqp_raw_channel_events events = {
-	    .method = on_method, .message = on_message, .closed = on_closed};
+	    .method = probes_on_method, .message = probes_on_message, .closed = probes_on_closed};
 	struct amqp_probes *probes = mem_alloc(sizeof(*probes));
 
 	probes->timers = timers;

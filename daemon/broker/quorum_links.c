@@ -28,14 +28,14 @@ struct amqp_quorum_links {
 };
 
 static struct amqp_quorum_link *
-link_of(struct amqp_quorum_links *links, enum broker_link which)
+quorum_links_find(struct amqp_quorum_links *links, enum broker_link which)
 {
 	assert(which >= BROKER_QUORUM && which - BROKER_QUORUM < links->count);
 	return &links->all[which - BROKER_QUORUM];
 }
 
 static void
-rest_later(struct amqp_quorum_link *link)
+quorum_link_rest_later(struct amqp_quorum_link *link)
 {
 	const struct broker *broker = link->links->broker;
 
@@ -44,7 +44,7 @@ rest_later(struct amqp_quorum_link *link)
 }
 
 static void
-on_idle(void *ctx, uint64_t id)
+quorum_link_on_idle(void *ctx, uint64_t id)
 {
 	struct amqp_quorum_link *link = ctx;
 
@@ -56,7 +56,7 @@ on_idle(void *ctx, uint64_t id)
 /* ---- channels that do not close ---- */
 
 static int64_t
-silence_most(const struct amqp_quorum_link *link)
+quorum_link_silence_most(const struct amqp_quorum_link *link)
 {
 	const struct amqp_link *up = amqp_quorum_link_up(link);
 
@@ -65,11 +65,11 @@ silence_most(const struct amqp_quorum_link *link)
 
 /* Looks when the channel that waits for the longest time could be silent, or must be ended. */
 static void
-check_closes(struct amqp_quorum_link *link)
+quorum_link_check_closes(struct amqp_quorum_link *link)
 {
 	struct broker *broker = link->links->broker;
 	int64_t since = amqp_channels_closing_since(amqp_quorum_link_channels(link));
-	int64_t now = broker_now(broker), most = silence_most(link);
+	int64_t now = broker_now(broker), most = quorum_link_silence_most(link);
 
 	if (amqp_quorum_link_up(link) == NULL || since == 0) {
 		link->stuck = false;
@@ -91,16 +91,16 @@ check_closes(struct amqp_quorum_link *link)
 }
 
 static void
-on_closes(void *ctx, uint64_t id)
+quorum_link_on_closes(void *ctx, uint64_t id)
 {
 	(void)id;
-	check_closes(ctx);
+	quorum_link_check_closes(ctx);
 }
 
 /* ---- events ---- */
 
 static char *
-on_vet(void *ctx, const struct amqp_server *server)
+quorum_links_on_vet(void *ctx, const struct amqp_server *server)
 {
 	struct amqp_quorum_links *links = ctx;
 
@@ -108,21 +108,21 @@ on_vet(void *ctx, const struct amqp_server *server)
 }
 
 static void
-on_up(void *ctx, enum broker_link which)
+quorum_links_on_up(void *ctx, enum broker_link which)
 {
 	struct amqp_quorum_links *links = ctx;
-	struct amqp_quorum_link *link = link_of(links, which);
+	struct amqp_quorum_link *link = quorum_links_find(links, which);
 
 	if (link->claims == 0)
-		rest_later(link);
+		quorum_link_rest_later(link);
 	links->events.up(links->events.ctx, link);
 }
 
 static void
-on_down(void *ctx, enum broker_link which)
+quorum_links_on_down(void *ctx, enum broker_link which)
 {
 	struct amqp_quorum_links *links = ctx;
-	struct amqp_quorum_link *link = link_of(links, which);
+	struct amqp_quorum_link *link = quorum_links_find(links, which);
 
 	timers_cancel(links->broker->timers, &link->idle);
 	timers_cancel(links->broker->timers, &link->closes);
@@ -132,7 +132,7 @@ on_down(void *ctx, enum broker_link which)
 }
 
 static void
-on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
+quorum_links_on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
 {
 	(void)ctx;
 	(void)which;
@@ -141,7 +141,7 @@ on_changed(void *ctx, enum broker_link which, enum broker_state state, const cha
 }
 
 static void
-on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
+quorum_links_on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 {
 	(void)ctx;
 	(void)which;
@@ -152,7 +152,8 @@ on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 /* ---- claims ---- */
 
 static bool
-is_better(const struct amqp_quorum_link *link, const struct amqp_quorum_link *than, bool at_once)
+quorum_link_is_better(
+    const struct amqp_quorum_link *link, const struct amqp_quorum_link *than, bool at_once)
 {
 	bool up = amqp_quorum_link_up(link) != NULL, than_up = amqp_quorum_link_up(than) != NULL;
 
@@ -167,7 +168,7 @@ amqp_quorum_links_take(struct amqp_quorum_links *links, bool at_once)
 	struct amqp_quorum_link *best = &links->all[0];
 
 	for (unsigned i = 1; i < links->wanted; i++)
-		if (is_better(&links->all[i], best, at_once))
+		if (quorum_link_is_better(&links->all[i], best, at_once))
 			best = &links->all[i];
 	best->claims++;
 	return best;
@@ -184,9 +185,9 @@ void
 amqp_quorum_link_leave(struct amqp_quorum_link *link)
 {
 	if (--link->claims == 0)
-		rest_later(link);
+		quorum_link_rest_later(link);
 	if (link->stuck || !timer_is_set(&link->closes))
-		check_closes(link);
+		quorum_link_check_closes(link);
 }
 
 void
@@ -216,14 +217,14 @@ amqp_quorum_link_number(const struct amqp_quorum_link *link)
 
 /* The connections up to that number exist. */
 static void
-make_links(struct amqp_quorum_links *links, unsigned count)
+quorum_links_make(struct amqp_quorum_links *links, unsigned count)
 {
 	const struct amqp_reconnector_events own = {
-	    .vet = on_vet,
-	    .blocked = on_blocked,
-	    .up = on_up,
-	    .down = on_down,
-	    .changed = on_changed,
+	    .vet = quorum_links_on_vet,
+	    .blocked = quorum_links_on_blocked,
+	    .up = quorum_links_on_up,
+	    .down = quorum_links_on_down,
+	    .changed = quorum_links_on_changed,
 	    .ctx = links,
 	};
 
@@ -235,8 +236,8 @@ make_links(struct amqp_quorum_links *links, unsigned count)
 		link->number = links->count;
 		link->reconnector =
 		    amqp_reconnector_new(links->broker, BROKER_QUORUM + links->count, &own);
-		timer_init(&link->idle, on_idle, link, 0);
-		timer_init(&link->closes, on_closes, link, 0);
+		timer_init(&link->idle, quorum_link_on_idle, link, 0);
+		timer_init(&link->closes, quorum_link_on_closes, link, 0);
 	}
 }
 
@@ -271,14 +272,14 @@ amqp_quorum_links_resume(
 {
 	struct amqp_quorum_link *link = &links->all[number];
 
-	make_links(links, number + 1);
+	quorum_links_make(links, number + 1);
 	if (amqp_quorum_link_up(link) != NULL) {
 		(void)state_spoil(reader, "a connection of holds by quorum is there twice");
 		return NULL;
 	}
 	if (!amqp_reconnector_resume(link->reconnector, reader))
 		return NULL;
-	check_closes(link);
+	quorum_link_check_closes(link);
 	return link;
 }
 
@@ -313,7 +314,7 @@ amqp_quorum_links_new(struct broker *broker, const struct amqp_quorum_links_even
 	links->events = *events;
 	links->wanted =
 	    broker->settings.quorum_connections != 0 ? broker->settings.quorum_connections : 2;
-	make_links(links, links->wanted);
+	quorum_links_make(links, links->wanted);
 	return links;
 }
 

@@ -8,7 +8,7 @@
 /* ---- receiving ---- */
 
 static bool
-on_frame(void *ctx, const struct amqp_frame *frame)
+raw_channel_on_frame(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_raw_channel *raw = ctx;
 
@@ -26,7 +26,7 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 }
 
 static void
-on_closed(void *ctx, int code, bool blames, const char *text)
+raw_channel_on_closed(void *ctx, int code, bool blames, const char *text)
 {
 	struct amqp_raw_channel *raw = ctx;
 
@@ -50,7 +50,7 @@ amqp_raw_channel_init(struct amqp_raw_channel *raw, struct amqp_channels *channe
 {
 	*raw = (struct amqp_raw_channel){
 	    .channels = channels,
-	    .handler = {.frame = on_frame, .closed = on_closed, .ctx = raw},
+	    .handler = {.frame = raw_channel_on_frame, .closed = raw_channel_on_closed, .ctx = raw},
 	    .events = *events,
 	    .ctx = ctx,
 	};

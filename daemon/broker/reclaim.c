@@ -16,10 +16,10 @@
 #include "daemon/state/state.h"
 
 /* The rest after a failure is doubled from the first to the last. */
-#define REST_FIRST (100 * NSEC_PER_MSEC)
-#define REST_MOST (16 * NSEC_PER_SEC)
+#define RECLAIM_REST_FIRST (100 * NSEC_PER_MSEC)
+#define RECLAIM_REST_MOST (16 * NSEC_PER_SEC)
 
-enum state {
+enum reclaim_state {
 	RECLAIM_WORKING, /* its holder has perhaps not stopped */
 	RECLAIM_READY,   /* in `ready` */
 	RECLAIM_TRYING,
@@ -32,7 +32,7 @@ struct reclaim {
 	uint64_t id;
 	char *queue; /* owned */
 	struct beads_memory memory;
-	enum state state;
+	enum reclaim_state state;
 	bool looking; /* its look is not answered */
 	TAILQ_ENTRY(reclaim) of_ready;
 	unsigned failures, busy; /* attempts */
@@ -52,7 +52,7 @@ struct amqp_reclaims {
 };
 
 static struct reclaim *
-find(const struct amqp_reclaims *reclaims, uint64_t id)
+reclaim_find(const struct amqp_reclaims *reclaims, uint64_t id)
 {
 	struct reclaim *reclaim;
 
@@ -61,7 +61,7 @@ find(const struct amqp_reclaims *reclaims, uint64_t id)
 }
 
 static struct reclaim *
-find_queue(const struct amqp_reclaims *reclaims, const char *queue)
+reclaim_find_queue(const struct amqp_reclaims *reclaims, const char *queue)
 {
 	struct reclaim *reclaim;
 
@@ -70,7 +70,7 @@ find_queue(const struct amqp_reclaims *reclaims, const char *queue)
 }
 
 static bool
-is_fresh(const struct reclaim *reclaim)
+reclaim_is_fresh(const struct reclaim *reclaim)
 {
 	return reclaim->failures == 0 && reclaim->memory.proved_at == 0 &&
 	       (reclaim->state == RECLAIM_READY || reclaim->state == RECLAIM_TRYING);
@@ -78,28 +78,28 @@ is_fresh(const struct reclaim *reclaim)
 
 /* Attempts are made by the event loop alone: a claim may be ending just now. */
 static void
-run_soon(struct amqp_reclaims *reclaims)
+reclaims_run_soon(struct amqp_reclaims *reclaims)
 {
 	if (!timer_is_set(&reclaims->due))
 		timers_set(reclaims->broker->timers, &reclaims->due, broker_now(reclaims->broker));
 }
 
 static void
-set_state(struct reclaim *reclaim, enum state state)
+reclaim_set_state(struct reclaim *reclaim, enum reclaim_state state)
 {
 	struct amqp_reclaims *reclaims = reclaim->reclaims;
 
 	timers_cancel(reclaims->broker->timers, &reclaim->timer);
-	reclaims->fresh -= is_fresh(reclaim);
+	reclaims->fresh -= reclaim_is_fresh(reclaim);
 	reclaims->trying -= reclaim->state == RECLAIM_TRYING;
 	if (reclaim->state == RECLAIM_READY)
 		TAILQ_REMOVE(&reclaims->ready, reclaim, of_ready);
 	reclaim->state = state;
-	reclaims->fresh += is_fresh(reclaim);
+	reclaims->fresh += reclaim_is_fresh(reclaim);
 	reclaims->trying += state == RECLAIM_TRYING;
 	if (state == RECLAIM_READY)
 		TAILQ_INSERT_TAIL(&reclaims->ready, reclaim, of_ready);
-	run_soon(reclaims);
+	reclaims_run_soon(reclaims);
 }
 
 static void
@@ -107,7 +107,7 @@ reclaim_free(struct reclaim *reclaim)
 {
 	struct amqp_reclaims *reclaims = reclaim->reclaims;
 
-	set_state(reclaim, RECLAIM_WORKING);
+	reclaim_set_state(reclaim, RECLAIM_WORKING);
 	HASH_DELETE(by_id, reclaims->by_id, reclaim);
 	HASH_DELETE(by_queue, reclaims->by_queue, reclaim);
 	free(reclaim->queue);
@@ -115,10 +115,10 @@ reclaim_free(struct reclaim *reclaim)
 }
 
 static void
-on_looked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers)
+reclaim_on_looked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int consumers)
 {
 	struct amqp_reclaims *reclaims = ctx;
-	struct reclaim *reclaim = find(reclaims, id);
+	struct reclaim *reclaim = reclaim_find(reclaims, id);
 
 	(void)consumers;
 	if (reclaim == NULL)
@@ -127,7 +127,7 @@ on_looked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int c
 	if (reclaim->state != RECLAIM_TRYING)
 		return;
 	if (reclaims->broker->frozen)
-		set_state(reclaim, RECLAIM_READY);
+		reclaim_set_state(reclaim, RECLAIM_READY);
 	else if (answer == BROKER_OK && messages >= BEADS)
 		reclaims->try_one(reclaims->ctx, id, reclaim->queue, &reclaim->memory);
 	else
@@ -138,7 +138,7 @@ on_looked(void *ctx, uint64_t id, enum broker_answer answer, int messages, int c
 }
 
 static void
-on_due(void *ctx, uint64_t id)
+reclaims_on_due(void *ctx, uint64_t id)
 {
 	struct amqp_reclaims *reclaims = ctx;
 	struct reclaim *reclaim;
@@ -147,12 +147,12 @@ on_due(void *ctx, uint64_t id)
 	while (!reclaims->broker->stopped && !reclaims->broker->frozen &&
 	       reclaims->trying < AMQP_RECLAIM_AT_ONCE &&
 	       (reclaim = TAILQ_FIRST(&reclaims->ready)) != NULL) {
-		set_state(reclaim, RECLAIM_TRYING);
+		reclaim_set_state(reclaim, RECLAIM_TRYING);
 		if (reclaim->looking)
 			continue;
 		reclaim->looking = true;
 		amqp_counters_check(reclaims->broker->counters, reclaim->queue,
-		    (struct amqp_check_done){on_looked, reclaims, reclaim->id});
+		    (struct amqp_check_done){reclaim_on_looked, reclaims, reclaim->id});
 		amqp_auxiliary_need(reclaims->broker);
 	}
 	/* Each change of this pass is served. */
@@ -161,13 +161,13 @@ on_due(void *ctx, uint64_t id)
 
 /* WORKING: it is forgotten. RESTING: it is tried again. */
 static void
-on_timer(void *ctx, uint64_t id)
+reclaim_on_timer(void *ctx, uint64_t id)
 {
 	struct reclaim *reclaim = ctx;
 
 	(void)id;
 	if (reclaim->state == RECLAIM_RESTING)
-		set_state(reclaim, RECLAIM_READY);
+		reclaim_set_state(reclaim, RECLAIM_READY);
 	else
 		reclaim_free(reclaim);
 }
@@ -180,7 +180,7 @@ reclaim_new(struct amqp_reclaims *reclaims, uint64_t id, const char *queue)
 	reclaim->reclaims = reclaims;
 	reclaim->id = id;
 	reclaim->queue = mem_strdup(queue);
-	timer_init(&reclaim->timer, on_timer, reclaim, 0);
+	timer_init(&reclaim->timer, reclaim_on_timer, reclaim, 0);
 	HASH_ADD(by_id, reclaims->by_id, id, sizeof(reclaim->id), reclaim);
 	HASH_ADD_KEYPTR(
 	    by_queue, reclaims->by_queue, reclaim->queue, strlen(reclaim->queue), reclaim);
@@ -193,7 +193,7 @@ void
 amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue,
     const struct beads_memory *memory, bool stopped)
 {
-	struct reclaim *reclaim = find_queue(reclaims, queue);
+	struct reclaim *reclaim = reclaim_find_queue(reclaims, queue);
 
 	if (reclaim != NULL && reclaim->id != id) {
 		reclaim_free(reclaim);
@@ -204,13 +204,13 @@ amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue
 	FAULT(RECLAIM_BEFORE_STOP, stopped = true);
 	if (reclaim == NULL)
 		reclaim = reclaim_new(reclaims, id, queue);
-	set_state(reclaim, RECLAIM_WORKING);
+	reclaim_set_state(reclaim, RECLAIM_WORKING);
 	reclaim->memory = *memory;
 	FAULT(RECLAIM_BEFORE_STOP, reclaim->memory.proved_at = 0);
 	reclaim->failures = reclaim->busy = 0;
 	reclaim->until = broker_now(reclaims->broker) + AMQP_RECLAIM_KEPT;
 	if (stopped || memory->proved_at != 0)
-		set_state(reclaim, RECLAIM_READY);
+		reclaim_set_state(reclaim, RECLAIM_READY);
 	else
 		timers_set(reclaims->broker->timers, &reclaim->timer, reclaim->until);
 }
@@ -218,19 +218,19 @@ amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue
 const char *
 amqp_reclaims_stopped(struct amqp_reclaims *reclaims, uint64_t id)
 {
-	struct reclaim *reclaim = find(reclaims, id);
+	struct reclaim *reclaim = reclaim_find(reclaims, id);
 
 	if (reclaim == NULL)
 		return NULL;
 	if (reclaim->state == RECLAIM_WORKING)
-		set_state(reclaim, RECLAIM_READY);
+		reclaim_set_state(reclaim, RECLAIM_READY);
 	return reclaim->queue;
 }
 
 const struct beads_memory *
 amqp_reclaims_find(const struct amqp_reclaims *reclaims, const char *queue)
 {
-	const struct reclaim *reclaim = find_queue(reclaims, queue);
+	const struct reclaim *reclaim = reclaim_find_queue(reclaims, queue);
 
 	return reclaim == NULL || reclaim->state == RECLAIM_WORKING ||
 		       reclaim->memory.proved_at != 0
@@ -241,7 +241,7 @@ amqp_reclaims_find(const struct amqp_reclaims *reclaims, const char *queue)
 void
 amqp_reclaims_forget(struct amqp_reclaims *reclaims, const char *queue)
 {
-	struct reclaim *reclaim = find_queue(reclaims, queue);
+	struct reclaim *reclaim = reclaim_find_queue(reclaims, queue);
 
 	if (reclaim != NULL)
 		reclaim_free(reclaim);
@@ -250,8 +250,8 @@ amqp_reclaims_forget(struct amqp_reclaims *reclaims, const char *queue)
 void
 amqp_reclaims_tried(struct amqp_reclaims *reclaims, uint64_t id, enum amqp_reclaim_result result)
 {
-	struct reclaim *reclaim = find(reclaims, id);
-	int64_t rest = REST_FIRST, now = broker_now(reclaims->broker);
+	struct reclaim *reclaim = reclaim_find(reclaims, id);
+	int64_t rest = RECLAIM_REST_FIRST, now = broker_now(reclaims->broker);
 
 	if (reclaim == NULL)
 		return;
@@ -262,8 +262,8 @@ amqp_reclaims_tried(struct amqp_reclaims *reclaims, uint64_t id, enum amqp_recla
 		reclaim_free(reclaim);
 		return;
 	}
-	set_state(reclaim, RECLAIM_RESTING);
-	for (unsigned i = 0; i < reclaim->failures && rest < REST_MOST; i++)
+	reclaim_set_state(reclaim, RECLAIM_RESTING);
+	for (unsigned i = 0; i < reclaim->failures && rest < RECLAIM_REST_MOST; i++)
 		rest *= 2;
 	reclaim->failures++;
 	timers_set(reclaims->broker->timers, &reclaim->timer, now + rest);
@@ -276,9 +276,9 @@ amqp_reclaims_wake(struct amqp_reclaims *reclaims)
 
 	HASH_ITER (by_id, reclaims->by_id, reclaim, next) {
 		if (reclaim->state == RECLAIM_RESTING)
-			set_state(reclaim, RECLAIM_READY);
+			reclaim_set_state(reclaim, RECLAIM_READY);
 	}
-	run_soon(reclaims);
+	reclaims_run_soon(reclaims);
 }
 
 size_t
@@ -319,7 +319,7 @@ amqp_reclaims_any(const struct amqp_reclaims *reclaims)
 }
 
 static struct reclaim_record
-record_of(uint64_t id, const char *queue, const struct beads_memory *memory, int64_t until)
+reclaim_record_of(uint64_t id, const char *queue, const struct beads_memory *memory, int64_t until)
 {
 	return (struct reclaim_record){.id = id,
 	    .queue = queue,
@@ -337,8 +337,8 @@ amqp_reclaims_save(const struct amqp_reclaims *reclaims, struct state_writer *wr
 	const struct reclaim *reclaim;
 
 	for (reclaim = reclaims->by_id; reclaim != NULL; reclaim = reclaim->by_id.next) {
-		struct reclaim_record record =
-		    record_of(reclaim->id, reclaim->queue, &reclaim->memory, reclaim->until);
+		struct reclaim_record record = reclaim_record_of(
+		    reclaim->id, reclaim->queue, &reclaim->memory, reclaim->until);
 
 		if (reclaim->memory.proved_at != 0)
 			continue;
@@ -354,7 +354,7 @@ amqp_reclaims_save_claim(const struct amqp_reclaims *reclaims, struct state_writ
     uint64_t id, const char *queue, const struct beads_memory *memory)
 {
 	const struct reclaim_record record =
-	    record_of(id, queue, memory, broker_now(reclaims->broker) + AMQP_RECLAIM_KEPT);
+	    reclaim_record_of(id, queue, memory, broker_now(reclaims->broker) + AMQP_RECLAIM_KEPT);
 
 	state_put(writer, "reclaim", reclaim_fields, &record);
 }
@@ -370,7 +370,7 @@ amqp_reclaims_restore(struct amqp_reclaims *reclaims, struct state_reader *reade
 		if (!state_take(reader, "reclaim", reclaim_fields, &record))
 			return false;
 		if (record.queue == NULL || strlen(record.queue) > UINT8_MAX || record.until < 0 ||
-		    record.until > most || find(reclaims, record.id) != NULL)
+		    record.until > most || reclaim_find(reclaims, record.id) != NULL)
 			return state_spoil(reader, "invalid record of a reclaim");
 		FAULT(RESTORED_RECLAIM_STOPPED, record.stopped = true);
 		amqp_reclaims_add(reclaims, record.id, record.queue,
@@ -379,7 +379,7 @@ amqp_reclaims_restore(struct amqp_reclaims *reclaims, struct state_reader *reade
 			.sum = record.sum,
 			.asked = record.asked},
 		    record.stopped);
-		reclaim = find(reclaims, record.id);
+		reclaim = reclaim_find(reclaims, record.id);
 		if (reclaim == NULL)
 			continue; /* there are too many */
 		reclaim->busy = (unsigned)record.busy;
@@ -401,7 +401,7 @@ amqp_reclaims_new(struct broker *broker, amqp_reclaims_try *try_one, void *ctx)
 	reclaims->try_one = try_one;
 	reclaims->ctx = ctx;
 	TAILQ_INIT(&reclaims->ready);
-	timer_init(&reclaims->due, on_due, reclaims, 0);
+	timer_init(&reclaims->due, reclaims_on_due, reclaims, 0);
 	return reclaims;
 }
 

@@ -47,7 +47,7 @@ reconnector_name(const struct amqp_reconnector *reconnector)
 }
 
 static const struct amqp_host *
-current_host(const struct amqp_reconnector *reconnector)
+reconnector_current_host(const struct amqp_reconnector *reconnector)
 {
 	return &reconnector->broker->settings.hosts[reconnector->host];
 }
@@ -55,13 +55,13 @@ current_host(const struct amqp_reconnector *reconnector)
 bool
 amqp_reconnector_is_tls(const struct amqp_reconnector *reconnector)
 {
-	return current_host(reconnector)->tls;
+	return reconnector_current_host(reconnector)->tls;
 }
 
 const char *
 amqp_reconnector_host_text(struct amqp_reconnector *reconnector)
 {
-	const struct amqp_host *host = current_host(reconnector);
+	const struct amqp_host *host = reconnector_current_host(reconnector);
 
 	if (reconnector->host_text != NULL && reconnector->text_host == reconnector->host)
 		return reconnector->host_text;
@@ -88,7 +88,7 @@ reconnector_set_state(struct amqp_reconnector *reconnector, enum broker_state st
 }
 
 static void
-log_state(struct amqp_reconnector *reconnector, bool news)
+reconnector_log_state(struct amqp_reconnector *reconnector, bool news)
 {
 	if (reconnector->broker->settings.in_process)
 		return;
@@ -120,7 +120,7 @@ log_state(struct amqp_reconnector *reconnector, bool news)
 }
 
 static void
-tell(struct amqp_reconnector *reconnector, bool news)
+reconnector_tell(struct amqp_reconnector *reconnector, bool news)
 {
 	if (news)
 		reconnector->events.changed(reconnector->events.ctx, reconnector->which,
@@ -130,7 +130,7 @@ tell(struct amqp_reconnector *reconnector, bool news)
 /* ---- the link's events ---- */
 
 static char *
-on_vet(void *ctx, const struct amqp_server *server)
+reconnector_on_vet(void *ctx, const struct amqp_server *server)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
@@ -139,7 +139,7 @@ on_vet(void *ctx, const struct amqp_server *server)
 
 /* The channels are attached. */
 static void
-tell_up(struct amqp_reconnector *reconnector)
+reconnector_tell_up(struct amqp_reconnector *reconnector)
 {
 	bool news = reconnector_set_state(reconnector, BROKER_UP, mem_strdup(""));
 
@@ -147,22 +147,22 @@ tell_up(struct amqp_reconnector *reconnector)
 	reconnector->up_since = broker_now(reconnector->broker);
 	reconnector->reconnects += reconnector->died;
 	reconnector->died = false;
-	log_state(reconnector, news);
+	reconnector_log_state(reconnector, news);
 	reconnector->events.up(reconnector->events.ctx, reconnector->which);
-	tell(reconnector, news);
+	reconnector_tell(reconnector, news);
 }
 
 static void
-on_up(void *ctx)
+reconnector_on_up(void *ctx)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
 	amqp_channels_attach(reconnector->channels, reconnector->link);
-	tell_up(reconnector);
+	reconnector_tell_up(reconnector);
 }
 
 static void
-on_frame(void *ctx, const struct amqp_frame *frame)
+reconnector_on_frame(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
@@ -170,7 +170,7 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 }
 
 static void
-on_blocked(void *ctx, bool blocked, const char *why)
+reconnector_on_blocked(void *ctx, bool blocked, const char *why)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
@@ -182,7 +182,7 @@ on_blocked(void *ctx, bool blocked, const char *why)
  * again. In the first round, the next host is tried at once.
  */
 static void
-plan_next(struct amqp_reconnector *reconnector, bool was_up)
+reconnector_plan_next(struct amqp_reconnector *reconnector, bool was_up)
 {
 	int64_t pause = 0;
 
@@ -201,7 +201,7 @@ plan_next(struct amqp_reconnector *reconnector, bool was_up)
 }
 
 static void
-on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *why)
+reconnector_on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *why)
 {
 	struct amqp_reconnector *reconnector = ctx;
 	bool news, was_up = reconnector->state == BROKER_UP;
@@ -218,20 +218,20 @@ on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *w
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_channels_learn_limit(reconnector->channels);
 	news = reconnector_set_state(reconnector, refused ? BROKER_LOGIN_REFUSED : BROKER_DOWN,
-	    current_host(reconnector)->port == 0
+	    reconnector_current_host(reconnector)->port == 0
 		? mem_strdup(why)
 		: mem_printf("%s: %s", amqp_reconnector_host_text(reconnector), why));
-	log_state(reconnector, news);
-	plan_next(reconnector, was_up);
+	reconnector_log_state(reconnector, news);
+	reconnector_plan_next(reconnector, was_up);
 	amqp_channels_fail(reconnector->channels);
 	reconnector->events.down(reconnector->events.ctx, reconnector->which);
 	amqp_link_free(link);
-	tell(reconnector, news);
+	reconnector_tell(reconnector, news);
 }
 
 /* In the first round, one silent host must not take the time of the others. */
 static int64_t
-try_until(const struct amqp_reconnector *reconnector)
+reconnector_try_until(const struct amqp_reconnector *reconnector)
 {
 	const struct amqp_settings *settings = &reconnector->broker->settings;
 
@@ -249,8 +249,8 @@ reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_li
 	const struct amqp_link_config config = {
 	    .timers = reconnector->broker->timers,
 	    .settings = &reconnector->broker->settings,
-	    .host = current_host(reconnector),
-	    .until = try_until(reconnector),
+	    .host = reconnector_current_host(reconnector),
+	    .until = reconnector_try_until(reconnector),
 	    .name = reconnector_name(reconnector),
 	    .role = which >= BROKER_QUORUM      ? AMQP_LINK_QUORUM
 		    : which == BROKER_AUXILIARY ? AMQP_LINK_AUXILIARY
@@ -259,11 +259,11 @@ reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_li
 	    .counts = &reconnector->counts,
 	};
 	const struct amqp_link_events events = {
-	    .vet = on_vet,
-	    .up = on_up,
-	    .frame = on_frame,
-	    .blocked = on_blocked,
-	    .dead = on_dead,
+	    .vet = reconnector_on_vet,
+	    .up = reconnector_on_up,
+	    .frame = reconnector_on_frame,
+	    .blocked = reconnector_on_blocked,
+	    .dead = reconnector_on_dead,
 	    .ctx = reconnector,
 	};
 	const struct amqp_dialer *dialer = &reconnector->broker->dialer;
@@ -281,7 +281,7 @@ reconnector_connect(struct amqp_reconnector *reconnector)
 }
 
 static void
-on_retry(void *ctx, uint64_t id)
+reconnector_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
 	reconnector_connect(ctx);
@@ -293,7 +293,7 @@ void
 amqp_reconnector_start(struct amqp_reconnector *reconnector)
 {
 	reconnector->keep = reconnector->first = true;
-	if (current_host(reconnector)->port != 0) {
+	if (reconnector_current_host(reconnector)->port != 0) {
 		free(reconnector->why);
 		reconnector->why =
 		    mem_printf("%s: not connected yet", amqp_reconnector_host_text(reconnector));
@@ -329,10 +329,10 @@ amqp_reconnector_rest(struct amqp_reconnector *reconnector, const char *why)
 	amqp_link_close(reconnector->leaving);
 	reconnector->code = 0;
 	news = reconnector_set_state(reconnector, BROKER_DOWN, mem_strdup(why));
-	log_state(reconnector, news);
+	reconnector_log_state(reconnector, news);
 	amqp_channels_fail(reconnector->channels);
 	reconnector->events.down(reconnector->events.ctx, reconnector->which);
-	tell(reconnector, news);
+	reconnector_tell(reconnector, news);
 }
 
 bool
@@ -402,7 +402,7 @@ amqp_reconnector_is_still(const struct amqp_reconnector *reconnector)
 bool
 amqp_reconnector_save(struct amqp_reconnector *reconnector, struct state_writer *writer)
 {
-	const struct amqp_host *host = current_host(reconnector);
+	const struct amqp_host *host = reconnector_current_host(reconnector);
 	const struct amqp_server *server = &reconnector->link->server;
 	struct link_record record = {
 	    .host = host->host,
@@ -426,22 +426,24 @@ amqp_reconnector_save(struct amqp_reconnector *reconnector, struct state_writer 
 
 /* NULL is equal to "" alone. */
 static bool
-same(const char *a, const char *b)
+is_same_text(const char *a, const char *b)
 {
 	return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
 }
 
 /* False: the configuration has no such broker any more. */
 static bool
-find_host(struct amqp_reconnector *reconnector, const struct link_record *record)
+reconnector_find_host(struct amqp_reconnector *reconnector, const struct link_record *record)
 {
 	const struct amqp_settings *settings = &reconnector->broker->settings;
 
 	for (size_t i = 0; i < settings->host_count; i++) {
 		const struct amqp_host *host = &settings->hosts[i];
 
-		if (host->tls || host->port != record->port || !same(host->host, record->host) ||
-		    !same(host->vhost, record->vhost) || !same(host->user, record->user))
+		if (host->tls || host->port != record->port ||
+		    !is_same_text(host->host, record->host) ||
+		    !is_same_text(host->vhost, record->vhost) ||
+		    !is_same_text(host->user, record->user))
 			continue;
 		reconnector->host = i;
 		return true;
@@ -456,7 +458,7 @@ amqp_reconnector_resume(struct amqp_reconnector *reconnector, struct state_reade
 
 	if (!state_take(reader, "link", link_fields, &record))
 		return false;
-	if (!find_host(reconnector, &record))
+	if (!reconnector_find_host(reconnector, &record))
 		return state_spoil(reader, "the configuration does not have this broker");
 	if (record.link.fd < 0 && record.link.connection == 0)
 		return state_spoil(reader, "the connection to the broker did not arrive");
@@ -475,7 +477,7 @@ amqp_reconnector_resume(struct amqp_reconnector *reconnector, struct state_reade
 	amqp_channels_attach(reconnector->channels, reconnector->link);
 	if (!amqp_channels_restore(reconnector->channels, reader))
 		return false;
-	tell_up(reconnector);
+	reconnector_tell_up(reconnector);
 	return true;
 }
 
@@ -550,7 +552,7 @@ amqp_reconnector_new(
 	reconnector->not_before = INT64_MIN;
 	backoff_init(
 	    &reconnector->backoff, broker->settings.backoff_first, broker->settings.backoff_most);
-	timer_init(&reconnector->retry, on_retry, reconnector, 0);
+	timer_init(&reconnector->retry, reconnector_on_retry, reconnector, 0);
 	return reconnector;
 }
 

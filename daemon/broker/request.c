@@ -8,7 +8,7 @@
 #include "daemon/base/mem.h"
 
 /* The consumer of a claim. A channel has one at a time. */
-#define TAG "h"
+#define HOLDER_TAG "h"
 
 const struct amqp_request amqp_request_check = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD},
@@ -48,7 +48,7 @@ amqp_request_has(const struct amqp_request *kind, amqp_method_number_t method)
 }
 
 static void
-send_declare(
+request_send_declare(
     struct amqp_link *link, uint16_t channel, const struct amqp_request *kind, const char *queue)
 {
 	/*
@@ -76,11 +76,11 @@ send_declare(
 }
 
 static void
-send_consume(struct amqp_link *link, uint16_t channel, const char *queue)
+request_send_consume(struct amqp_link *link, uint16_t channel, const char *queue)
 {
 	amqp_basic_consume_t consume = {
 	    .queue = amqp_cstring_bytes(queue),
-	    .consumer_tag = amqp_cstring_bytes(TAG),
+	    .consumer_tag = amqp_cstring_bytes(HOLDER_TAG),
 	    .no_ack = 1, /* consumer_timeout does not end it */
 	    .exclusive = 1,
 	};
@@ -89,15 +89,15 @@ send_consume(struct amqp_link *link, uint16_t channel, const char *queue)
 }
 
 static void
-send_cancel(struct amqp_link *link, uint16_t channel)
+request_send_cancel(struct amqp_link *link, uint16_t channel)
 {
-	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(TAG)};
+	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(HOLDER_TAG)};
 
 	amqp_link_send(link, channel, AMQP_BASIC_CANCEL_METHOD, &cancel);
 }
 
 static void
-send_delete(
+request_send_delete(
     struct amqp_link *link, uint16_t channel, const struct amqp_request *kind, const char *queue)
 {
 	amqp_queue_delete_t delete = {
@@ -120,13 +120,13 @@ amqp_request_send(
 
 	for (unsigned done = 0; (method = amqp_request_method(kind, done)) != 0; done++) {
 		if (method == AMQP_QUEUE_DECLARE_METHOD)
-			send_declare(link, channel, kind, queue);
+			request_send_declare(link, channel, kind, queue);
 		else if (method == AMQP_BASIC_CONSUME_METHOD)
-			send_consume(link, channel, queue);
+			request_send_consume(link, channel, queue);
 		else if (method == AMQP_BASIC_CANCEL_METHOD)
-			send_cancel(link, channel);
+			request_send_cancel(link, channel);
 		else
-			send_delete(link, channel, kind, queue);
+			request_send_delete(link, channel, kind, queue);
 	}
 }
 
@@ -163,7 +163,7 @@ amqp_request_says(const char *text, const char *words)
 
 /* The permission that the method of a channel.close needs. NULL: one of several, or none. */
 static const char *
-permission(const amqp_channel_close_t *close)
+request_permission(const amqp_channel_close_t *close)
 {
 	switch ((amqp_method_number_t)close->class_id << 16 | close->method_id) {
 	case AMQP_QUEUE_DECLARE_METHOD:
@@ -186,9 +186,11 @@ amqp_request_words(const amqp_channel_close_t *close)
 	static const char refused[] = "ACCESS_REFUSED - ";
 	char *words = amqp_frame_words(close->reply_text), *complete;
 
-	if (!amqp_request_says(words, "ACCESS_REFUSED - access to ") || permission(close) == NULL)
+	if (!amqp_request_says(words, "ACCESS_REFUSED - access to ") ||
+	    request_permission(close) == NULL)
 		return words;
-	complete = mem_printf("%s%s %s", refused, permission(close), words + strlen(refused));
+	complete =
+	    mem_printf("%s%s %s", refused, request_permission(close), words + strlen(refused));
 	free(words);
 	return complete;
 }
@@ -219,7 +221,7 @@ amqp_request_declared(int code, const char *text, enum broker_answer usual)
  *	406	queue 'B' in vhost '/' not empty
  */
 static enum broker_answer
-usual_meaning(int code, const char *text)
+request_usual_meaning(int code, const char *text)
 {
 	switch (code) {
 	case AMQP_NOT_FOUND:
@@ -244,7 +246,7 @@ usual_meaning(int code, const char *text)
 enum broker_answer
 amqp_request_refusal(const struct amqp_request *kind, int code, const char *text)
 {
-	enum broker_answer usual = usual_meaning(code, text);
+	enum broker_answer usual = request_usual_meaning(code, text);
 
 	return kind->refusal != NULL ? kind->refusal(code, text, usual) : usual;
 }

@@ -17,16 +17,16 @@
 
 #define LENGTH_MAX 64
 /* First letter of the tags. */
-#define TAG 'l'
+#define MEMBER_TAG 'l'
 /*
  * The waits before a member joins again. Each is random, from half of it to one and a half. After
  * 404, as the other members left and the wait queue ended:
  */
-#define AT_ONCE (5 * NSEC_PER_MSEC)
+#define MEMBER_AT_ONCE (5 * NSEC_PER_MSEC)
 /* After basic.cancel, or after the end of its channel: */
-#define AGAIN (100 * NSEC_PER_MSEC)
+#define MEMBER_AGAIN (100 * NSEC_PER_MSEC)
 /* After another refusal: */
-#define RARELY (30 * NSEC_PER_SEC)
+#define MEMBER_RARELY (30 * NSEC_PER_SEC)
 /*
  * The maximum of wait queues with a placed member, and of further placed members. So neither
  * clients that wait for many names, nor those with many priorities, make RabbitMQ too big. The
@@ -35,7 +35,7 @@
 #define WAIT_QUEUES_MAX 2048
 #define MORE_MAX 2048
 /* The wait after no channel was left, or a maximum was reached. */
-#define NO_CHANNEL (1 * NSEC_PER_SEC)
+#define MEMBER_NO_CHANNEL (1 * NSEC_PER_SEC)
 /* Channels that are kept for other modules: at most, and at least. */
 #define OTHERS_MOST 16
 #define OTHERS_LEAST 2
@@ -52,11 +52,11 @@ enum member_state {
 	MEMBER_STATES
 };
 
-struct member {
-	TAILQ_ENTRY(member) in_state;  /* in the list of its state */
-	struct wait_queue *wait_queue; /* borrowed */
-	int priority;                  /* the key in the wait queue */
-	unsigned credit;               /* the wanted one */
+struct queue_member {
+	TAILQ_ENTRY(queue_member) in_state; /* in the list of its state */
+	struct wait_queue *wait_queue;      /* borrowed */
+	int priority;                       /* the key in the wait queue */
+	unsigned credit;                    /* the wanted one */
 	enum member_state state;
 	/* its last consume closed a channel: it joins on a channel of its own */
 	bool suspect;
@@ -68,25 +68,25 @@ struct member {
 	uint64_t consumer; /* ON to RAISING: the key; else 0 */
 	UT_hash_handle by_priority, by_consumer;
 };
-TAILQ_HEAD(member_list, member);
+TAILQ_HEAD(queue_members, queue_member);
 
 /* Exists while it has members here. */
 struct wait_queue {
 	char *queue;                          /* owned; the key */
 	struct amqp_wait_queues *wait_queues; /* borrowed */
-	struct member *members;               /* owned; by priority */
-	struct member_list ready;             /* the same */
+	struct queue_member *members;         /* owned; by priority */
+	struct queue_members ready;           /* the same */
 	size_t placed;                        /* members that have a channel */
 	TAILQ_ENTRY(wait_queue) in_turns;     /* while there are READY members */
 	UT_hash_handle by_queue;
 };
 
 struct amqp_wait_queues {
-	struct broker *broker;          /* borrowed */
-	struct wait_queue *by_queue;    /* owned */
-	struct member *by_consumer;     /* owned by the wait queues, as all members */
-	TAILQ_HEAD(, wait_queue) turns; /* wait queues with READY members, the next one first */
-	struct member_list by_state[MEMBER_STATES];
+	struct broker *broker;            /* borrowed */
+	struct wait_queue *by_queue;      /* owned */
+	struct queue_member *by_consumer; /* owned by the wait queues, as all members */
+	TAILQ_HEAD(, wait_queue) turns;   /* wait queues with READY members, the next one first */
+	struct queue_members by_state[MEMBER_STATES];
 	struct amqp_consumers_set channels;
 	size_t count, placed,
 	    lines_placed;   /* members; placed members; wait queues with placed members */
@@ -96,8 +96,8 @@ struct amqp_wait_queues {
 
 /* ---- members ---- */
 
-static struct member_list *
-list_of(const struct member *member)
+static struct queue_members *
+member_list_of(const struct queue_member *member)
 {
 	struct wait_queue *wait_queue = member->wait_queue;
 
@@ -107,28 +107,28 @@ list_of(const struct member *member)
 
 /* Removes a member from its list. Its wait queue leaves the turns with its last READY member. */
 static void
-member_unlist(struct member *member)
+member_unlist(struct queue_member *member)
 {
 	struct wait_queue *wait_queue = member->wait_queue;
 
-	TAILQ_REMOVE(list_of(member), member, in_state);
+	TAILQ_REMOVE(member_list_of(member), member, in_state);
 	if (member->state == MEMBER_READY && TAILQ_EMPTY(&wait_queue->ready))
 		TAILQ_REMOVE(&wait_queue->wait_queues->turns, wait_queue, in_turns);
 }
 
 static void
-member_list(struct member *member, enum member_state state)
+member_enlist(struct queue_member *member, enum member_state state)
 {
 	struct wait_queue *wait_queue = member->wait_queue;
 
 	member->state = state;
 	if (state == MEMBER_READY && TAILQ_EMPTY(&wait_queue->ready))
 		TAILQ_INSERT_TAIL(&wait_queue->wait_queues->turns, wait_queue, in_turns);
-	TAILQ_INSERT_TAIL(list_of(member), member, in_state);
+	TAILQ_INSERT_TAIL(member_list_of(member), member, in_state);
 }
 
 /* The states that may follow each state. */
-static const unsigned changes[MEMBER_STATES] = {
+static const unsigned member_changes[MEMBER_STATES] = {
     [MEMBER_RESTING] = 1U << MEMBER_READY,
     [MEMBER_READY] = 1U << MEMBER_RESTING | 1U << MEMBER_JOINING,
     [MEMBER_JOINING] = 1U << MEMBER_RESTING | 1U << MEMBER_ON,
@@ -139,16 +139,16 @@ static const unsigned changes[MEMBER_STATES] = {
 };
 
 static void
-member_set_state(struct member *member, enum member_state state)
+member_set_state(struct queue_member *member, enum member_state state)
 {
-	assert((changes[member->state] & 1U << state) != 0);
+	assert((member_changes[member->state] & 1U << state) != 0);
 	member_unlist(member);
-	member_list(member, state);
+	member_enlist(member, state);
 }
 
 /* The callback may add and remove members, and so open and close channels. */
 static void
-member_tell(const struct member *member, enum broker_wait_queue_news news, int slot)
+member_tell(const struct queue_member *member, enum broker_wait_queue_news news, int slot)
 {
 	const struct broker_events *events = &member->wait_queue->wait_queues->broker->events;
 	char *queue = mem_strdup(member->wait_queue->queue);
@@ -161,14 +161,14 @@ member_tell(const struct member *member, enum broker_wait_queue_news news, int s
 }
 
 static void
-member_cancel(const struct member *member, uint64_t consumer)
+member_cancel(const struct queue_member *member, uint64_t consumer)
 {
 	amqp_consumers_cancel(member->channel, consumer, member->wait_queue->queue);
 }
 
 /* The member has no consumers any more. */
 static void
-forget_consumers(struct member *member)
+member_forget_consumers(struct queue_member *member)
 {
 	struct wait_queue *wait_queue = member->wait_queue;
 	struct amqp_wait_queues *wait_queues = wait_queue->wait_queues;
@@ -188,21 +188,21 @@ forget_consumers(struct member *member)
  * member comes later.
  */
 static void
-member_out(struct member *member, int64_t again)
+member_out(struct queue_member *member, int64_t again)
 {
 	struct amqp_wait_queues *wait_queues = member->wait_queue->wait_queues;
 
 	member_set_state(member, member->consumer != 0 ? MEMBER_LOST : MEMBER_RESTING);
-	forget_consumers(member);
+	member_forget_consumers(member);
 	timers_set(wait_queues->broker->timers, &member->again,
 	    broker_now(wait_queues->broker) + again / 2 +
 		jitter_below(&wait_queues->broker->jitter, again));
 }
 
 static void
-tell_lost(struct amqp_wait_queues *wait_queues)
+wait_queues_tell_lost(struct amqp_wait_queues *wait_queues)
 {
-	struct member *member;
+	struct queue_member *member;
 
 	while ((member = TAILQ_FIRST(&wait_queues->by_state[MEMBER_LOST])) != NULL) {
 		member_set_state(
@@ -218,7 +218,7 @@ tell_lost(struct amqp_wait_queues *wait_queues)
  * not.
  */
 static bool
-is_room(const struct amqp_channels *channels)
+wait_queues_have_room(const struct amqp_channels *channels)
 {
 	unsigned max = amqp_channels_max(channels), others = max / 2;
 
@@ -230,7 +230,7 @@ is_room(const struct amqp_channels *channels)
 }
 
 static void
-place(struct member *member, struct amqp_consumers *channel)
+member_place(struct queue_member *member, struct amqp_consumers *channel)
 {
 	member->channel = channel;
 	member->asked = member->credit;
@@ -239,7 +239,7 @@ place(struct member *member, struct amqp_consumers *channel)
 }
 
 static void
-join(struct member *member, struct amqp_consumers *channel)
+member_join(struct queue_member *member, struct amqp_consumers *channel)
 {
 	struct wait_queue *wait_queue = member->wait_queue;
 	amqp_table_entry_t arguments[] = {
@@ -257,12 +257,12 @@ join(struct member *member, struct amqp_consumers *channel)
 	wait_queue->wait_queues->placed++;
 	wait_queue->wait_queues->lines_placed += wait_queue->placed++ == 0;
 	amqp_consumers_declare(channel, &declare);
-	place(member, channel);
+	member_place(member, channel);
 }
 
 /* If its credit is not the wanted one, the member needs another consumer. */
 static void
-want_credit(struct member *member)
+member_want_credit(struct queue_member *member)
 {
 	if (member->state == MEMBER_ON && member->asked != member->credit)
 		member_set_state(member, MEMBER_RAISES);
@@ -270,20 +270,20 @@ want_credit(struct member *member)
 
 /* Uses the channel of its present consumer, if no consume is unanswered there. */
 static void
-raise_what_can_be(struct amqp_wait_queues *wait_queues)
+wait_queues_raise(struct amqp_wait_queues *wait_queues)
 {
-	struct member *member, *next;
+	struct queue_member *member, *next;
 
 	TAILQ_FOREACH_SAFE (member, &wait_queues->by_state[MEMBER_RAISES], in_state, next) {
 		if (member->channel->unanswered != 0)
 			continue;
 		member_set_state(member, MEMBER_RAISING);
-		place(member, member->channel);
+		member_place(member, member->channel);
 	}
 }
 
 static bool
-may_join(const struct wait_queue *wait_queue)
+wait_queue_may_join(const struct wait_queue *wait_queue)
 {
 	const struct amqp_wait_queues *wait_queues = wait_queue->wait_queues;
 
@@ -294,76 +294,76 @@ may_join(const struct wait_queue *wait_queue)
 
 /* Wait queues take turns, so that many priorities of one name do not delay other names. */
 static void
-pump(struct amqp_wait_queues *wait_queues)
+wait_queues_place(struct amqp_wait_queues *wait_queues)
 {
 	struct amqp_consumers *channel;
-	struct member *member;
+	struct queue_member *member;
 	struct wait_queue *wait_queue;
 	unsigned placing;
 	const struct broker *broker = wait_queues->broker;
 
 	if (broker->stopped || amqp_channels_link(broker->channels) == NULL)
 		return;
-	raise_what_can_be(wait_queues);
+	wait_queues_raise(wait_queues);
 	while ((wait_queue = TAILQ_FIRST(&wait_queues->turns)) != NULL &&
 	       !timer_is_set(&wait_queues->retry)) {
 		member = TAILQ_FIRST(&wait_queue->ready);
-		if (!may_join(wait_queue)) {
-			member_out(member, NO_CHANNEL);
+		if (!wait_queue_may_join(wait_queue)) {
+			member_out(member, MEMBER_NO_CHANNEL);
 			continue;
 		}
 		channel = amqp_consumers_find(&wait_queues->channels, wait_queue->queue,
-		    member->suspect, is_room(broker->channels), &placing);
+		    member->suspect, wait_queues_have_room(broker->channels), &placing);
 		if (channel != NULL) {
 			TAILQ_REMOVE(&wait_queues->turns, wait_queue, in_turns);
 			TAILQ_INSERT_TAIL(&wait_queues->turns, wait_queue, in_turns);
-			join(member, channel);
+			member_join(member, channel);
 		} else if (placing > 0) {
 			break;
 		} else if (member->suspect) {
-			member_out(member, NO_CHANNEL);
+			member_out(member, MEMBER_NO_CHANNEL);
 		} else {
 			timers_set(wait_queues->broker->timers, &wait_queues->retry,
-			    broker_now(wait_queues->broker) + NO_CHANNEL);
+			    broker_now(wait_queues->broker) + MEMBER_NO_CHANNEL);
 		}
 	}
 	amqp_consumers_close_idle(&wait_queues->channels);
 }
 
 static void
-on_again(void *ctx, uint64_t id)
+member_on_again(void *ctx, uint64_t id)
 {
-	struct member *member = ctx;
+	struct queue_member *member = ctx;
 
 	(void)id;
 	member_set_state(member, MEMBER_READY);
-	pump(member->wait_queue->wait_queues);
+	wait_queues_place(member->wait_queue->wait_queues);
 }
 
 static void
-on_retry(void *ctx, uint64_t id)
+wait_queues_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	pump(ctx);
+	wait_queues_place(ctx);
 }
 
 /* ---- events ---- */
 
 /* NULL: of no member any more. */
-static struct member *
-find_consumer(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
+static struct queue_member *
+wait_queues_find_consumer(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
 {
-	struct member *member;
+	struct queue_member *member;
 
 	HASH_FIND(by_consumer, wait_queues->by_consumer, &consumer, sizeof(consumer), member);
 	return member;
 }
 
-static struct member *
-find_placing(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
+static struct queue_member *
+wait_queues_find_placing(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
 {
 	static const enum member_state placing[] = {MEMBER_JOINING, MEMBER_RAISING};
-	struct member *member;
+	struct queue_member *member;
 
 	for (size_t i = 0; i < 2; i++)
 		TAILQ_FOREACH (member, &wait_queues->by_state[placing[i]], in_state)
@@ -373,7 +373,7 @@ find_placing(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
 }
 
 static void
-member_placed(struct member *member)
+member_placed(struct queue_member *member)
 {
 	struct amqp_wait_queues *wait_queues = member->wait_queue->wait_queues;
 	bool joining = member->state == MEMBER_JOINING;
@@ -390,46 +390,46 @@ member_placed(struct member *member)
 	member->placing = 0;
 	member->suspect = false;
 	member_set_state(member, MEMBER_ON);
-	want_credit(member);
+	member_want_credit(member);
 	if (joining)
 		member_tell(member, BROKER_WAIT_QUEUE_JOINED, 0);
 }
 
 static void
-placed(void *ctx, uint64_t consumer)
+wait_queues_on_placed(void *ctx, uint64_t consumer)
 {
 	struct amqp_wait_queues *wait_queues = ctx;
-	struct member *member = find_placing(wait_queues, consumer);
+	struct queue_member *member = wait_queues_find_placing(wait_queues, consumer);
 
 	if (member != NULL)
 		member_placed(member);
-	pump(wait_queues);
+	wait_queues_place(wait_queues);
 }
 
 /* The wait queue was deleted. A member that changes its credit gets this for both consumers. */
 static void
-cancelled(void *ctx, uint64_t consumer)
+wait_queues_on_cancelled(void *ctx, uint64_t consumer)
 {
 	struct amqp_wait_queues *wait_queues = ctx;
-	struct member *member = find_consumer(wait_queues, consumer);
+	struct queue_member *member = wait_queues_find_consumer(wait_queues, consumer);
 
 	if (member == NULL)
 		return;
 	member->channel->consumers--;
 	if (member->placing != 0)
 		member_cancel(member, member->placing);
-	member_out(member, AGAIN);
-	tell_lost(wait_queues);
-	pump(wait_queues);
+	member_out(member, MEMBER_AGAIN);
+	wait_queues_tell_lost(wait_queues);
+	wait_queues_place(wait_queues);
 }
 
 /* A hint for a member that left goes to other consumers. */
 static void
-message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
+wait_queues_on_message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
 {
 	struct amqp_wait_queues *wait_queues = ctx;
 	struct amqp_raw_channel *raw = &channel->raw;
-	const struct member *member = find_consumer(wait_queues, consumer);
+	const struct queue_member *member = wait_queues_find_consumer(wait_queues, consumer);
 	int slot = broker_hint_slot(raw->content.correlation_id);
 
 	if (member == NULL) {
@@ -444,9 +444,10 @@ message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
 
 /* Takes all members of a closed channel out. */
 static void
-channel_bury(struct amqp_wait_queues *wait_queues, struct amqp_consumers *channel, int64_t again)
+wait_queues_bury_channel(
+    struct amqp_wait_queues *wait_queues, struct amqp_consumers *channel, int64_t again)
 {
-	struct member *member, *next;
+	struct queue_member *member, *next;
 
 	for (enum member_state state = MEMBER_JOINING; state <= MEMBER_RAISING; state++)
 		TAILQ_FOREACH_SAFE (member, &wait_queues->by_state[state], in_state, next)
@@ -460,10 +461,12 @@ channel_bury(struct amqp_wait_queues *wait_queues, struct amqp_consumers *channe
  * consume.
  */
 static void
-closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
+wait_queues_on_closed(
+    void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
 {
 	struct amqp_wait_queues *wait_queues = ctx;
-	struct member *member = unanswered != 0 ? find_placing(wait_queues, unanswered) : NULL;
+	struct queue_member *member =
+	    unanswered != 0 ? wait_queues_find_placing(wait_queues, unanswered) : NULL;
 	bool joining = member != NULL && member->state == MEMBER_JOINING,
 	     refused = joining && code != AMQP_NOT_FOUND;
 
@@ -473,18 +476,21 @@ closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
 	}
 	if (member != NULL) {
 		member->suspect = true;
-		member_out(member, refused ? RARELY : joining ? AT_ONCE : AGAIN);
+		member_out(member, refused   ? MEMBER_RARELY
+				   : joining ? MEMBER_AT_ONCE
+					     : MEMBER_AGAIN);
 	}
 	/* First of all, so that no callback uses the channel. */
-	channel_bury(wait_queues, channel, unanswered != 0 ? AT_ONCE : AGAIN);
-	tell_lost(wait_queues);
-	pump(wait_queues);
+	wait_queues_bury_channel(
+	    wait_queues, channel, unanswered != 0 ? MEMBER_AT_ONCE : MEMBER_AGAIN);
+	wait_queues_tell_lost(wait_queues);
+	wait_queues_place(wait_queues);
 }
 
 /* ---- outside ---- */
 
 static struct wait_queue *
-find_wait_queue(const struct amqp_wait_queues *wait_queues, const char *queue)
+wait_queues_find(const struct amqp_wait_queues *wait_queues, const char *queue)
 {
 	struct wait_queue *wait_queue;
 
@@ -492,10 +498,10 @@ find_wait_queue(const struct amqp_wait_queues *wait_queues, const char *queue)
 	return wait_queue;
 }
 
-static struct member *
-find_member(const struct wait_queue *wait_queue, int priority)
+static struct queue_member *
+wait_queue_find_member(const struct wait_queue *wait_queue, int priority)
 {
-	struct member *member;
+	struct queue_member *member;
 
 	if (wait_queue == NULL)
 		return NULL;
@@ -503,11 +509,11 @@ find_member(const struct wait_queue *wait_queue, int priority)
 	return member;
 }
 
-static struct member *
+static struct queue_member *
 member_new(struct amqp_wait_queues *wait_queues, const char *queue, int priority)
 {
-	struct member *member = mem_alloc(sizeof(*member));
-	struct wait_queue *wait_queue = find_wait_queue(wait_queues, queue);
+	struct queue_member *member = mem_alloc(sizeof(*member));
+	struct wait_queue *wait_queue = wait_queues_find(wait_queues, queue);
 
 	if (wait_queue == NULL) {
 		wait_queue = mem_alloc(sizeof(*wait_queue));
@@ -519,15 +525,15 @@ member_new(struct amqp_wait_queues *wait_queues, const char *queue, int priority
 	}
 	member->wait_queue = wait_queue;
 	member->priority = priority;
-	timer_init(&member->again, on_again, member, 0);
+	timer_init(&member->again, member_on_again, member, 0);
 	HASH_ADD(by_priority, wait_queue->members, priority, sizeof(priority), member);
 	wait_queues->count++;
-	member_list(member, MEMBER_READY);
+	member_enlist(member, MEMBER_READY);
 	return member;
 }
 
 static void
-member_free(struct member *member)
+member_free(struct queue_member *member)
 {
 	struct wait_queue *wait_queue = member->wait_queue;
 	struct amqp_wait_queues *wait_queues = wait_queue->wait_queues;
@@ -536,7 +542,7 @@ member_free(struct member *member)
 		member_cancel(member, member->consumer);
 	if (member->placing != 0)
 		member_cancel(member, member->placing);
-	forget_consumers(member);
+	member_forget_consumers(member);
 	timers_cancel(wait_queues->broker->timers, &member->again);
 	member_unlist(member);
 	HASH_DELETE(by_priority, wait_queue->members, member);
@@ -553,7 +559,8 @@ void
 broker_wait_queue_join(struct broker *broker, const char *queue, int priority, unsigned credit)
 {
 	struct amqp_wait_queues *wait_queues = broker->wait_queues;
-	struct member *member = find_member(find_wait_queue(wait_queues, queue), priority);
+	struct queue_member *member =
+	    wait_queue_find_member(wait_queues_find(wait_queues, queue), priority);
 
 	if (broker->stopped)
 		return;
@@ -561,8 +568,8 @@ broker_wait_queue_join(struct broker *broker, const char *queue, int priority, u
 	if (member == NULL)
 		member = member_new(wait_queues, queue, priority);
 	member->credit = credit;
-	want_credit(member);
-	pump(wait_queues);
+	member_want_credit(member);
+	wait_queues_place(wait_queues);
 	amqp_auxiliary_need(broker);
 }
 
@@ -570,13 +577,14 @@ void
 broker_wait_queue_leave(struct broker *broker, const char *queue, int priority)
 {
 	struct amqp_wait_queues *wait_queues = broker->wait_queues;
-	struct member *member = find_member(find_wait_queue(wait_queues, queue), priority);
+	struct queue_member *member =
+	    wait_queue_find_member(wait_queues_find(wait_queues, queue), priority);
 
 	amqp_auxiliary_use(broker);
 	if (member == NULL)
 		return;
 	member_free(member);
-	pump(wait_queues);
+	wait_queues_place(wait_queues);
 }
 
 bool
@@ -588,19 +596,19 @@ amqp_wait_queues_any(const struct amqp_wait_queues *wait_queues)
 void
 amqp_wait_queues_go(struct amqp_wait_queues *wait_queues)
 {
-	pump(wait_queues);
+	wait_queues_place(wait_queues);
 }
 
 void
 amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues)
 {
 	struct amqp_consumers *channel;
-	struct member *member;
+	struct queue_member *member;
 
 	wait_queues->complained = false;
 	timers_cancel(wait_queues->broker->timers, &wait_queues->retry);
 	while ((channel = TAILQ_FIRST(&wait_queues->channels.all)) != NULL)
-		channel_bury(wait_queues, channel, AT_ONCE);
+		wait_queues_bury_channel(wait_queues, channel, MEMBER_AT_ONCE);
 	/* These members join at once when the link is back. */
 	TAILQ_FOREACH (member, &wait_queues->by_state[MEMBER_LOST], in_state)
 		timers_cancel(wait_queues->broker->timers, &member->again);
@@ -608,7 +616,7 @@ amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues)
 		timers_cancel(wait_queues->broker->timers, &member->again);
 		member_set_state(member, MEMBER_READY);
 	}
-	tell_lost(wait_queues);
+	wait_queues_tell_lost(wait_queues);
 }
 
 /* ---- life ---- */
@@ -622,17 +630,17 @@ amqp_wait_queues_new(struct broker *broker)
 	TAILQ_INIT(&wait_queues->turns);
 	wait_queues->channels = (struct amqp_consumers_set){
 	    .broker = broker,
-	    .letter = TAG,
-	    .events = {.placed = placed,
-		.cancelled = cancelled,
-		.message = message,
-		.closed = closed,
+	    .letter = MEMBER_TAG,
+	    .events = {.placed = wait_queues_on_placed,
+		.cancelled = wait_queues_on_cancelled,
+		.message = wait_queues_on_message,
+		.closed = wait_queues_on_closed,
 		.ctx = wait_queues},
 	};
 	TAILQ_INIT(&wait_queues->channels.all);
 	for (enum member_state state = 0; state < MEMBER_STATES; state++)
 		TAILQ_INIT(&wait_queues->by_state[state]);
-	timer_init(&wait_queues->retry, on_retry, wait_queues, 0);
+	timer_init(&wait_queues->retry, wait_queues_on_retry, wait_queues, 0);
 	return wait_queues;
 }
 
@@ -640,7 +648,7 @@ void
 amqp_wait_queues_free(struct amqp_wait_queues *wait_queues)
 {
 	struct wait_queue *wait_queue, *next_line;
-	struct member *member, *next;
+	struct queue_member *member, *next;
 
 	amqp_wait_queues_fail(wait_queues);
 	HASH_ITER (by_queue, wait_queues->by_queue, wait_queue, next_line)

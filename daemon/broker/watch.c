@@ -20,24 +20,24 @@
  * would become a delivery; now prefetch 1 allows one in this time. Without an ack RabbitMQ closes
  * the channel at consumer_timeout, even if the consumer was cancelled.
  */
-#define ACK_AFTER (20 * NSEC_PER_SEC)
+#define WATCH_ACK_AFTER (20 * NSEC_PER_SEC)
 /* First letter of the tags. */
-#define TAG 'w'
+#define WATCH_TAG 'w'
 /* The wait of a watch after its refusal (permission, exclusive use). */
-#define ASIDE (300 * NSEC_PER_SEC)
+#define WATCH_ASIDE_TIME (300 * NSEC_PER_SEC)
 /*
  * After each refusal in a row all watches wait, up to so long: a user without permission has it for
  * no queue.
  */
-#define PAUSE_FIRST (1 * NSEC_PER_SEC)
-#define PAUSE_MOST (300 * NSEC_PER_SEC)
+#define WATCH_PAUSE_FIRST (1 * NSEC_PER_SEC)
+#define WATCH_PAUSE_MOST (300 * NSEC_PER_SEC)
 /*
  * After a consume that ended the link. If a quorum queue has lost its majority, the consume blocks
  * for 65 s. Then the broker ends the connection with 541 (RabbitMQ 3.10).
  */
-#define PAUSE_BLOCKED (300 * NSEC_PER_SEC)
+#define WATCH_PAUSE_BLOCKED (300 * NSEC_PER_SEC)
 /* After no channel number was left. */
-#define PAUSE_NO_CHANNEL (1 * NSEC_PER_SEC)
+#define WATCH_PAUSE_NO_CHANNEL (1 * NSEC_PER_SEC)
 
 enum watch_state {
 	WATCH_WAITING, /* waits for the link, or for its turn; in `waiting` */
@@ -73,7 +73,7 @@ struct amqp_watches {
 /* ---- watches ---- */
 
 static struct watch_list *
-list_of(const struct watch *watch)
+watch_list_of(const struct watch *watch)
 {
 	switch (watch->state) {
 	case WATCH_WAITING:
@@ -96,15 +96,15 @@ watch_set_state(struct watch *watch, enum watch_state state)
 	assert(state != WATCH_PLACING || watch->state == WATCH_WAITING);
 	assert(state != WATCH_LOST || watch->state == WATCH_ON);
 	assert(state != WATCH_ASIDE || watch->state == WATCH_WAITING);
-	TAILQ_REMOVE(list_of(watch), watch, in_state);
+	TAILQ_REMOVE(watch_list_of(watch), watch, in_state);
 	watch->state = state;
-	TAILQ_INSERT_TAIL(list_of(watch), watch, in_state);
+	TAILQ_INSERT_TAIL(watch_list_of(watch), watch, in_state);
 }
 
 static void
 watch_free(struct watch *watch)
 {
-	TAILQ_REMOVE(list_of(watch), watch, in_state);
+	TAILQ_REMOVE(watch_list_of(watch), watch, in_state);
 	HASH_DEL(watch->watches->by_queue, watch);
 	free(watch->queue);
 	free(watch);
@@ -112,7 +112,7 @@ watch_free(struct watch *watch)
 
 /* The callback may add and remove watches, and so open and close channels. */
 static void
-tell(const struct amqp_watches *watches, const char *queue, enum broker_news news)
+watches_tell(const struct amqp_watches *watches, const char *queue, enum broker_news news)
 {
 	const struct broker_events *events = &watches->broker->events;
 
@@ -125,7 +125,7 @@ watch_tell(const struct watch *watch, enum broker_news news)
 {
 	char *queue = mem_strdup(watch->queue);
 
-	tell(watch->watches, queue, news);
+	watches_tell(watch->watches, queue, news);
 	free(queue);
 }
 
@@ -137,12 +137,12 @@ watch_end(struct watch *watch)
 	char *queue = mem_strdup(watch->queue);
 
 	watch_free(watch);
-	tell(watches, queue, BROKER_HINT);
+	watches_tell(watches, queue, BROKER_HINT);
 	free(queue);
 }
 
 static void
-tell_lost(struct amqp_watches *watches)
+watches_tell_lost(struct amqp_watches *watches)
 {
 	struct watch *watch;
 
@@ -156,7 +156,7 @@ tell_lost(struct amqp_watches *watches)
 
 /* The broker closed the channel: its watches are placed again. */
 static void
-channel_bury(struct amqp_watches *watches, struct amqp_consumers *channel)
+watches_bury_channel(struct amqp_watches *watches, struct amqp_consumers *channel)
 {
 	struct watch *watch, *next;
 
@@ -173,19 +173,19 @@ channel_bury(struct amqp_watches *watches, struct amqp_consumers *channel)
  * left, this sets pause_until.
  */
 static struct amqp_consumers *
-channel_to_place_on(struct amqp_watches *watches)
+watches_find_channel(struct amqp_watches *watches)
 {
 	unsigned placing;
 	struct amqp_consumers *channel =
 	    amqp_consumers_find(&watches->channels, NULL, false, true, &placing);
 
 	if (channel == NULL && placing < AMQP_CONSUMERS_PLACING)
-		watches->pause_until = broker_now(watches->broker) + PAUSE_NO_CHANNEL;
+		watches->pause_until = broker_now(watches->broker) + WATCH_PAUSE_NO_CHANNEL;
 	return channel;
 }
 
 static void
-place(struct watch *watch, struct amqp_consumers *channel)
+watch_place(struct watch *watch, struct amqp_consumers *channel)
 {
 	watch->channel = channel;
 	watch->consumer = amqp_consumers_consume(channel, watch->queue, 1, 0);
@@ -194,7 +194,7 @@ place(struct watch *watch, struct amqp_consumers *channel)
 
 /* Places all watches that can be placed now, and sets the timer for the others. */
 static void
-pump(struct amqp_watches *watches)
+watches_place(struct amqp_watches *watches)
 {
 	struct timers *timers = watches->broker->timers;
 	int64_t due = INT64_MAX;
@@ -209,8 +209,8 @@ pump(struct amqp_watches *watches)
 		watch_set_state(watch, WATCH_WAITING);
 	while (watches->pause_until <= broker_now(watches->broker) &&
 	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
-	       (channel = channel_to_place_on(watches)) != NULL)
-		place(watch, channel);
+	       (channel = watches_find_channel(watches)) != NULL)
+		watch_place(watch, channel);
 	amqp_consumers_close_idle(&watches->channels);
 	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
 		due = watch->until;
@@ -222,17 +222,17 @@ pump(struct amqp_watches *watches)
 }
 
 static void
-on_retry(void *ctx, uint64_t id)
+watches_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	pump(ctx);
+	watches_place(ctx);
 }
 
 /* ---- events ---- */
 
 /* NULL: of no watch any more. */
 static struct watch *
-find_consumer(const struct amqp_watches *watches, uint64_t consumer)
+watches_find_consumer(const struct amqp_watches *watches, uint64_t consumer)
 {
 	struct watch *watch;
 
@@ -243,41 +243,41 @@ find_consumer(const struct amqp_watches *watches, uint64_t consumer)
 }
 
 static void
-placed(void *ctx, uint64_t consumer)
+watches_on_placed(void *ctx, uint64_t consumer)
 {
 	struct amqp_watches *watches = ctx;
-	struct watch *watch = find_consumer(watches, consumer);
+	struct watch *watch = watches_find_consumer(watches, consumer);
 
 	backoff_reset(&watches->pause);
 	if (watch != NULL) {
 		watch_set_state(watch, WATCH_ON);
 		watch_tell(watch, BROKER_WATCHED);
 	}
-	pump(watches);
+	watches_place(watches);
 }
 
 static void
-cancelled(void *ctx, uint64_t consumer)
+watches_on_cancelled(void *ctx, uint64_t consumer)
 {
 	struct amqp_watches *watches = ctx;
-	struct watch *watch = find_consumer(watches, consumer);
+	struct watch *watch = watches_find_consumer(watches, consumer);
 
 	FAULT(CANCEL_OF_ANOTHER, watch = TAILQ_FIRST(&watches->placed));
 	if (watch == NULL)
 		return;
 	watch->channel->consumers--;
 	watch_end(watch);
-	pump(watches);
+	watches_place(watches);
 }
 
 /*
  * A refusal for another reason than an absent queue: permission, exclusive use, consumer_timeout.
  */
 static void
-refused(struct amqp_watches *watches, struct watch *watch, int code, const char *text)
+watch_refused(struct amqp_watches *watches, struct watch *watch, int code, const char *text)
 {
 	if (watch != NULL) {
-		watch->until = broker_now(watches->broker) + ASIDE;
+		watch->until = broker_now(watches->broker) + WATCH_ASIDE_TIME;
 		watch_set_state(watch, WATCH_ASIDE);
 	}
 	watches->pause_until =
@@ -291,19 +291,20 @@ refused(struct amqp_watches *watches, struct watch *watch, int code, const char 
 }
 
 static void
-closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
+watches_on_closed(
+    void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
 {
 	struct amqp_watches *watches = ctx;
-	struct watch *watch = unanswered != 0 ? find_consumer(watches, unanswered) : NULL;
+	struct watch *watch = unanswered != 0 ? watches_find_consumer(watches, unanswered) : NULL;
 
 	/* First of all, so that no callback uses the channel. */
-	channel_bury(watches, channel);
+	watches_bury_channel(watches, channel);
 	if (unanswered == 0 || code != AMQP_NOT_FOUND)
-		refused(watches, watch, code, text);
+		watch_refused(watches, watch, code, text);
 	else if (watch != NULL)
 		watch_end(watch);
-	tell_lost(watches);
-	pump(watches);
+	watches_tell_lost(watches);
+	watches_place(watches);
 }
 
 /* ---- outside ---- */
@@ -318,7 +319,7 @@ watch_add(struct amqp_watches *watches, const char *queue)
 	watch->state = WATCH_WAITING;
 	TAILQ_INSERT_TAIL(&watches->waiting, watch, in_state);
 	HASH_ADD_KEYPTR(hh, watches->by_queue, watch->queue, strlen(watch->queue), watch);
-	pump(watches);
+	watches_place(watches);
 }
 
 void
@@ -348,7 +349,7 @@ broker_unwatch(struct broker *broker, const char *queue)
 	if (watch->state == WATCH_PLACING || watch->state == WATCH_ON)
 		amqp_consumers_cancel(watch->channel, watch->consumer, NULL);
 	watch_free(watch);
-	pump(watches);
+	watches_place(watches);
 }
 
 size_t
@@ -366,7 +367,7 @@ amqp_watches_any(const struct amqp_watches *watches)
 void
 amqp_watches_go(struct amqp_watches *watches)
 {
-	pump(watches);
+	watches_place(watches);
 }
 
 void
@@ -379,17 +380,17 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 	watches->complained = false;
 	while ((channel = TAILQ_FIRST(&watches->channels.all)) != NULL) {
 		placing |= channel->unanswered != 0;
-		channel_bury(watches, channel);
+		watches_bury_channel(watches, channel);
 	}
 	if (placing && code == AMQP_INTERNAL_ERROR) {
 		log_warning(
 		    "the auxiliary connection ended, perhaps by a watch of a slot: no watch is "
 		    "placed for %d s",
-		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
-		watches->pause_until = broker_now(watches->broker) + PAUSE_BLOCKED;
+		    (int)(WATCH_PAUSE_BLOCKED / NSEC_PER_SEC));
+		watches->pause_until = broker_now(watches->broker) + WATCH_PAUSE_BLOCKED;
 	}
 	FAULT(WATCHES_THOUGHT_PLACED, return );
-	tell_lost(watches);
+	watches_tell_lost(watches);
 }
 
 /* ---- life ---- */
@@ -403,17 +404,20 @@ amqp_watches_new(struct broker *broker)
 	watches->broker = broker;
 	watches->channels = (struct amqp_consumers_set){
 	    .broker = broker,
-	    .letter = TAG,
-	    .ack_after = ack_after != 0 ? ack_after : ACK_AFTER,
-	    .events = {.placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches},
+	    .letter = WATCH_TAG,
+	    .ack_after = ack_after != 0 ? ack_after : WATCH_ACK_AFTER,
+	    .events = {.placed = watches_on_placed,
+		.cancelled = watches_on_cancelled,
+		.closed = watches_on_closed,
+		.ctx = watches},
 	};
 	TAILQ_INIT(&watches->waiting);
 	TAILQ_INIT(&watches->aside);
 	TAILQ_INIT(&watches->placed);
 	TAILQ_INIT(&watches->lost);
 	TAILQ_INIT(&watches->channels.all);
-	backoff_init(&watches->pause, PAUSE_FIRST, PAUSE_MOST);
-	timer_init(&watches->retry, on_retry, watches, 0);
+	backoff_init(&watches->pause, WATCH_PAUSE_FIRST, WATCH_PAUSE_MOST);
+	timer_init(&watches->retry, watches_on_retry, watches, 0);
 	return watches;
 }
 

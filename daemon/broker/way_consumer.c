@@ -8,34 +8,34 @@
 #include "daemon/broker/request.h"
 #include "daemon/broker/way.h"
 
-static const struct amqp_request claim = {
+static const struct amqp_request by_consumer_claim = {
     .methods = {AMQP_BASIC_CONSUME_METHOD},
 };
 
-static const struct amqp_request claim_mutex = {
+static const struct amqp_request by_consumer_claim_mutex = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD, AMQP_BASIC_CONSUME_METHOD},
     .arguments = 4,
     .expires = BROKER_MUTEX_EXPIRES,
 };
 
 static enum broker_answer
-checked(uint32_t consumers)
+by_consumer_checked(uint32_t consumers)
 {
 	FAULT(NO_CONSUMER_IGNORED, return BROKER_OK);
 	return consumers == 0 ? BROKER_ABSENT : BROKER_OK;
 }
 
-static const struct amqp_request check = {
+static const struct amqp_request by_consumer_check = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD},
     .passive = true,
-    .success = checked,
+    .success = by_consumer_checked,
 };
 
-static const struct amqp_request drop = {
+static const struct amqp_request by_consumer_drop = {
     .methods = {AMQP_BASIC_CANCEL_METHOD},
 };
 
-static const struct amqp_request make = {
+static const struct amqp_request by_consumer_make = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD},
     .arguments = 3,
     .refusal = amqp_request_declared,
@@ -46,7 +46,7 @@ static const struct amqp_request make = {
  * a long name left no room for these words.
  */
 static enum broker_answer
-remove_refused(int code, const char *text, enum broker_answer usual)
+by_consumer_remove_refused(int code, const char *text, enum broker_answer usual)
 {
 	if (code != AMQP_PRECONDITION_FAILED)
 		return usual;
@@ -58,16 +58,16 @@ remove_refused(int code, const char *text, enum broker_answer usual)
  * if-unused and forces the deletion. With if-empty it refuses (rabbit_classic_queue of 3.10.8, 4.0.5
  * and 4.3.6). B is always empty.
  */
-static const struct amqp_request remove_b = {
+static const struct amqp_request by_consumer_remove = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD, AMQP_QUEUE_DELETE_METHOD},
     .passive = true,
     .if_unused = true,
     .if_empty = true,
-    .refusal = remove_refused,
+    .refusal = by_consumer_remove_refused,
 };
 
 static struct way_lesson
-learn(const struct broker_reply *reply, bool unsure)
+by_consumer_learn(const struct broker_reply *reply, bool unsure)
 {
 	struct way_lesson lesson = {.way = BROKER_BY_CONSUMER};
 
@@ -86,14 +86,14 @@ const struct way way_consumer = {
     .how = "by consumers",
     .of_mutex = BROKER_BY_MUTEX_CONSUMER,
     .question = BROKER_ASK_CONSUMER,
-    .claim = &claim,
-    .check = &check,
-    .drop = &drop,
-    .learn = learn,
+    .claim = &by_consumer_claim,
+    .check = &by_consumer_check,
+    .drop = &by_consumer_drop,
+    .learn = by_consumer_learn,
     .claim_is_cheap = true,
     .drop_is_cheap = true,
-    .make = &make,
-    .remove = &remove_b,
+    .make = &by_consumer_make,
+    .remove = &by_consumer_remove,
     .is_channel = true,
     .own_lease = true,
 };
@@ -105,13 +105,13 @@ const struct way way_mutex_consumer = {
     .how = "by consumers",
     .of_mutex = BROKER_BY_MUTEX_CONSUMER,
     .question = BROKER_ASK_CONSUMER,
-    .claim = &claim_mutex,
-    .check = &check,
-    .drop = &drop,
-    .learn = learn,
+    .claim = &by_consumer_claim_mutex,
+    .check = &by_consumer_check,
+    .drop = &by_consumer_drop,
+    .learn = by_consumer_learn,
     .drop_is_cheap = true,
-    .make = &make,
-    .remove = &remove_b,
+    .make = &by_consumer_make,
+    .remove = &by_consumer_remove,
     .is_channel = true,
     .own_lease = true,
     .leaves_b = BROKER_MUTEX_EXPIRES,

@@ -6,14 +6,14 @@
 #include "daemon/broker/request.h"
 #include "daemon/broker/way.h"
 
-static const struct amqp_request claim = {
+static const struct amqp_request by_queue_claim = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD},
     .exclusive = true,
 };
 
 /* An exclusive queue of a claim has no consumer: another holds this durable one. */
 static enum broker_answer
-checked(uint32_t consumers)
+by_queue_checked(uint32_t consumers)
 {
 	FAULT(OTHERS_CONSUMER_IGNORED, return BROKER_OK);
 	return consumers > 0 ? BROKER_LOCKED : BROKER_OK;
@@ -24,23 +24,23 @@ checked(uint32_t consumers)
  * words are about any queue. Then the hold ends for safety.
  */
 static enum broker_answer
-check_refused(int code, const char *text, enum broker_answer usual)
+by_queue_check_refused(int code, const char *text, enum broker_answer usual)
 {
 	(void)code;
 	(void)text;
 	return usual == BROKER_UNREACHABLE ? BROKER_LOCKED : usual;
 }
 
-static const struct amqp_request check = {
+static const struct amqp_request by_queue_check = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD},
     .passive = true,
-    .success = checked,
-    .refusal = check_refused,
+    .success = by_queue_checked,
+    .refusal = by_queue_check_refused,
 };
 
 /* With words about any queue the drop must be sent again, as B may be ours. */
 static enum broker_answer
-drop_refused(int code, const char *text, enum broker_answer usual)
+by_queue_drop_refused(int code, const char *text, enum broker_answer usual)
 {
 	if (code == AMQP_PRECONDITION_FAILED) /* the condition was if-unused */
 		return BROKER_LOCKED;
@@ -50,10 +50,10 @@ drop_refused(int code, const char *text, enum broker_answer usual)
 }
 
 /* A durable queue may have replaced the exclusive one of a claim. B is deleted with its messages. */
-static const struct amqp_request drop = {
+static const struct amqp_request by_queue_drop = {
     .methods = {AMQP_QUEUE_DELETE_METHOD},
     .if_unused = true,
-    .refusal = drop_refused,
+    .refusal = by_queue_drop_refused,
 };
 
 /*
@@ -61,7 +61,7 @@ static const struct amqp_request drop = {
  * its way was seen. A claim by consumer tells. The next scan would see it too late for a hint.
  */
 static struct way_lesson
-learn(const struct broker_reply *reply, bool unsure)
+by_queue_learn(const struct broker_reply *reply, bool unsure)
 {
 	struct way_lesson lesson = {.way = BROKER_BY_QUEUE};
 
@@ -79,9 +79,9 @@ const struct way way_queue = {
     .how = "by exclusive queues",
     .of_mutex = BROKER_BY_QUEUE,
     .question = BROKER_ASK_HOLDER,
-    .claim = &claim,
-    .check = &check,
-    .drop = &drop,
-    .learn = learn,
+    .claim = &by_queue_claim,
+    .check = &by_queue_check,
+    .drop = &by_queue_drop,
+    .learn = by_queue_learn,
     .reclaims = true,
 };

@@ -8,7 +8,7 @@
 
 /* B has a name that only this way uses: nothing is to be learned about others. */
 static struct way_lesson
-learn(const struct broker_reply *reply, bool unsure)
+by_quorum_learn(const struct broker_reply *reply, bool unsure)
 {
 	(void)reply;
 	(void)unsure;
@@ -22,7 +22,7 @@ const struct way way_quorum = {
     .of_mutex = BROKER_BY_QUORUM,
     .question = BROKER_ASK_BEADS,
     .by_beads = true,
-    .learn = learn,
+    .learn = by_quorum_learn,
     .claim_is_cheap = true,
     .drop_is_cheap = true,
     .is_channel = true,
