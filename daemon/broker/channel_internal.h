@@ -1,6 +1,5 @@
 /*
- * The types of channel.c, which channel_successor.c saves and restores. Other files include
- * channel.h.
+ * The types of channel.c, which reconnector.c saves and restores. Other files include channel.h.
  */
 #ifndef BROKER_CHANNEL_INTERNAL_H
 #define BROKER_CHANNEL_INTERNAL_H

@@ -9,12 +9,12 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/quorum_internal.h"
-#include "daemon/broker/quorum_queue.h"
+#include "daemon/broker/make.h"
 #include "daemon/broker/reconnector.h"
 
 #define CLAIM_TAG 'q'
 /*
- * The age at which a hold ends, before the consumer timeout of its queue (quorum_queue.c). RabbitMQ 4.3 then
+ * The age at which a hold ends, before the consumer timeout of its queue (make.c). RabbitMQ 4.3 then
  * returns a part of the beads. If a reject is in flight, the order could read as clean while the slot is held.
  */
 #define HOLD_MOST (29 * INT64_C(86400) * NSEC_PER_SEC)

@@ -10,9 +10,8 @@
 #include "daemon/broker/beads.h"
 #include "daemon/broker/internal.h"
 #include "daemon/broker/quorum.h"
-#include "daemon/broker/quorum_links.h"
-#include "daemon/broker/raw_channel.h"
 #include "daemon/broker/reclaim.h"
+#include "daemon/broker/channel.h"
 
 /* A part of the ids of claims. Ids of other channels have another highest bit (channel.c). */
 #define AMQP_CLAIM_BIT (UINT64_C(1) << 63)

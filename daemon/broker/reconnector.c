@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/channel_internal.h"
 #include "daemon/broker/internal.h"
 #include "daemon/state/state.h"
 
@@ -345,7 +347,208 @@ amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why)
 	return true;
 }
 
-/* ---- the successor ---- */
+/* ---- the successor: records of channels ---- */
+
+struct channel_record {
+	int number;
+	uint64_t id; /* 0: idle */
+	int consumer;
+};
+
+static const struct state_field channel_fields[] = {
+    STATE_RANGE(channel_record, number, 1, UINT16_MAX),
+    STATE_FIELD(channel_record, id, STATE_NUMBER),
+    STATE_RANGE(channel_record, consumer, CONSUMER_NEVER, CONSUMER_ENDED),
+    {0},
+};
+
+struct channels_record {
+	uint64_t serial;
+	int limit;
+};
+
+static const struct state_field channels_fields[] = {
+    STATE_FIELD(channels_record, serial, STATE_NUMBER),
+    STATE_RANGE(channels_record, limit, 0, UINT16_MAX),
+    {0},
+};
+
+/* Of a quorum connection, which has no other channels than raw ones. */
+struct raw_record {
+	int number;
+	int64_t closing_at; /* 0: it is open */
+};
+
+static const struct state_field raw_fields[] = {
+    STATE_RANGE(raw_record, number, 1, UINT16_MAX),
+    STATE_FIELD(raw_record, closing_at, STATE_SIGNED),
+    {0},
+};
+
+static bool
+channels_are_raw(const struct amqp_channels *channels)
+{
+	return channels->which >= BROKER_QUORUM;
+}
+
+/*
+ * Whether no request of a channel is unanswered and no channel is being opened or closed, so that
+ * the channels can be saved. A raw channel of a quorum connection may be closing.
+ */
+static bool
+channels_are_still(const struct amqp_channels *channels)
+{
+	const struct channel *channel;
+
+	if (!TAILQ_EMPTY(&channels->in_order) || !TAILQ_EMPTY(&channels->orphans))
+		return false;
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		/* One that never closes must not prevent the replacement. */
+		if (channel->state != CHANNEL_OPEN &&
+		    !(channels_are_raw(channels) && channel->state == CHANNEL_CLOSING))
+			return false;
+	}
+	return true;
+}
+
+static void
+channels_save_raw(const struct amqp_channels *channels, struct state_writer *writer)
+{
+	const struct channel *channel;
+
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		const struct raw_record record = {
+		    .number = channel->number, .closing_at = channel->closing_at};
+
+		state_put(writer, "raw-channel", raw_fields, &record);
+	}
+}
+
+/* Writes a record for each channel. They are still. */
+static void
+channels_save(const struct amqp_channels *channels, struct state_writer *writer)
+{
+	const struct channel *channel;
+
+	state_put(writer, "channels", channels_fields,
+	    &(struct channels_record){.serial = channels->serial, .limit = (int)channels->limit});
+	if (channels_are_raw(channels)) {
+		channels_save_raw(channels, writer);
+		return;
+	}
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		const struct channel_record record = {.number = channel->number,
+		    .id = channel->id,
+		    .consumer = (int)channel->consumer};
+
+		state_put(writer, "channel", channel_fields, &record);
+	}
+}
+
+/* NULL: the number cannot be. */
+static struct channel *
+channels_restore_number(struct amqp_channels *channels, int number)
+{
+	struct numbers *numbers = &channels->numbers;
+	struct channel *channel;
+
+	if ((unsigned)number > numbers->max || numbers->user_of[number] != NULL)
+		return NULL;
+	channel = mem_alloc(sizeof(*channel));
+	TAILQ_INIT(&channel->requests);
+	TAILQ_INSERT_TAIL(&channels->all, channel, in_all);
+	channel->state = CHANNEL_OPEN;
+	channel->number = (uint16_t)number;
+	numbers->user_of[number] = channel;
+	numbers->used++;
+	if (numbers->next < channel->number)
+		numbers->next = channel->number;
+	FAULT(RESTORED_NUMBER_UNUSED, numbers->user_of[number] = NULL; numbers->used--);
+	return channel;
+}
+
+static bool
+channels_restore_one(
+    struct amqp_channels *channels, const struct channel_record *record, uint64_t serial)
+{
+	struct channel *channel;
+
+	if (record->id >> 1 > serial || (record->id & 1) != 0 || record->consumer == CONSUMER_ASKED)
+		return false;
+	if (record->id != 0
+		? amqp_channel_find(channels, record->id) != NULL
+		: record->consumer == CONSUMER_ON || channels->idle_count == AMQP_CHANNELS_IDLE)
+		return false;
+	channel = channels_restore_number(channels, record->number);
+	if (channel == NULL)
+		return false;
+	channel->consumer = (enum consumer_state)record->consumer;
+	channel->id = record->id;
+	if (channel->id != 0) {
+		HASH_ADD(hh, channels->by_id, id, sizeof(channel->id), channel);
+	} else {
+		TAILQ_INSERT_TAIL(&channels->idle, channel, in_idle);
+		channels->idle_count++;
+	}
+	return true;
+}
+
+static bool
+channels_restore_raw(struct amqp_channels *channels, struct state_reader *reader)
+{
+	int64_t now = clock_now(timers_clock(channels->broker->timers));
+	struct raw_record record;
+	struct channel *channel;
+
+	while (state_is(reader, "raw-channel")) {
+		if (!state_take(reader, "raw-channel", raw_fields, &record))
+			return false;
+		channel = record.closing_at >= 0 && record.closing_at <= now
+			      ? channels_restore_number(channels, record.number)
+			      : NULL;
+		if (channel == NULL)
+			return state_spoil(reader, "invalid record of a raw channel");
+		channel->closing_at = record.closing_at;
+		if (record.closing_at != 0)
+			channel->state = CHANNEL_CLOSING;
+	}
+	return true;
+}
+
+/*
+ * After amqp_channels_attach(), with no channel yet: reads these records. False: the reader has the
+ * error.
+ */
+static bool
+channels_restore(struct amqp_channels *channels, struct state_reader *reader)
+{
+	struct numbers *numbers = &channels->numbers;
+	struct channels_record all;
+	struct channel_record record;
+
+	assert(channels->link != NULL && TAILQ_EMPTY(&channels->all));
+	if (!state_take(reader, "channels", channels_fields, &all))
+		return false;
+	if (all.serial > UINT64_MAX >> 1)
+		return state_spoil(reader, "the serial number is too large");
+	if (channels_are_raw(channels) && !channels_restore_raw(channels, reader))
+		return false;
+	while (!channels_are_raw(channels) && state_is(reader, "channel")) {
+		if (!state_take(reader, "channel", channel_fields, &record))
+			return false;
+		if (!channels_restore_one(channels, &record, all.serial))
+			return state_spoil(reader, "invalid record of a channel");
+	}
+	for (unsigned number = numbers->next; number > 0; number--) {
+		if (numbers->user_of[number] == NULL)
+			numbers->free_again[numbers->free_count++] = (uint16_t)number;
+	}
+	channels->serial = all.serial;
+	channels->limit = (unsigned)all.limit;
+	return true;
+}
+
+/* ---- the successor: the record of a connection ---- */
 
 /* The connection, its place in the configuration, and its server. */
 struct link_record {
@@ -396,7 +599,7 @@ bool
 amqp_reconnector_is_still(const struct amqp_reconnector *reconnector)
 {
 	return reconnector->state == BROKER_UP && reconnector->link->state == AMQP_LINK_UP &&
-	       amqp_channels_are_still(reconnector->channels);
+	       channels_are_still(reconnector->channels);
 }
 
 bool
@@ -420,7 +623,7 @@ amqp_reconnector_save(struct amqp_reconnector *reconnector, struct state_writer 
 	if (!amqp_link_save(reconnector->link, &record.link))
 		return false;
 	state_put(writer, "link", link_fields, &record);
-	amqp_channels_save(reconnector->channels, writer);
+	channels_save(reconnector->channels, writer);
 	return true;
 }
 
@@ -475,7 +678,7 @@ amqp_reconnector_resume(struct amqp_reconnector *reconnector, struct state_reade
 	    .hides_queues = record.hides_queues,
 	};
 	amqp_channels_attach(reconnector->channels, reconnector->link);
-	if (!amqp_channels_restore(reconnector->channels, reader))
+	if (!channels_restore(reconnector->channels, reader))
 		return false;
 	reconnector_tell_up(reconnector);
 	return true;
@@ -578,4 +781,28 @@ amqp_reconnector_free(struct amqp_reconnector *reconnector)
 	free(reconnector->why);
 	free(reconnector->host_text);
 	free(reconnector);
+}
+
+/* ---- the auxiliary connection on demand ---- */
+
+void
+amqp_auxiliary_use(struct broker *broker)
+{
+	broker->auxiliary_used = broker_now(broker);
+}
+
+void
+amqp_auxiliary_need(struct broker *broker)
+{
+	if (broker->stopped)
+		return;
+	amqp_auxiliary_use(broker);
+	if (amqp_reconnector_state(broker->locks) == BROKER_UP) {
+		timers_cancel(broker->timers, &broker->auxiliary_wait);
+		amqp_reconnector_need(broker->auxiliary, amqp_reconnector_host(broker->locks));
+	} else if (amqp_reconnector_is_idle(broker->auxiliary) &&
+		   !timer_is_set(&broker->auxiliary_wait)) {
+		timers_set(broker->timers, &broker->auxiliary_wait,
+		    broker->auxiliary_used + broker->settings.connect_timeout);
+	}
 }
