@@ -1,3 +1,16 @@
+/*
+ * In this file:
+ * - counts: counters_send_waiting() sends passive declares on one shared channel, in a window.
+ * - counters_on_overdue() gives a check that takes too long a channel of its own, and gives a count up.
+ * - frames: batch_on_method() and batch_on_closed() answer; requests behind a refusal are sent again.
+ * - broker_wait_queue_count() and amqp_counters_check() are asked from outside.
+ * - probes: place_settle() takes the answer to one question, and probe_asks_again() doubts an absence.
+ * - checks: place_on_checked() says what a passive declare means for a holder queue.
+ * - sending: probes_send_waiting() publishes one message for each question, in a window.
+ * - confirms: probes_take_confirm() takes acks and nacks, and probes_on_message() takes returns.
+ * - giving up: probe_on_deadline() answers without the missing confirms.
+ * - outside: amqp_probes_ask() is the probe of broker.h.
+ */
 #include "daemon/broker/ask.h"
 
 #include <assert.h>

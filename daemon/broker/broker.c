@@ -1,3 +1,15 @@
+/*
+ * In this file:
+ * - the modules of the auxiliary connection: they are made, begin with each link, and fail with it.
+ * - the auxiliary connection rests when it was idle for long.
+ * - the verdict and the test of exclusive queues: before it, nobody hears that the lock connection is up.
+ * - the reconnectors' events: locks_up(), on_up(), on_down() and on_blocked() say what follows for whom.
+ * - operations: start, stop and state of the connections, and their part in the successor.
+ * - broker_get_info() and so on tell the present state.
+ * - requests: broker_claim(), broker_check_holder() and broker_drop() choose by way; the others have one channel.
+ * - life: broker_new() makes both reconnectors and all modules.
+ * Other files of this folder implement the rest of broker.h and setup.h themselves.
+ */
 #include "daemon/broker/broker.h"
 
 #include <assert.h>

@@ -1,3 +1,15 @@
+/*
+ * In this file:
+ * - numbers: those of one link. Low ones are used again and again.
+ * - channels: they open with their first request, and close.
+ * - requests: amqp_channels_request() queues and sends; request_answer() ends each one.
+ * - taking and putting back: amqp_channels_take() prefers an idle channel; amqp_channels_put() keeps some open.
+ * - frames: amqp_channels_frame() gives each frame to its request. A channel.close ends them in channel_bury().
+ * - links come and go: amqp_channels_attach() and amqp_channels_fail().
+ * - life, and questions about numbers and limits.
+ * - restored channels: a hold or a raw channel goes on with one.
+ * - raw channels: opening, methods, whole messages, and consumers with tags.
+ */
 #include "daemon/broker/channel.h"
 
 #include <assert.h>

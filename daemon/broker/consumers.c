@@ -1,3 +1,15 @@
+/*
+ * In this file:
+ * - channels: amqp_consumers_consume() and amqp_consumers_cancel() place and end a consumer.
+ * - An auto-delete queue that just ended on a channel is used on others: consumers_has_ended().
+ * - deliveries: consumers_ack_later() acknowledges those that nobody reads.
+ * - frames: consumers_on_method() tells the owner of the set.
+ * - life: amqp_consumers_find() chooses a channel, or opens one.
+ * - watches: their states, and the news to the listener.
+ * - placing: watches_place() gives waiting watches their turns and pauses after refusals.
+ * - events: a consumer was placed, cancelled or refused, or its channel went.
+ * - outside: broker_watch() and broker_unwatch(); the link comes and goes.
+ */
 #include "daemon/broker/consumers.h"
 
 #include <assert.h>
@@ -384,7 +396,7 @@ struct amqp_watches {
 	bool complained;    /* of being refused, on this link */
 };
 
-/* ---- watches: watches ---- */
+/* ---- watches: states ---- */
 
 static struct watch_list *
 watch_list_of(const struct watch *watch)

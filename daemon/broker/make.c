@@ -1,3 +1,13 @@
+/*
+ * In this file:
+ * - quorum queues: arguments, consumer, messages and marks, for jobs, claims and records.
+ * - jobs: job_set_timer() has the deadline of each state, and job_end() answers.
+ * - jobs, requests: job_look() and job_ask() ask what is there; job_publish_set() publishes the beads.
+ * - jobs, the news of the beads: job_act() performs what beads.h decides; job_decide() judges what was seen.
+ * - jobs, deliveries: job_on_message() takes beads, marks and foreign messages.
+ * - job_on_method(), job_on_closed() and job_on_timer() take the rest.
+ * - jobs, outside: broker_make_beads() and so on begin one. They start with the link, and end with it.
+ */
 #include "daemon/broker/make.h"
 
 #include <assert.h>
@@ -112,6 +122,8 @@ amqp_is_mark(const char *text)
 	return sscanf(text, "mark %16" SCNx64, &number) == 1 &&
 	       strcmp(amqp_mark_print(again, number), text) == 0;
 }
+
+/* ---- jobs ---- */
 
 #define MAKER_TAG 'm'
 /* A queue hears of the end of a channel a moment later, such as that of a look. So a delete asks so often. */
@@ -228,7 +240,7 @@ job_end(struct maker_job *job, enum broker_answer answer, int code, const char *
 		done.fn(done.ctx, done.id, &reply);
 }
 
-/* ---- requests ---- */
+/* ---- jobs: requests ---- */
 
 static void
 job_publish(struct maker_job *job, const char *text)
@@ -332,7 +344,7 @@ job_publish_set(struct maker_job *job)
 	}
 }
 
-/* ---- the news of the beads ---- */
+/* ---- jobs: the news of the beads ---- */
 
 static bool
 job_deletes(const struct maker_job *job)
@@ -484,7 +496,7 @@ job_decide(struct maker_job *job)
 		job_claim(job);
 }
 
-/* ---- deliveries ---- */
+/* ---- jobs: deliveries ---- */
 
 static void
 job_see(struct maker_job *job, const struct bead *bead)
@@ -719,7 +731,7 @@ job_on_timer(void *ctx, uint64_t id)
 	}
 }
 
-/* ---- jobs ---- */
+/* ---- jobs: outside ---- */
 
 static void
 job_go(struct maker_job *job)

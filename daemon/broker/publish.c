@@ -1,3 +1,15 @@
+/*
+ * In this file:
+ * - lists of texts: name_list_add() and name_list_done().
+ * - mailbox, publishing: mailbox_send_waiting() sends queries while the inbox is open.
+ * - mailbox, the inbox: inbox_settle() opens and closes it; inbox_open_now() declares and consumes.
+ * - mailbox, messages that arrive: mailbox_on_message() tells queries and replies apart.
+ * - mailbox, outside: broker_ask() and broker_reply_to().
+ * - directory, answers: each request is a job; job_finish() answers it.
+ * - directory, sending: job_send() declares, publishes a name, or gets all messages; job_put_back() ends a reading.
+ * - directory, receiving: job_on_method() and job_on_message() take messages, confirms and refusals.
+ * - directory, outside: broker_directory_read(), _enter() and _leave().
+ */
 #include "daemon/broker/publish.h"
 
 #include <assert.h>

@@ -1,3 +1,15 @@
+/*
+ * In this file:
+ * - answers: questions that outlived their claim are answered from the loop.
+ * - the end of a claim: claim_end() closes the channel, answers, and leaves a reclaim if the end is not clean.
+ * - a hold goes on without its channel: claim_suspend(), and claim_take_over() by its reclaim.
+ * - the news of the beads: claim_act() performs what beads.h decides: grant, renewal, grace, rotation, release.
+ * - frames: claim_on_message() gives deliveries to the beads.
+ * - attaching: claim_go() opens the channel and consumes from B.
+ * - connections: they come up and end, with their claims.
+ * - requests: amqp_quorum_take(), _claim(), _check(), _drop() and _put(), as in broker.h.
+ * - reclaims: quorum_try_reclaim() makes an attempt for reclaim.c.
+ */
 #include "daemon/broker/quorum.h"
 
 #include <assert.h>

@@ -1,4 +1,10 @@
-/* Claims and holds by quorum in the state for a successor (quorum.h). */
+/*
+ * Claims and holds by quorum in the state for a successor (quorum.h). In this file:
+ * - stillness: which claims go on, and whether they can be saved now.
+ * - saving: amqp_quorum_save() writes the connections with their claims and beads, then suspects and reclaims.
+ * - restoring: amqp_quorum_resume() reads these records, and checks each field against the others.
+ * - the engine's part: amqp_quorum_restore_hold(), _restore_grace() and _await() join holds and waiters to claims.
+ */
 #include <string.h>
 
 #include "daemon/base/fault.h"

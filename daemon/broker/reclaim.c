@@ -1,3 +1,14 @@
+/*
+ * In this file:
+ * - connections: each rests when no claim uses it.
+ * - channels that do not close: quorum_link_check_closes() ends a connection with such a channel.
+ * - events: a connection came up or ended, and quorum.c is told.
+ * - claims: amqp_quorum_links_take() chooses the connection of a new claim.
+ * - the successor: a connection is saved, and goes on.
+ * - reclaims: the table of holds that ended; reclaims_on_due() looks at their beads, then tries.
+ * - outside: amqp_reclaims_add(), amqp_reclaims_stopped(), and amqp_reclaims_tried() after an attempt.
+ * - the successor: reclaims are saved and restored.
+ */
 #include "daemon/broker/reclaim.h"
 
 #include <assert.h>

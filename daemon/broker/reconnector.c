@@ -1,3 +1,14 @@
+/*
+ * In this file:
+ * - the host in words, and reconnector_set_state() with its log.
+ * - the link's events: reconnector_on_dead() ends all of a link; reconnector_plan_next() chooses time and host.
+ * - reconnector_make_link() connects, or goes on with the link of an earlier program.
+ * - outside: amqp_reconnector_start() keeps it up; amqp_reconnector_need() and _rest() are for those on demand.
+ * - the successor, records of channels: channels_save() and channels_restore().
+ * - the successor, the record of a connection: amqp_reconnector_save() and amqp_reconnector_resume().
+ * - questions about the state, and life.
+ * - the auxiliary connection on demand: amqp_auxiliary_need() before each use.
+ */
 #include "daemon/broker/reconnector.h"
 
 #include <assert.h>

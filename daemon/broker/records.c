@@ -1,3 +1,13 @@
+/*
+ * In this file:
+ * - the texts: a record and the floor as messages.
+ * - sessions: one for each use, with the entries that it has read.
+ * - answers: session_end() answers, or reports that the records are lost.
+ * - opening: session_begin() declares and marks, and session_look() consumes. When the mark comes, session_decide().
+ * - writing: session_write() publishes the floor and the record; session_complete() acknowledges the old one.
+ * - deliveries: session_on_message() takes records and marks, in the order of the queue.
+ * - outside: broker_records_open(), _find(), _set(), _remove() and _close().
+ */
 #include "daemon/broker/records.h"
 
 #include <assert.h>

@@ -1,3 +1,15 @@
+/*
+ * In this file:
+ * - members: their states and lists; member_tell() tells the listener.
+ * - placing: wait_queues_place() gives wait queues their turns, and member_join() declares and consumes.
+ * - Another credit takes another consumer: wait_queues_raise().
+ * - events: a consumer was placed or cancelled, a hint came, or a channel went.
+ * - outside: broker_wait_queue_join() and broker_wait_queue_leave().
+ * - owed hints: each wait queue and slot once, the newest ones.
+ * - sending: hints_pay() publishes them while the link takes messages.
+ * - frames: hints_on_message() takes a returned hint: no daemon waits there.
+ * - outside: broker_wait_queue_wake().
+ */
 #include "daemon/broker/wait_queue.h"
 
 #include <assert.h>
@@ -98,7 +110,7 @@ struct amqp_wait_queues {
 	bool complained;    /* of being refused, on this link */
 };
 
-/* ---- members: members ---- */
+/* ---- members: states ---- */
 
 static struct queue_members *
 member_list_of(const struct queue_member *member)

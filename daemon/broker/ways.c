@@ -1,3 +1,13 @@
+/*
+ * In this file:
+ * - the words of broker.h: states, names and numbers.
+ * - requests: constants for slot queues, markers and posts; their methods: amqp_request_send().
+ * - The usual meaning of each refusal: request_usual_meaning(), by the broker's words.
+ * - by queue: B is an exclusive queue.
+ * - by consumer: B is durable, and has an exclusive consumer; of a mutex the claim makes it.
+ * - by quorum: B is replicated, and beads.h has its rules.
+ * Each block of a way has its requests, the meanings of their answers, and its row (way.h).
+ */
 #include "daemon/broker/ways.h"
 
 #include <stdlib.h>
