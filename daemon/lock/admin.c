@@ -18,7 +18,19 @@
 #include "daemon/lock/scan.h"
 #include "daemon/lock/work.h"
 
-/* create, resize, destroy, size. */
+/*
+ * Contents:
+ *	1. Changes. change_start() checks a request, and begin() determines the size or takes the mutex.
+ *	   on_counted() makes the plan from the state that was found, and work_plan() performs its steps.
+ *	   admin_judge() judges each answer. count_done() counts, undo() leaves no entry without a semaphore.
+ *	   tell_outcome() answers, or waits for holders first. say_late() is the answer at the deadline.
+ *	   lock_create(), lock_resize(), lock_destroy() and lock_size() are the requests.
+ *	   admin_create_missing() creates for an acquire.
+ *	2. make_mutex() takes the mutex, and begin_work() lists the steps.
+ *	   make_mutex_judge() judges the answers, and make_mutex_finish() lets the waiters go on.
+ */
+
+/* 1. create, resize, destroy, size. */
 
 enum admin_state {
 	ADMIN_QUEUED,   /* behind an older request of its peer on the name (engine.h) */
@@ -833,7 +845,7 @@ admin_free_all(struct lock_engine *engine)
 		admin_free(engine, admin);
 }
 
-/* The first use of a true mutex by quorum. */
+/* 2. The first use of a true mutex by quorum. */
 
 struct making {
 	uint64_t op; /* the key */

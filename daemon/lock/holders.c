@@ -19,8 +19,19 @@
 #include "protocol/duration.h"
 
 /*
- * Users that take turns. Each has a line of entries; a user with an empty line is forgotten. Plain
- * data: knows no engine and no time.
+ * Contents:
+ *	1. Users take turns: turns_enter(), turns_leave() and turns_next().
+ *	2. Targets: awaits of one slot share a probe. target_join(), target_leave().
+ *	   The end: finish() answers, finish_done(), finish_unknown() and finish_timeout() say how.
+ *	   Probes: take_answer() keeps what a B said, round_is_over() rests, longer each time, or ends the wait.
+ *	   send_batch() sends the probes of the users in turn, and on_probed() gives out the answers.
+ *	   The doors: holder_wait_start(), lock_await(), and how a wait is cancelled.
+ *	   The successor: holder_wait_save_all() and holder_wait_restore_all().
+ */
+
+/*
+ * 1. Users that take turns. Each has a line of entries; a user with an empty line is forgotten. This is
+ * plain data, which knows no engine and no time.
  */
 
 /* A member of the record of its owner. Zeroed: in no line. */
@@ -118,7 +129,7 @@ turns_next(struct turns *turns)
 	return TAILQ_FIRST(&user->line);
 }
 
-/* The waits for holders. */
+/* 2. The waits for holders. */
 
 enum holder_wait_kind {
 	HOLDER_WAIT_REMOVED, /* removed slots: until they have no holders */

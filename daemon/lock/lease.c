@@ -6,6 +6,17 @@
 #include "daemon/base/margin.h"
 #include "daemon/broker/beads.h"
 
+/*
+ * Contents:
+ *	from_of() and lease_length() are the beginning and the length of the lease of a hold.
+ *	lease_until() and lease_suspect_at() are its end, and the time from which it is suspect.
+ *	lease_is_good() compares it with a fresh clock.
+ *	lease_set_state() changes the lease of the connection, and tells all its holders.
+ *	lease_answered() and lease_b_answered() extend a lease, and tell_peers() tells those who asked for it.
+ *	lease_end() and lease_recover() are the end of the lock connection.
+ *	lock_takeover() and lock_is_recovering() tell operators how long a death goes unnoticed.
+ */
+
 int64_t
 lease_heartbeat(const struct lock_engine *engine)
 {

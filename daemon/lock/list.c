@@ -11,7 +11,18 @@
 #include "daemon/lock/registry.h"
 #include "daemon/lock/scan.h"
 
-/* The directory of names. */
+/*
+ * Contents:
+ *	1. The directory: begin() takes its mutex for the first request, on_mutex() reads or enters or leaves.
+ *	   finish_read() sorts the names, and directory_finish() tells the caller.
+ *	   directory_read(), directory_enter(), directory_leave() and directory_forget() are its calls.
+ *	2. list: lock_list() reads the directory, full_scan_rows() scans some names at once, on_row() tells one.
+ *	   explain: lock_explain() probes a mutex first, or scans, and explain() tells the state.
+ *	   lock_busy(): the busy slots of one semaphore.
+ *	   lock_verdict_word() has the words of the states.
+ */
+
+/* 1. The directory of names. */
 
 /* Maximum attempts, if the channel is closed before the answer. */
 #define TRIES_MOST 3
@@ -324,7 +335,7 @@ directory_free_all(struct lock_engine *engine)
 		directory_free(engine, directory);
 }
 
-/* list, explain and lock_busy(). */
+/* 2. list, explain and lock_busy(). */
 
 /* Full scans in flight at once. */
 #define FULL_SCANS_MOST 16

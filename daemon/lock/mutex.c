@@ -11,7 +11,19 @@
 #include "daemon/broker/beads.h"
 #include "daemon/lock/engine.h"
 
-/* The administration mutex. */
+/*
+ * Contents:
+ *	1. The administration mutex: go_on() claims the queue for the first taker, on_claimed() judges the answer.
+ *	   claim_lost() is another daemon's: it is claimed again after a while. on_dropped() serves the next taker.
+ *	   mutex_take(), mutex_drop() and mutex_leave() are the calls of a taker, mutex_channel() its channel.
+ *	   mutex_link_died() tells the owners that the mutex is lost.
+ *	2. The floor of the fences: fence_floor_raise() and fence_floor_rose() tell the need, raise_to() writes it.
+ *	3. The Bs of removed slots: removed_delete_holder() and removed_holder_in_use() begin with a check of A.
+ *	   work() deletes B under the mutex. removed_delete_beads() needs no mutex.
+ *	4. The posts of held mutexes by quorum: next_round() declares them again, one after another.
+ */
+
+/* 1. The administration mutex. */
 
 /*
  * The rest before another claim, while another administrator has the mutex. Random, up to twice
@@ -517,7 +529,7 @@ mutex_free_all(struct lock_engine *engine)
 		mutex_free(engine, mutex);
 }
 
-/* The floor of the fences. */
+/* 2. The floor of the fences. */
 
 /* A mutex that comes so close to the floor raises it, by that much. So it seldom does. */
 #define NEAR 2
@@ -656,7 +668,7 @@ fence_floor_done(struct lock_engine *engine)
 	timers_cancel(engine->timers, &engine->fence_floor.again);
 }
 
-/* The Bs of removed slots. */
+/* 3. The Bs of removed slots. */
 
 /* The maximum in work at once. Each takes a channel of the auxiliary connection. */
 #define WORK_MOST 8
@@ -937,7 +949,7 @@ removed_free_all(struct lock_engine *engine)
 		removed_free(engine, removed);
 }
 
-/* The posts of held mutexes by quorum. */
+/* 4. The posts of held mutexes by quorum. */
 
 /* Declares that the broker does not perform are repeated so often before a post ends. */
 #define ROUNDS 12

@@ -11,7 +11,18 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/scan.h"
 
-/* The steps of a change. */
+/*
+ * Contents:
+ *	1. The steps of a change. plan_order() is the order, plan_nonsense() refuses it, plan_words() names it.
+ *	   create_new() and create_again(), plan_resize() and resize_by_quorum(), plan_destroy().
+ *	   plan_make() makes the list of steps, plan_undo() what is left to do after a refusal.
+ *	   plan_slots() and plan_step_slot() count and number the slots of steps.
+ *	2. The findings of fsck. fsck_seen_take() keeps what the scan saw.
+ *	   add_gap(), add_make(), add_claim() and add_holder() find one kind each.
+ *	   fsck_findings_make() finds all, and fsck_findings_compare() says which are repaired.
+ */
+
+/* 1. The steps of a change. */
 
 /* ---- orders ---- */
 
@@ -501,7 +512,7 @@ plan_slots(const struct plan *plan, enum step_kind kind)
 	return slots;
 }
 
-/* The findings of fsck. */
+/* 2. The findings of fsck. */
 
 /* ---- the scan's results ---- */
 

@@ -14,6 +14,17 @@
 #include "daemon/lock/list.h"
 #include "daemon/lock/mutex.h"
 
+/*
+ * Contents:
+ *	The list: work_add(). Its deadline: be_patient().
+ *	A sweep: sweep_on() probes window by window and puts the deletes behind itself.
+ *	Records: open_records(), then on_records(), which decides the epoch and the grace: decide_beads().
+ *	Slots by quorum: make_more() makes, looks at or deletes several at once, on_made() judges one.
+ *	send() turns a request into a call of the broker layer. send_more() fills the window.
+ *	Answers: on_answer(), then settle(), which asks the owner. work_on() goes on with the next ones.
+ *	work_start() begins, work_fail() and work_again() are verdicts for the owner.
+ */
+
 /* Slots of a further window, after one with uncounted slots. */
 #define SWEEP_MORE 256
 
