@@ -395,19 +395,13 @@ unsent_of(const struct hold *hold)
 	return hold->state == HOLD_DROPPING ? &hold->share->drops : &hold->share->claims;
 }
 
-static bool
-is_cheap(const struct hold *hold)
-{
-	const struct way *way = way_row(hold->way);
-
-	return hold->state == HOLD_DROPPING ? way->drop_is_cheap : way->claim_is_cheap;
-}
-
 /* The hold's part of flights_most, which is at most all of it. */
 static size_t
 cost_of(const struct lock_engine *engine, const struct hold *hold)
 {
-	size_t most = engine->settings.flights_most, cost = is_cheap(hold) ? 1 : FLIGHT_BY_QUEUE;
+	const struct way *way = way_row(hold->way);
+	bool is_cheap = hold->state == HOLD_DROPPING ? way->drop_is_cheap : way->claim_is_cheap;
+	size_t most = engine->settings.flights_most, cost = is_cheap ? 1 : FLIGHT_BY_QUEUE;
 
 	return cost < most ? cost : most;
 }

@@ -56,20 +56,6 @@ struct turn_user {
 	UT_hash_handle by_uid;
 };
 
-static void
-turns_init(struct turns *turns)
-{
-	TAILQ_INIT(&turns->in_turn);
-}
-
-/* Whether the entry is better off there. user NULL: the line is empty. */
-static bool
-moves(const struct turn *turn, const struct turn_user *user, bool first)
-{
-	return (user == NULL ? 0 : user->count) < turn->user->count ||
-	       (first && user == turn->user && user->count > 1);
-}
-
 /*
  * Enters the line of the user: as the first, or as the last. An entry that is in line already moves
  * if that line is shorter, so that no user waits for another's ten thousand.
@@ -81,7 +67,8 @@ turns_enter(struct turns *turns, struct turn *turn, uid_t uid, bool first)
 
 	HASH_FIND(by_uid, turns->by_uid, &uid, sizeof(uid), user);
 	if (turn->user != NULL) {
-		if (!moves(turn, user, first))
+		if ((user == NULL ? 0 : user->count) >= turn->user->count &&
+		    !(first && user == turn->user && user->count > 1))
 			return;
 		turns_leave(turns, turn);
 	}
@@ -561,13 +548,6 @@ on_seen(struct lock_engine *engine, struct holder_wait *holder_wait, size_t inde
 	round_is_over(engine, holder_wait);
 }
 
-/* The answer about a B by quorum, as if it was about another one. */
-static enum broker_answer
-answer_of_beads(enum broker_answer answer)
-{
-	return answer == BROKER_LOCKED ? BROKER_OK : answer == BROKER_OK ? BROKER_ABSENT : answer;
-}
-
 /* The question did not decide: the target asks the next one at once. */
 static void
 ask_again(struct lock_engine *engine, struct holder_target *target)
@@ -619,8 +599,10 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 		ask_again(engine, target);
 		return;
 	}
-	if (question->about == ABOUT_BEADS)
-		answer = answer_of_beads(answer);
+	if (question->about == ABOUT_BEADS) /* as if it was about a B of another way */
+		answer = answer == BROKER_LOCKED ? BROKER_OK
+			 : answer == BROKER_OK   ? BROKER_ABSENT
+						 : answer;
 	/* Each wait may end in its call, and no other may. */
 	TAILQ_FOREACH_SAFE (holder_wait, &target->waits, of_target, next) {
 		if (!holder_wait->late) {
@@ -1088,7 +1070,7 @@ holder_wait_init(struct lock_engine *engine)
 {
 	struct holder_probes *probes = mem_alloc(sizeof(*probes));
 
-	turns_init(&probes->turns);
+	TAILQ_INIT(&probes->turns.in_turn);
 	TAILQ_INIT(&probes->batches);
 	timer_init(&probes->next, on_next, engine, 0);
 	engine->holder_probes = probes;

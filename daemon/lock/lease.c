@@ -124,13 +124,6 @@ tell_holders(struct lock_engine *engine, bool suspect)
 	}
 }
 
-/* A lease is told again when it ends at least so much later. */
-static int64_t
-step_of(const struct lock_engine *engine, const struct hold *hold)
-{
-	return is_timed(hold) ? lease_length(engine, hold) / 8 : lease_heartbeat(engine) / 3;
-}
-
 /*
  * A peer that wants to know is told of the earliest lease of its holds, once for all of them. Holds
  * that it knows to be suspect do not count. Not each of many answers is told.
@@ -141,6 +134,7 @@ tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE};
 	const struct hold *hold, *oldest = NULL;
 	bool wanted = false;
+	int64_t later;
 
 	TAILQ_FOREACH (hold, &peer->holds, of_peer) {
 		FAULT_IF(SUSPECT_UNTOLD_IS_LEFT_OUT,
@@ -150,7 +144,10 @@ tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 			continue;
 		wanted |= hold->wants_lease;
 		FAULT(LEASE_OF_OLDER_ANSWER, peer->lease_told = INT64_MIN / 2);
-		if (lease_until(engine, hold) < peer->lease_told + step_of(engine, hold))
+		/* A lease is told again when it ends at least so much later. */
+		later =
+		    is_timed(hold) ? lease_length(engine, hold) / 8 : lease_heartbeat(engine) / 3;
+		if (lease_until(engine, hold) < peer->lease_told + later)
 			return;
 		if (oldest == NULL || lease_until(engine, hold) < lease_until(engine, oldest))
 			oldest = hold;

@@ -106,16 +106,6 @@ refuse(
  * connection. A read without an answer would keep the mutexes as long as the connection lives.
  */
 static void
-end_with_link(struct lock_engine *engine, const struct directory *directory)
-{
-	if ((directory->state == DIRECTORY_READING || directory->state == DIRECTORY_ENTERING ||
-		directory->state == DIRECTORY_LEAVING) &&
-	    broker_auxiliary_is_up(engine->broker))
-		broker_reset(engine->broker, BROKER_AUXILIARY,
-		    "the broker did not answer about the directory");
-}
-
-static void
 too_late(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
@@ -124,7 +114,10 @@ too_late(void *ctx, uint64_t id)
 	    engine_refusal_unknown(engine, "the broker did not answer in time");
 
 	if (directory->state != DIRECTORY_LOCKING) {
-		end_with_link(engine, directory);
+		if (directory->state != DIRECTORY_UNLOCKING &&
+		    broker_auxiliary_is_up(engine->broker))
+			broker_reset(engine->broker, BROKER_AUXILIARY,
+			    "the broker did not answer about the directory");
 		/* Before the connection ends, because the alarm is then no longer known. */
 		refuse(engine, directory, unknown.reason, unknown.text);
 		return; /* requests in flight are answered first */
@@ -174,17 +167,6 @@ finish_read(
 	free(sorted);
 }
 
-/*
- * The broker may have closed the channel for another request. The work begins again, because it is
- * unknown how far it came.
- */
-static bool
-may_try_again(const struct lock_engine *engine, const struct directory *directory)
-{
-	return directory->done != NULL && directory->tries < TRIES_MOST &&
-	       broker_takes_messages(engine->broker);
-}
-
 static void begin(struct lock_engine *engine, struct directory *directory);
 
 static void
@@ -200,7 +182,12 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 	if (directory == NULL)
 		return; /* the mutex is gone with the connection */
 	if (reply->answer != BROKER_OK) {
-		if (may_try_again(engine, directory)) {
+		/*
+		 * The broker may have closed the channel for another request. The work begins again,
+		 * because it is unknown how far it came.
+		 */
+		if (directory->done != NULL && directory->tries < TRIES_MOST &&
+		    broker_takes_messages(engine->broker)) {
 			begin(engine, directory);
 			return;
 		}

@@ -516,20 +516,6 @@ plan_slots(const struct plan *plan, enum step_kind kind)
 
 /* ---- the scan's results ---- */
 
-/*
- * A busy B with other arguments does not refuse probes, as an exclusive queue. Only the pass that
- * declared the queues can tell the two apart.
- */
-static void
-keep_odd(struct fsck_seen *seen, const struct fsck_seen *before)
-{
-	for (int i = 0; i < seen->full_scan.seen && i < before->full_scan.seen; i++) {
-		seen->odd[i] = before->odd[i] && seen->b[i] == BROKER_OK;
-		if (seen->odd[i])
-			seen->ways[i] = BROKER_BY_CONSUMER;
-	}
-}
-
 void
 fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found, bool keeps_odd)
 {
@@ -551,8 +537,15 @@ fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found, bool keeps
 	seen->make = mem_alloc((slots + 1) * sizeof(*seen->make));
 	seen->odd = mem_alloc((slots + 1) * sizeof(*seen->odd));
 	seen->listed = false;
-	if (keeps_odd)
-		keep_odd(seen, &before);
+	/*
+	 * A busy B with other arguments does not refuse probes, as an exclusive queue. Only the pass that
+	 * declared the queues can tell the two apart.
+	 */
+	for (int i = 0; keeps_odd && i < found->seen && i < before.full_scan.seen; i++) {
+		seen->odd[i] = before.odd[i] && seen->b[i] == BROKER_OK;
+		if (seen->odd[i])
+			seen->ways[i] = BROKER_BY_CONSUMER;
+	}
 	fsck_seen_done(&before);
 }
 

@@ -195,16 +195,6 @@ lock_freeze(struct lock_engine *engine, bool frozen)
 		timers_set(engine->timers, &engine->run_queues, engine_now(engine));
 }
 
-/*
- * By quorum, claims in their graces go on, and others end. Requests about a hold can be unanswered: the broker
- * layer knows them.
- */
-static bool
-is_still_by_quorum(const struct hold *hold)
-{
-	return hold->state == HOLD_CLAIMING || hold->state == HOLD_HELD;
-}
-
 static bool
 hands_link_over(const struct lock_engine *engine)
 {
@@ -220,7 +210,11 @@ lock_is_still(const struct lock_engine *engine)
 		if (hold->state == HOLD_SLOTLESS)
 			continue;
 		if (way_row(hold->way)->by_beads) {
-			if (!is_still_by_quorum(hold))
+			/*
+			 * Claims in their graces go on, and others end. Requests about a hold can be
+			 * unanswered: the broker layer knows them.
+			 */
+			if (hold->state != HOLD_CLAIMING && hold->state != HOLD_HELD)
 				return false;
 			continue;
 		}
