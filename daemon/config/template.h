@@ -1,7 +1,7 @@
 /*
  * Templates of queue names in the configuration, such as "{name}-{slot}-A": which templates are
  * valid, and whether two of them can make the same name. It does not know the purpose of the
- * queues: daemon/lock/table/names.h does.
+ * queues: daemon/lock/names.h does.
  *
  * By these rules each queue name has only one meaning:
  * - {name} and {slot} each occur once.

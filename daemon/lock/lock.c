@@ -5,36 +5,31 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/admin/admin.h"
-#include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/holder_wait.h"
-#include "daemon/lock/admin/fsck.h"
-#include "daemon/lock/admin/list.h"
-#include "daemon/lock/admin/make_mutex.h"
-#include "daemon/lock/admin/full_scan.h"
-#include "daemon/lock/admin/peer_order.h"
-#include "daemon/lock/core/channels.h"
-#include "daemon/lock/core/engine.h"
-#include "daemon/lock/core/flight.h"
-#include "daemon/lock/core/mutex.h"
-#include "daemon/lock/core/registry.h"
-#include "daemon/lock/hold/fence_floor.h"
-#include "daemon/lock/hold/mutex_post.h"
-#include "daemon/lock/hold/hint_send.h"
-#include "daemon/lock/hold/claim.h"
-#include "daemon/lock/hold/lifecycle.h"
-#include "daemon/lock/hold/lost.h"
-#include "daemon/lock/hold/removed.h"
-#include "daemon/lock/hold/slot_check.h"
-#include "daemon/lock/hold/keepalive.h"
-#include "daemon/lock/hold/verify.h"
-#include "daemon/lock/hold/watch.h"
-#include "daemon/lock/wait/acquire.h"
-#include "daemon/lock/wait/hint_receive.h"
-#include "daemon/lock/wait/scan.h"
-#include "daemon/lock/wait/release.h"
-#include "daemon/lock/wait/queue_runner.h"
+#include "daemon/lock/admin.h"
+#include "daemon/lock/channels.h"
+#include "daemon/lock/claim.h"
+#include "daemon/lock/engine.h"
+#include "daemon/lock/fsck.h"
+#include "daemon/lock/hold.h"
+#include "daemon/lock/holders.h"
+#include "daemon/lock/keepalive.h"
+#include "daemon/lock/list.h"
+#include "daemon/lock/mutex.h"
+#include "daemon/lock/queue.h"
+#include "daemon/lock/registry.h"
+#include "daemon/lock/release.h"
+#include "daemon/lock/scan.h"
 #include "protocol/methods.h"
+
+/*
+ * Contents:
+ *	The broker's events, each given to the files that it concerns: on_link() and on_channel_closed().
+ *	on_cancelled(), on_unclean(), on_reclaimed(), on_suspended() and on_removed() concern one hold.
+ *	run_dirty() is the timer that runs the queue runner. on_replied(): all answers pass it.
+ *	lock_engine_new(), lock_engine_free() and lock_engine_set() are its life.
+ *	lock_cancel() and lock_peer_gone() end the requests of a client, in all files.
+ *	lock_drain() and lock_quiet(): the stop.
+ */
 
 /* ---- the broker's events ---- */
 

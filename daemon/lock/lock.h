@@ -18,7 +18,7 @@
 
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
-#include "daemon/lock/table/names.h"
+#include "daemon/lock/names.h"
 #include "protocol/lockname.h"
 #include "protocol/reason.h"
 
@@ -45,7 +45,7 @@ struct lock_settings {
 	 * Channels of the lock connection that one user leaves to the others; at most half of them.
 	 */
 	size_t channels_reserve;
-	/* True mutexes by consumer that one user has at the broker (used_mutexes.h). */
+	/* True mutexes by consumer that one user has at the broker (engine.h). */
 	size_t max_mutexes_per_uid;
 	/* Slots by quorum may be made at RabbitMQ before 4.0, too. */
 	bool quorum_untested;
@@ -53,7 +53,7 @@ struct lock_settings {
 	int slots_most;
 	/*
 	 * Claims and drops by consumer that one user has at the broker at once. One by queue counts
-	 * as FLIGHT_BY_QUEUE of them, and at most as all. 0: FLIGHTS_MOST by queue (flight.h).
+	 * as FLIGHT_BY_QUEUE of them, and at most as all. 0: FLIGHTS_MOST by queue (engine.h).
 	 */
 	size_t flights_most;
 };

@@ -15,7 +15,7 @@
 #define SLOTS_FIRST 3
 /*
  * So long after the last trouble, each slot can be acquired. One that is removed, and could not be deleted, is
- * left alone for 30 s (removed.c).
+ * left alone for 30 s (daemon/lock/mutex.c).
  */
 #define PEACE (3 * QUORUM_GRACE + 30 * NSEC_PER_SEC)
 /* Attempts of a repair. */

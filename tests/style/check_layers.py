@@ -12,10 +12,9 @@ from tree import ROOT, sources, text
 
 BUILD = os.environ.get("top_builddir") or os.path.join(ROOT, "build-check")
 
-# The rooms that each room may use besides itself, most special first: "daemon/lock/core/" before "daemon/lock/".
+# The rooms that each room may use besides itself, most special first: "client/lib/" before "client/".
 BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/state/", "daemon/config/", "daemon/broker/")
-LOCK = ("daemon/lock/table/", "daemon/lock/core/", "daemon/lock/hold/", "daemon/lock/admin/", "daemon/lock/wait/")
-BELOW_PEER = BELOW_LOCK + LOCK + ("daemon/amqp/", "daemon/lock/", "daemon/view/")
+BELOW_PEER = BELOW_LOCK + ("daemon/amqp/", "daemon/lock/", "daemon/view/")
 # Of the library and below it the command uses these alone. It reads durations as the daemon does, and neither
 # may ever wait for a service manager, so they share that, too. Both ask "did you mean". The panel checks JSON as the daemon
 # does.
@@ -29,9 +28,8 @@ ROOMS = {
     "daemon/amqp/": ("protocol/", "daemon/base/", "daemon/state/"),
     "daemon/broker/": ("protocol/", "daemon/base/", "daemon/state/", "daemon/amqp/"),
     "daemon/memory/": ("protocol/", "daemon/base/", "daemon/state/", "daemon/amqp/", "daemon/broker/"),
-    **{room: BELOW_LOCK + LOCK[:at] for at, room in enumerate(LOCK)},
-    "daemon/lock/": BELOW_LOCK + LOCK,
-    "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/") + LOCK,
+    "daemon/lock/": BELOW_LOCK,
+    "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/"),
     "daemon/peer/": BELOW_PEER,
     "daemon/successor": ("daemon/base/", "daemon/state/"),
     "daemon/server": BELOW_PEER + ("daemon/memory/", "daemon/peer/", "daemon/successor"),
@@ -42,8 +40,9 @@ ROOMS = {
     "client/web/": ON_THE_LIBRARY + ("client/tool/", "protocol/json"),
     "client/": ON_THE_LIBRARY + ("client/tool/", "client/top/"),
 }
-# Headers of types that a lower room may include, though not the functions.
-TYPES = {"daemon/lock/lock.h": LOCK}
+# Rooms whose files use only files above them in the table of docs/ARCHITECTURE.md, "Files". All of their files may
+# include these headers for the types.
+ORDERED = {"daemon/lock/": ("daemon/lock/lock.h",)}
 # Libraries, and the only places that may know them.
 LIBRARIES = {
     r"(cjson/)?cJSON\.h": ("protocol/json.c",),
@@ -75,6 +74,19 @@ def may_use(path, other):
     return other.startswith(ROOMS[room]) or room_of(other) == room
 
 
+def file_table(room):
+    """The files of a room without their endings, in the order of its table in docs/ARCHITECTURE.md."""
+    table = text("docs/ARCHITECTURE.md").partition("\n## Files\n")[2].partition(f"\n`{room}` ")[2]
+    rows = re.findall(r"^\| (`.*?) \|", table.partition("\n|")[2].partition("\n\n")[0], re.MULTILINE)
+    return [room + name for row in rows for name in re.findall(r"`(\w+)`", row)]
+
+
+def stands_above(levels, path, other):
+    """Whether the file may use the other one by the order of its room. Files of other rooms have rules of their own."""
+    name, other = os.path.splitext(path)[0], os.path.splitext(other)[0]
+    return other not in levels or levels.index(other) <= levels.index(name)
+
+
 class Layers(unittest.TestCase):
     maxDiff = None
 
@@ -92,8 +104,15 @@ class Layers(unittest.TestCase):
     def test_rooms_include_only_lower_rooms(self):
         self.none([f"{path} includes {what}" for path in self.product
                    for ours, what in includes(path)
-                   if ours and what != "config.h" and not may_use(path, what)
-                   and not path.startswith(TYPES.get(what, ()))])
+                   if ours and what != "config.h" and not may_use(path, what)])
+
+    def test_ordered_rooms_include_only_files_above(self):
+        """docs/ARCHITECTURE.md has their files in the order of their levels."""
+        for room, types in ORDERED.items():
+            levels = file_table(room)
+            self.none([f"{path} includes {what}" for path in self.product if path.startswith(room)
+                       for ours, what in includes(path)
+                       if ours and what not in types and not stands_above(levels, path, what)])
 
     def test_ways_are_not_compared(self):
         """Others ask for a fact of a way (daemon/broker/way.h), and not which way it is."""
@@ -193,6 +212,14 @@ class Symbols(unittest.TestCase):
         wrong = wrong_uses(self.graph, may_use_symbol)
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
+    def test_objects_of_ordered_rooms_use_only_files_above(self):
+        for room in ORDERED:
+            levels = file_table(room)
+            here = {name: others for name, others in self.graph.items() if name.startswith(room)}
+            self.assertTrue(here, f"no objects of {room}")
+            wrong = wrong_uses(here, lambda name, other, _: stands_above(levels, name, other))
+            self.assertFalse(wrong, "\n" + "\n".join(wrong))
+
     def test_no_circle_between_objects(self):
         found = [" ".join(names) for names in circles(self.graph)]
         self.assertFalse(found, "files that use each other:\n" + "\n".join(found))
@@ -233,6 +260,16 @@ class Checker(unittest.TestCase):
                                "high.c": "int high;"})
         self.assertEqual(wrong_uses(graph, lambda name, other, symbol: name == "high.c"), ["low.c uses high of high.c"])
         self.assertEqual(wrong_uses(graph, lambda *use: True), [])
+
+    def test_a_planted_use_of_a_file_below_is_found(self):
+        graph = self.compiled({"first.c": "extern int second; int first(void); int first(void) { return second; }",
+                               "second.c": "int second;"})
+
+        def wrong(*levels):
+            return wrong_uses(graph, lambda name, other, _: stands_above(levels, name, other))
+
+        self.assertEqual(wrong("first", "second"), ["first.c uses second of second.c"])
+        self.assertEqual(wrong("second", "first"), [])
 
 
 if __name__ == "__main__":

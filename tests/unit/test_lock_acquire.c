@@ -2,7 +2,7 @@
  * Acquire and release over the server in memory: granted and refused requests, and the queues that
  * are left.
  */
-#include "daemon/lock/core/engine.h"
+#include "daemon/lock/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

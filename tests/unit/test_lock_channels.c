@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/lock/table/hold.h"
+#include "daemon/lock/objects.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

@@ -1,7 +1,7 @@
 /*
  * Administration of semaphores whose slots are held by consumers, over the server in memory.
  */
-#include "daemon/lock/core/engine.h"
+#include "daemon/lock/engine.h"
 #include "tests/unit/admin_state.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"

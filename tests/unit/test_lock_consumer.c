@@ -3,7 +3,7 @@
  */
 #include "daemon/amqp/link.h"
 #include "daemon/broker/setup.h"
-#include "daemon/lock/core/engine.h"
+#include "daemon/lock/engine.h"
 #include "tests/unit/consumer_fixture.h"
 #include "tests/unit/test_lock.h"
 

@@ -1,8 +1,8 @@
 /*
  * fsck of semaphores whose slots are held by consumers, and conversion from one way to the other.
  */
-#include "daemon/lock/admin/fsck.h"
-#include "daemon/lock/core/engine.h"
+#include "daemon/lock/engine.h"
+#include "daemon/lock/fsck.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

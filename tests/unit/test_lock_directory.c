@@ -1,7 +1,7 @@
 /*
  * The directory of names by virtual time over the server in memory.
  */
-#include "daemon/lock/admin/directory.h"
+#include "daemon/lock/list.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

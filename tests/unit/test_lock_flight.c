@@ -2,7 +2,7 @@
  * The claims and deletes that one user has at the broker at once, and those that are not sent yet.
  * Every answer takes a tenth of a second.
  */
-#include "daemon/lock/core/flight.h"
+#include "daemon/lock/engine.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /*
  * The problems of a semaphore and their repair, over the server in memory.
  */
-#include "daemon/lock/admin/fsck.h"
-#include "daemon/lock/core/engine.h"
+#include "daemon/lock/engine.h"
+#include "daemon/lock/fsck.h"
 #include "protocol/methods.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"

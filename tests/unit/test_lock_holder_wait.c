@@ -1,7 +1,7 @@
 /*
  * Waiting on lock holders, and for a slot to be free or busy, over the server in memory.
  */
-#include "daemon/lock/admin/holder_wait.h"
+#include "daemon/lock/holders.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

@@ -2,7 +2,7 @@
  * Scans of every semaphore, and of one as an acquire would find it, in virtual time over the server
  * in memory.
  */
-#include "daemon/lock/core/engine.h"
+#include "daemon/lock/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/lock/table/local_queue.h"
+#include "daemon/lock/objects.h"
 #include "tests/unit/lock_world.h"
 #include "tests/unit/test_lock.h"
 

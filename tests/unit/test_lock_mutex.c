@@ -2,7 +2,7 @@
  * The administration mutex over the server in memory: among the administrators of one daemon,
  * between two, and when channels and links die.
  */
-#include "daemon/lock/core/mutex.h"
+#include "daemon/lock/mutex.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

@@ -1,7 +1,7 @@
 /*
  * The plan of an administrator: the steps for an order and a state.
  */
-#include "daemon/lock/admin/admin_plan.h"
+#include "daemon/lock/plan.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 /*
  * Resizing, markers, uncounted slots, and the texts about them, over the server in memory.
  */
-#include "daemon/lock/admin/admin.h"
+#include "daemon/lock/admin.h"
 #include "protocol/methods.h"
 #include "tests/unit/admin_state.h"
 #include "tests/unit/lock_fixture.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/table/names.h"
+#include "daemon/lock/names.h"
 #include "protocol/lockname.h"
 #include "tests/unit/unit.h"
 
