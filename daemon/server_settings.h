@@ -6,7 +6,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/lock/lock.h"
-#include "daemon/peer/account.h"
+#include "daemon/peer/requests.h"
 
 struct event_base;
 

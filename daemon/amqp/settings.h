@@ -45,7 +45,7 @@ struct amqp_settings {
 	const char *name;       /* connection_name, less " (locks)" or " (auxiliary)" */
 	bool any_product;       /* brokers other than RabbitMQ are used, too */
 	/*
-	 * How long the test of exclusive queues may take (daemon/broker/exclusion.h). 0: the daemon
+	 * How long the test of exclusive queues may take (daemon/broker/broker.c). 0: the daemon
 	 * uses the broker without it.
 	 */
 	int64_t exclusion_timeout;

@@ -1,3 +1,15 @@
+/*
+ * In this file, in the order of a hold:
+ * - the text of a bead, and sets: beads_take_set() takes a complete one, and acknowledges older beads.
+ * - the order: beads_are_clean() and beads_find_to_flip() read it (docs/QUORUM.md).
+ * - rejects: beads_flip_to_clean() and so on say which bead is rejected next.
+ * - reclaims: beads_remember() keeps what the next channel of a lost hold must see.
+ * - deliveries: beads_take() is the heart: gather, judge, and take the answer to a reject.
+ * - decisions: beads_prove(), beads_renew(), beads_rotate() and beads_release() are for the owner of the channel.
+ * - the successor: beads_resume() checks saved beads.
+ * - questions: the lease, the fence, and the words of an end.
+ * - a look at all beads: beads_look() judges them for a repair.
+ */
 #include "daemon/broker/beads.h"
 
 #include <assert.h>
@@ -49,7 +61,7 @@ same_set(const struct bead *a, const struct bead *b)
 
 /* Whether all beads of the set of `of` are among the others. */
 static bool
-is_complete(const struct beads *beads, const struct bead *of)
+beads_are_complete(const struct beads *beads, const struct bead *of)
 {
 	unsigned count = 0;
 
@@ -59,7 +71,7 @@ is_complete(const struct beads *beads, const struct bead *of)
 }
 
 static struct bead
-take_other(struct beads *beads, unsigned at)
+beads_take_other(struct beads *beads, unsigned at)
 {
 	struct bead bead = beads->others[at];
 
@@ -71,17 +83,17 @@ take_other(struct beads *beads, unsigned at)
 
 /* Takes a complete set out of the others, and acknowledges all lower ones. */
 static void
-take_set(struct beads *beads, struct bead of, struct beads_acts *acts)
+beads_take_set(struct beads *beads, struct bead of, struct beads_acts *acts)
 {
 	unsigned count = 0, at = 0;
 
 	beads->untouched = 0;
 	while (at < beads->other_count) {
 		if (same_set(&beads->others[at], &of)) {
-			beads->mine[count] = take_other(beads, at);
+			beads->mine[count] = beads_take_other(beads, at);
 			beads->untouched += beads->mine[count++].count == 0;
 		} else if (beads->others[at].epoch < of.epoch) {
-			acts->acks[acts->ack_count++] = take_other(beads, at).tag;
+			acts->acks[acts->ack_count++] = beads_take_other(beads, at).tag;
 		} else {
 			at++;
 		}
@@ -93,7 +105,7 @@ take_set(struct beads *beads, struct bead of, struct beads_acts *acts)
 
 /* One bit, which survives all returns: 1-2-3, or 1-3-2. */
 static bool
-is_clean(const struct beads *beads)
+beads_are_clean(const struct beads *beads)
 {
 	const struct bead *mine = beads->mine;
 
@@ -107,7 +119,7 @@ is_clean(const struct beads *beads)
  * needed: each puts the next bead behind those that are in their places.
  */
 static unsigned
-find_to_flip(const struct beads *beads)
+beads_find_to_flip(const struct beads *beads)
 {
 	unsigned next = 1;
 
@@ -124,16 +136,16 @@ find_to_flip(const struct beads *beads)
 /* ---- rejects ---- */
 
 static void
-set_state(struct beads *beads, enum beads_state state)
+beads_set_state(struct beads *beads, enum beads_state state)
 {
 	assert(beads->state != BEADS_OVER && beads->state != BEADS_RELEASED);
 	beads->state = state;
 }
 
 static struct beads_acts
-end(struct beads *beads, struct beads_acts acts, enum beads_end why)
+beads_end(struct beads *beads, struct beads_acts acts, enum beads_end why)
 {
-	set_state(beads, BEADS_OVER);
+	beads_set_state(beads, BEADS_OVER);
 	beads->end = why;
 	acts.news = BEADS_NOW_OVER;
 	acts.reject = 0;
@@ -142,7 +154,7 @@ end(struct beads *beads, struct beads_acts acts, enum beads_end why)
 
 /* Rejects the bead at a place. It comes again, behind the two others. */
 static void
-reject(struct beads *beads, unsigned place, int64_t now, struct beads_acts *acts)
+beads_reject(struct beads *beads, unsigned place, int64_t now, struct beads_acts *acts)
 {
 	assert(beads->asked.number == 0 && place < BEADS);
 	beads->asked = beads->mine[place];
@@ -154,10 +166,10 @@ reject(struct beads *beads, unsigned place, int64_t now, struct beads_acts *acts
 }
 
 static void
-flip_to_clean(struct beads *beads, int64_t now, struct beads_acts *acts)
+beads_flip_to_clean(struct beads *beads, int64_t now, struct beads_acts *acts)
 {
-	set_state(beads, BEADS_RELEASING);
-	reject(beads, find_to_flip(beads), now, acts);
+	beads_set_state(beads, BEADS_RELEASING);
+	beads_reject(beads, beads_find_to_flip(beads), now, acts);
 }
 
 /* ---- reclaims ---- */
@@ -178,7 +190,7 @@ beads_remember(const struct beads *beads, struct beads_memory *ret)
 
 /* Whether that hold was the last one. Each of its beads has returned, and perhaps its reject was performed. */
 static bool
-is_next(const struct beads *beads, const struct beads_memory *memory)
+beads_are_next(const struct beads *beads, const struct beads_memory *memory)
 {
 	uint64_t more = beads_sum(beads) - memory->sum;
 
@@ -192,7 +204,7 @@ is_next(const struct beads *beads, const struct beads_memory *memory)
 bool
 beads_follows(const struct beads *beads, const struct beads_memory *memory)
 {
-	return beads->state == BEADS_IN_GRACE && is_next(beads, memory);
+	return beads->state == BEADS_IN_GRACE && beads_are_next(beads, memory);
 }
 
 void
@@ -205,14 +217,14 @@ beads_reclaim(struct beads *beads, const struct beads_memory *memory)
 
 /* The hold goes on, if this is answered before the end of its lease. */
 static struct beads_acts
-regain(struct beads *beads, int64_t now, struct beads_acts acts)
+beads_regain(struct beads *beads, int64_t now, struct beads_acts acts)
 {
 	beads->proved_at = beads->memory.proved_at;
 	FAULT(REGAIN_LATE, beads->proved_at = now);
 	if (now >= beads_held_until(beads))
-		return end(beads, acts, BEADS_END_LATE);
-	set_state(beads, BEADS_RENEWING);
-	reject(beads, BEADS - 1, now, &acts);
+		return beads_end(beads, acts, BEADS_END_LATE);
+	beads_set_state(beads, BEADS_RENEWING);
+	beads_reject(beads, BEADS - 1, now, &acts);
 	return acts;
 }
 
@@ -220,31 +232,31 @@ regain(struct beads *beads, int64_t now, struct beads_acts acts)
 
 /* A clean order says that the last hold has ended. */
 static struct beads_acts
-judge(struct beads *beads, int64_t now, struct beads_acts acts)
+beads_judge(struct beads *beads, int64_t now, struct beads_acts acts)
 {
 	FAULT_IF(REGAIN_OF_CLEAN, beads->reclaims && beads->memory.proved_at != 0,
-	    return regain(beads, now, acts));
-	if (beads->reclaims && FAULT_ELSE(RECLAIM_OF_CLEAN, !is_clean(beads), true)) {
-		if (is_clean(beads) || !is_next(beads, &beads->memory))
-			return end(beads, acts, BEADS_END_FOLLOWED);
+	    return beads_regain(beads, now, acts));
+	if (beads->reclaims && FAULT_ELSE(RECLAIM_OF_CLEAN, !beads_are_clean(beads), true)) {
+		if (beads_are_clean(beads) || !beads_are_next(beads, &beads->memory))
+			return beads_end(beads, acts, BEADS_END_FOLLOWED);
 		if (beads->memory.proved_at != 0)
-			return regain(beads, now, acts);
-		flip_to_clean(beads, now, &acts);
+			return beads_regain(beads, now, acts);
+		beads_flip_to_clean(beads, now, &acts);
 		return acts;
 	}
-	if (is_clean(beads)) {
-		set_state(beads, BEADS_CLAIMING);
-		reject(beads, 1, now, &acts);
+	if (beads_are_clean(beads)) {
+		beads_set_state(beads, BEADS_CLAIMING);
+		beads_reject(beads, 1, now, &acts);
 		return acts;
 	}
-	set_state(beads, BEADS_IN_GRACE);
+	beads_set_state(beads, BEADS_IN_GRACE);
 	FAULT(BEADS_NO_GRACE, beads->until = now);
 	acts.news = BEADS_UNCLEAN;
 	return acts;
 }
 
 static void
-ask_barrier(struct beads *beads, struct beads_acts *acts)
+beads_ask_barrier(struct beads *beads, struct beads_acts *acts)
 {
 	beads->barriers++;
 	acts->barrier = true;
@@ -255,59 +267,59 @@ ask_barrier(struct beads *beads, struct beads_acts *acts)
  * committed before this consumer was active.
  */
 static struct beads_acts
-begin(struct beads *beads, int64_t now, struct beads_acts acts)
+beads_begin(struct beads *beads, int64_t now, struct beads_acts acts)
 {
 	if (beads->mine[0].major != beads->major)
-		return end(beads, acts, BEADS_END_VERSION);
+		return beads_end(beads, acts, BEADS_END_VERSION);
 	beads->until = now + beads->grace;
 	beads->disturbed = beads->freed || beads->untouched > 0;
 	beads->freed |= acts.ack_count > 0;
-	FAULT(BEADS_ORDER_UNCHECKED, return judge(beads, now, acts));
+	FAULT(BEADS_ORDER_UNCHECKED, return beads_judge(beads, now, acts));
 	/* If nobody was active since, a hold that goes on knows the order. */
 	if (beads_are_new(beads) || (beads->reclaims && beads->memory.proved_at != 0))
-		return judge(beads, now, acts);
-	set_state(beads, BEADS_CHECKING);
-	ask_barrier(beads, &acts);
+		return beads_judge(beads, now, acts);
+	beads_set_state(beads, BEADS_CHECKING);
+	beads_ask_barrier(beads, &acts);
 	return acts;
 }
 
 /* A claimant: a bead of a set that it has not chosen. */
 static struct beads_acts
-gather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
+beads_gather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
 {
 	for (unsigned i = 0; i < beads->other_count; i++)
 		if (same_set(&beads->others[i], bead) && beads->others[i].number == bead->number)
-			return end(beads, acts, BEADS_END_ODD);
+			return beads_end(beads, acts, BEADS_END_ODD);
 	if (beads->other_count == BEADS_PREFETCH)
-		return end(beads, acts, BEADS_END_ODD);
+		return beads_end(beads, acts, BEADS_END_ODD);
 	beads->others[beads->other_count++] = *bead;
-	if (!is_complete(beads, bead))
+	if (!beads_are_complete(beads, bead))
 		return acts;
 	if (beads->state != BEADS_GATHERING && bead->epoch == beads->mine[0].epoch)
-		return end(beads, acts, BEADS_END_TWO_SETS);
+		return beads_end(beads, acts, BEADS_END_TWO_SETS);
 	if (bead->grace > beads->grace)
 		beads->grace = bead->grace;
 	/* The newer set takes the place of the claimed one. */
 	for (unsigned i = 0; beads->state != BEADS_GATHERING && i < BEADS; i++)
 		acts.acks[acts.ack_count++] = beads->mine[i].tag;
-	take_set(beads, *bead, &acts);
-	return begin(beads, now, acts);
+	beads_take_set(beads, *bead, &acts);
+	return beads_begin(beads, now, acts);
 }
 
 /* The bead that was rejected came again: the reject was committed while this consumer was active. */
 static struct beads_acts
-answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
+beads_answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
 {
 	enum beads_state was = beads->state;
 
 	beads->mine[BEADS - 1] = *bead;
 	beads->asked.number = 0;
 	if (was == BEADS_RELEASING) {
-		if (!is_clean(beads)) {
-			reject(beads, find_to_flip(beads), now, &acts);
+		if (!beads_are_clean(beads)) {
+			beads_reject(beads, beads_find_to_flip(beads), now, &acts);
 			return acts;
 		}
-		set_state(beads, BEADS_RELEASED);
+		beads_set_state(beads, BEADS_RELEASED);
 		acts.news = BEADS_NOW_RELEASED;
 		return acts;
 	}
@@ -316,16 +328,16 @@ answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads
 	if (was == BEADS_CLAIMING)
 		beads->proved_at = beads->asked_at;
 	if (now >= beads_held_until(beads))
-		return end(beads, acts, BEADS_END_LATE);
+		return beads_end(beads, acts, BEADS_END_LATE);
 	if (was == BEADS_ROTATING) {
-		set_state(beads, BEADS_BARRIER);
-		ask_barrier(beads, &acts);
+		beads_set_state(beads, BEADS_BARRIER);
+		beads_ask_barrier(beads, &acts);
 		FAULT(BEADS_NO_BARRIER, acts.barrier = false; return beads_barrier(beads, now));
 		return acts;
 	}
 	beads->proved_at = beads->asked_at;
 	FAULT(BEADS_LEASE_FROM_ANSWER, beads->proved_at = now);
-	set_state(beads, BEADS_HELD);
+	beads_set_state(beads, BEADS_HELD);
 	acts.news = was == BEADS_CLAIMING ? BEADS_NOW_HELD : BEADS_RENEWED;
 	return acts;
 }
@@ -335,22 +347,22 @@ answered(struct beads *beads, const struct bead *bead, int64_t now, struct beads
  * earlier deliveries have no effect any more. As for another channel, the sum says whether a rival was active.
  */
 static struct beads_acts
-regather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
+beads_regather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
 {
 	struct beads_memory memory;
 
 	if (now >= beads_held_until(beads) || !beads_remember(beads, &memory))
-		return end(beads, acts, BEADS_END_LATE);
+		return beads_end(beads, acts, BEADS_END_LATE);
 	memory.proved_at = beads->proved_at;
 	beads->memory = memory;
 	beads->reclaims = true;
 	beads->asked.number = 0;
-	set_state(beads, BEADS_GATHERING);
-	return gather(beads, bead, now, acts);
+	beads_set_state(beads, BEADS_GATHERING);
+	return beads_gather(beads, bead, now, acts);
 }
 
 static bool
-is_answer(const struct beads *beads, const struct bead *bead)
+bead_is_answer(const struct beads *beads, const struct bead *bead)
 {
 	FAULT_IF(BEADS_COUNT_NOT_COMPARED, beads->asked.number == bead->number, return true);
 	return beads->asked.number == bead->number && same_set(&beads->asked, bead) &&
@@ -364,7 +376,7 @@ beads_take(struct beads *beads, const struct bead *bead, int64_t now)
 
 	switch (beads->state) {
 	case BEADS_GATHERING:
-		return gather(beads, bead, now, acts);
+		return beads_gather(beads, bead, now, acts);
 	case BEADS_RELEASED:
 	case BEADS_OVER:
 		return acts; /* the channel is closing */
@@ -377,14 +389,14 @@ beads_take(struct beads *beads, const struct bead *bead, int64_t now)
 	} else if ((beads->state == BEADS_CHECKING || beads->state == BEADS_IN_GRACE) &&
 		   !same_set(bead, &beads->mine[0])) {
 		beads_foreign(beads, bead->count, true);
-		return gather(beads, bead, now, acts);
-	} else if (is_answer(beads, bead)) {
-		return answered(beads, bead, now, acts);
+		return beads_gather(beads, bead, now, acts);
+	} else if (bead_is_answer(beads, bead)) {
+		return beads_answered(beads, bead, now, acts);
 	} else if ((beads->state == BEADS_HELD || beads->state == BEADS_RENEWING) &&
 		   same_set(bead, &beads->mine[0])) {
-		return regather(beads, bead, now, acts);
+		return beads_regather(beads, bead, now, acts);
 	} else {
-		return end(beads, acts,
+		return beads_end(beads, acts,
 		    bead->epoch == beads->mine[0].epoch && !same_set(bead, &beads->mine[0])
 			? BEADS_END_TWO_SETS
 			: BEADS_END_ODD);
@@ -414,8 +426,8 @@ beads_prove(struct beads *beads, int64_t now)
 	struct beads_acts acts = {0};
 
 	assert(beads->state == BEADS_IN_GRACE && now >= beads->until);
-	set_state(beads, BEADS_CLAIMING);
-	reject(beads, BEADS - 1, now, &acts);
+	beads_set_state(beads, BEADS_CLAIMING);
+	beads_reject(beads, BEADS - 1, now, &acts);
 	return acts;
 }
 
@@ -438,9 +450,9 @@ beads_renew(struct beads *beads, int64_t now)
 	unsigned place = BEADS - 1;
 
 	assert(beads->state == BEADS_HELD);
-	set_state(beads, BEADS_RENEWING);
+	beads_set_state(beads, BEADS_RENEWING);
 	FAULT(BEADS_RENEWED_BY_HEAD, place = 0);
-	reject(beads, place, now, &acts);
+	beads_reject(beads, place, now, &acts);
 	return acts;
 }
 
@@ -450,8 +462,8 @@ beads_rotate(struct beads *beads, int64_t now)
 	struct beads_acts acts = {0};
 
 	assert(beads->state == BEADS_HELD && !beads->strict);
-	set_state(beads, BEADS_ROTATING);
-	reject(beads, 0, now, &acts);
+	beads_set_state(beads, BEADS_ROTATING);
+	beads_reject(beads, 0, now, &acts);
 	return acts;
 }
 
@@ -464,11 +476,11 @@ beads_barrier(struct beads *beads, int64_t now)
 	if (beads->barriers == 0 || --beads->barriers > 0)
 		return acts;
 	if (beads->state == BEADS_CHECKING)
-		return beads->disturbed ? end(beads, acts, BEADS_END_UNSURE)
-					: judge(beads, now, acts);
+		return beads->disturbed ? beads_end(beads, acts, BEADS_END_UNSURE)
+					: beads_judge(beads, now, acts);
 	if (beads->state != BEADS_BARRIER)
 		return acts;
-	set_state(beads, BEADS_HELD);
+	beads_set_state(beads, BEADS_HELD);
 	return beads_renew(beads, now);
 }
 
@@ -479,7 +491,7 @@ beads_release(struct beads *beads, int64_t now)
 
 	assert(
 	    beads->state == BEADS_HELD || (beads->state == BEADS_IN_GRACE && now >= beads->until));
-	flip_to_clean(beads, now, &acts);
+	beads_flip_to_clean(beads, now, &acts);
 	return acts;
 }
 
@@ -496,14 +508,14 @@ beads_release_new(struct beads *beads, int64_t now)
 	struct beads_acts acts = {0};
 
 	assert(beads->state == BEADS_IN_GRACE && beads_are_new(beads));
-	flip_to_clean(beads, now, &acts);
+	beads_flip_to_clean(beads, now, &acts);
 	return acts;
 }
 
 /* ---- the successor ---- */
 
 static bool
-is_bead(const struct bead *bead)
+bead_is_ours(const struct bead *bead)
 {
 	return bead->number >= 1 && bead->number <= BEADS && bead->epoch > 0 &&
 	       bead->epoch <= BEAD_EPOCH_MOST && bead->grace >= BEAD_GRACE_LEAST &&
@@ -511,7 +523,7 @@ is_bead(const struct bead *bead)
 }
 
 static bool
-is_past(int64_t time, int64_t now)
+beads_are_past(int64_t time, int64_t now)
 {
 	return time > 0 && time <= now;
 }
@@ -523,13 +535,13 @@ beads_resume(struct beads *beads, const struct beads *saved, int64_t now)
 
 	assert(beads->state == BEADS_GATHERING && saved->other_count <= BEADS_PREFETCH);
 	for (unsigned i = 0; i < BEADS; i++) {
-		if (!is_bead(&saved->mine[i]) || !same_set(&saved->mine[i], &saved->mine[0]) ||
+		if (!bead_is_ours(&saved->mine[i]) || !same_set(&saved->mine[i], &saved->mine[0]) ||
 		    saved->mine[i].major != beads->major)
 			return false;
 		numbers |= 1U << saved->mine[i].number;
 	}
 	for (unsigned i = 0; i < saved->other_count; i++)
-		if (!is_bead(&saved->others[i]))
+		if (!bead_is_ours(&saved->others[i]))
 			return false;
 	beads->state = saved->state;
 	memcpy(beads->mine, saved->mine, sizeof(beads->mine));
@@ -541,12 +553,12 @@ beads_resume(struct beads *beads, const struct beads *saved, int64_t now)
 	beads->proved_at = saved->proved_at;
 	if (saved->state == BEADS_RENEWING)
 		beads->asked = beads->mine[BEADS - 1];
-	if (numbers != (1U << (BEADS + 1)) - 2 || is_clean(beads) ||
+	if (numbers != (1U << (BEADS + 1)) - 2 || beads_are_clean(beads) ||
 	    saved->grace < saved->mine[0].grace || saved->grace > BEAD_GRACE_MOST)
 		return false;
 	if (saved->state == BEADS_IN_GRACE)
 		return saved->until > 0 && saved->until <= now + saved->grace;
-	return is_past(saved->proved_at, now) && is_past(saved->asked_at, now) &&
+	return beads_are_past(saved->proved_at, now) && beads_are_past(saved->asked_at, now) &&
 	       saved->asked_at >= saved->proved_at;
 }
 
@@ -594,4 +606,81 @@ beads_end_words(enum beads_end end)
 	};
 
 	return words[end];
+}
+
+/* ---- a look at all beads ---- */
+
+static bool
+look_is_complete(const struct bead *beads, size_t count, const struct bead *of)
+{
+	unsigned numbers = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (same_set(&beads[i], of))
+			numbers |= 1U << beads[i].number;
+	return numbers == (1U << (BEADS + 1)) - 2;
+}
+
+/* How often this very bead is there. */
+static unsigned
+look_copies(const struct bead *beads, size_t count, const struct bead *of)
+{
+	unsigned found = 0;
+
+	for (size_t i = 0; i < count; i++)
+		found += same_set(&beads[i], of) && beads[i].number == of->number;
+	return found;
+}
+
+/* Beside the newest complete set, a claimant can only use single beads of older sets. */
+static bool
+look_confuses(
+    const struct bead *beads, size_t count, const struct bead *bead, const struct bead *newest)
+{
+	if (look_copies(beads, count, bead) > 1)
+		return true;
+	if (same_set(bead, newest))
+		return false;
+	return bead->epoch >= newest->epoch || look_is_complete(beads, count, bead);
+}
+
+void
+beads_look(const struct bead *beads, size_t count, unsigned major, struct broker_beads_seen *ret)
+{
+	const struct bead *newest = NULL;
+	bool two = false, odd = false;
+
+	*ret = (struct broker_beads_seen){.beads = (unsigned)count};
+	for (size_t i = 0; i < count; i++) {
+		const struct bead *bead = &beads[i];
+
+		if (bead->epoch > ret->epoch)
+			ret->epoch = bead->epoch;
+		if (bead->grace > ret->grace)
+			ret->grace = bead->grace;
+		if (!look_is_complete(beads, count, bead))
+			continue;
+		if (newest == NULL || bead->epoch > newest->epoch) {
+			newest = bead;
+			two = false;
+		} else if (bead->epoch == newest->epoch) {
+			two |= !same_set(bead, newest);
+		}
+	}
+	for (size_t i = 0; newest != NULL && i < count; i++)
+		odd |= look_confuses(beads, count, &beads[i], newest);
+	ret->major = newest != NULL ? newest->major : 0;
+	ret->found = count == 0               ? BROKER_BEADS_NONE
+		     : newest == NULL         ? BROKER_BEADS_PART
+		     : two                    ? BROKER_BEADS_TWO_SETS
+		     : odd                    ? BROKER_BEADS_ODD
+		     : newest->major != major ? BROKER_BEADS_VERSION
+		     : count > BEADS          ? BROKER_BEADS_BESIDE
+					      : BROKER_BEADS_SOUND;
+}
+
+bool
+beads_look_claimable(const struct broker_beads_seen *seen)
+{
+	return seen->found == BROKER_BEADS_SOUND || seen->found == BROKER_BEADS_BESIDE;
 }

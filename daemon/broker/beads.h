@@ -1,4 +1,19 @@
 /*
+ * The beads of a slot that is held by quorum. One consumer sees them delivery by delivery, and a look sees all of
+ * them. The module is pure: it owns a struct beads, and knows no channel, no timer and no
+ * client.
+ */
+#ifndef BROKER_BEADS_H
+#define BROKER_BEADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/broker/broker.h"
+
+/*
  * The beads of a slot that is held by quorum, as one consumer sees them. They have the rules of a claim, a
  * hold and a release (docs/QUORUM.md). Deliveries and decisions go in, and rejects and news come
  * out. A struct beads is the view of one channel, from its consume to its end. The module is pure: it
@@ -18,14 +33,6 @@
  * reclaim (rule 8) claims nothing. It goes from CHECKING to RELEASING if the holder has stopped, to RENEWING if
  * the hold goes on, or to OVER.
  */
-#ifndef BROKER_BEADS_H
-#define BROKER_BEADS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "daemon/base/clock.h"
 
 /* The beads of a set. */
 #define BEADS 3
@@ -222,5 +229,17 @@ uint64_t beads_sum(const struct beads *beads);
  * later grant of the slot has a larger one.
  */
 uint64_t beads_fence(const struct beads *beads, unsigned hand_offs);
+
+/*
+ * Judges the messages in the B of a slot by quorum, all at once, as its only consumer sees them. It is pure: it
+ * knows no channel, no time, and no rules of a claim or a hold (beads.h). It tells whether a claim could use
+ * them.
+ */
+
+/* beads: all that are there, in any order. major: the version of the server. ret->foreign stays 0. */
+void beads_look(
+    const struct bead *beads, size_t count, unsigned major, struct broker_beads_seen *ret);
+/* Whether a claimant can hold the slot: then no set may be published beside it. */
+bool beads_look_claimable(const struct broker_beads_seen *seen);
 
 #endif

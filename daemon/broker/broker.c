@@ -1,33 +1,42 @@
+/*
+ * In this file:
+ * - the modules of the auxiliary connection: they are made, begin with each link, and fail with it.
+ * - the auxiliary connection rests when it was idle for long.
+ * - the verdict and the test of exclusive queues: before it, nobody hears that the lock connection is up.
+ * - the reconnectors' events: locks_up(), on_up(), on_down() and on_blocked() say what follows for whom.
+ * - operations: start, stop and state of the connections, and their part in the successor.
+ * - broker_get_info() and so on tell the present state.
+ * - requests: broker_claim(), broker_check_holder() and broker_drop() choose by way; the others have one channel.
+ * - life: broker_new() makes both reconnectors and all modules.
+ * Other files of this folder implement the rest of broker.h and setup.h themselves.
+ */
 #include "daemon/broker/broker.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/backoff.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/ask.h"
 #include "daemon/broker/channel.h"
-#include "daemon/broker/count.h"
-#include "daemon/broker/directory.h"
-#include "daemon/broker/exclusion.h"
-#include "daemon/broker/hint.h"
+#include "daemon/broker/consumers.h"
 #include "daemon/broker/internal.h"
-#include "daemon/broker/mailbox.h"
 #include "daemon/broker/make.h"
-#include "daemon/broker/probe.h"
+#include "daemon/broker/publish.h"
 #include "daemon/broker/quorum.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/broker/records.h"
 #include "daemon/broker/setup.h"
 #include "daemon/broker/wait_queue.h"
-#include "daemon/broker/watch.h"
 #include "daemon/broker/way.h"
 #include "daemon/state/state.h"
 
 static struct amqp_reconnector *
-reconnector_of(const struct broker *broker, enum broker_link link)
+broker_reconnector(const struct broker *broker, enum broker_link link)
 {
 	if (link >= BROKER_QUORUM)
 		return amqp_quorum_reconnector(broker->quorum, link);
@@ -35,7 +44,7 @@ reconnector_of(const struct broker *broker, enum broker_link link)
 }
 
 static struct amqp_channels *
-channels_of(const struct broker *broker, uint64_t channel)
+broker_channels_of(const struct broker *broker, uint64_t channel)
 {
 	/* The lowest bit of an id (channel.c). */
 	return amqp_reconnector_channels(channel & 1 ? broker->auxiliary : broker->locks);
@@ -155,6 +164,304 @@ on_auxiliary_idle(void *ctx, uint64_t id)
 		amqp_reconnector_rest(broker->auxiliary, "idle");
 }
 
+/* ---- the verdict about exclusive queues ---- */
+
+enum exclusion_verdict {
+	EXCLUSION_KEPT,      /* 405 */
+	EXCLUSION_BROKEN,    /* the auxiliary connection has the queue, too, or cannot see it */
+	EXCLUSION_NOT_TESTED /* not yet, or not allowed: another verdict may follow */
+};
+
+/* NULL: the login is by certificate, and only the broker knows the user. */
+static const char *
+auxiliary_user(const struct broker *broker)
+{
+	const struct amqp_settings *settings = &broker->settings;
+
+	return settings->external ? NULL
+				  : settings->hosts[amqp_reconnector_host(broker->auxiliary)].user;
+}
+
+/* From now on others use the lock connection. */
+static void
+broker_set_ready(struct broker *broker)
+{
+	if (broker->ready)
+		return;
+	broker->ready = true;
+	if (broker->events.link != NULL)
+		broker->events.link(broker->events.ctx, BROKER_LOCKS, BROKER_UP, "");
+}
+
+/* If the auxiliary connection waits for a verdict, it does not any longer. */
+static void
+auxiliary_let_go(struct broker *broker)
+{
+	if (!broker->auxiliary_waits)
+		return;
+	broker->auxiliary_waits = false;
+	modules_go(broker, auxiliary_user(broker));
+}
+
+static void
+broker_take_verdict(struct broker *broker, enum exclusion_verdict verdict, const char *why)
+{
+	broker->exclusion_tested = verdict == EXCLUSION_KEPT;
+	free(broker->exclusion_why);
+	broker->exclusion_why = mem_strdup(why);
+	if (verdict == EXCLUSION_BROKEN) {
+		broker->unfit = true;
+		amqp_reconnector_drop(broker->locks, why);
+		return;
+	}
+	if (verdict == EXCLUSION_NOT_TESTED)
+		log_warning("exclusive queues of the broker are not tested: %s", why);
+	broker_set_ready(broker);
+	auxiliary_let_go(broker);
+}
+
+/* ---- the test of exclusive queues ---- */
+
+/*
+ * Tests whether the broker keeps exclusive queues to one connection. The whole scheme stands on
+ * that. A proxy that shares connections breaks it. The channels of two daemons are then one
+ * connection of the broker, and both get the same holder queue. AMQProxy pools connections
+ * (https://github.com/cloudamqp/amqproxy).
+ *
+ * The lock connection declares an exclusive queue. A passive declare on the auxiliary connection must
+ * then be refused with 405. Nobody is told that the lock connection is up before the verdict. The
+ * auxiliary connection is made anew for it, and publishes nothing before: RabbitMQ does not read a
+ * connection that publishes during an alarm. One verdict counts for the life of the lock connection. It owns the
+ * test, and knows no locks.
+ */
+/* Another node of a cluster may learn of a new queue late: it is asked again after this. */
+#define EXCLUSION_AGAIN (50 * NSEC_PER_MSEC)
+
+static const char exclusion_shared[] =
+    "two connections share their exclusive queues, so two clients could "
+    "hold one slot: use no proxy that shares connections";
+static const char exclusion_separate[] =
+    "one connection does not see the queues of another: this host is "
+    "more than one broker";
+
+enum exclusion_state {
+	EXCLUSION_NONE,      /* no lock connection, or the test is over */
+	EXCLUSION_WAITING,   /* for the auxiliary connection */
+	EXCLUSION_DECLARING, /* the lock connection declares the queue */
+	EXCLUSION_CHECKING   /* the auxiliary connection looks for it, now or at `again` */
+};
+
+struct amqp_exclusion {
+	struct broker *broker; /* borrowed */
+	enum exclusion_state state;
+	bool told;                          /* a verdict, to let others go on */
+	bool absent;                        /* the last answer was that there is no such queue */
+	char queue[MAILBOX_NAME_MAX];       /* DECLARING, CHECKING */
+	uint64_t lock_channel, aux_channel; /* taken; 0: none */
+	struct timer limit;                 /* while the first verdict is missing */
+	struct timer again;                 /* CHECKING */
+};
+
+static void
+exclusion_set_state(struct amqp_exclusion *exclusion, enum exclusion_state state)
+{
+	assert(state <= EXCLUSION_WAITING || state == exclusion->state + 1);
+	exclusion->state = state;
+}
+
+static void
+exclusion_set_timer(struct amqp_exclusion *exclusion, struct timer *timer, int64_t wait)
+{
+	struct broker *broker = exclusion->broker;
+
+	timers_set(broker->timers, timer, broker_now(broker) + wait);
+}
+
+static void
+exclusion_tell(struct amqp_exclusion *exclusion, enum exclusion_verdict verdict, const char *why)
+{
+	exclusion->told = true;
+	timers_cancel(exclusion->broker->timers, &exclusion->limit);
+	broker_take_verdict(exclusion->broker, verdict, why);
+}
+
+static void
+exclusion_on_dropped(void *ctx, uint64_t channel, const struct broker_reply *reply)
+{
+	struct amqp_exclusion *exclusion = ctx;
+
+	(void)reply;
+	amqp_channels_put(amqp_reconnector_channels(exclusion->broker->locks), channel);
+	if (exclusion->lock_channel == channel)
+		exclusion->lock_channel = 0;
+}
+
+/* The queue is not needed any more. */
+static void
+exclusion_drop_queue(struct amqp_exclusion *exclusion)
+{
+	amqp_channels_request(amqp_reconnector_channels(exclusion->broker->locks),
+	    exclusion->lock_channel, way_queue.drop, exclusion->queue,
+	    (struct broker_done){
+		.fn = exclusion_on_dropped, .ctx = exclusion, .id = exclusion->lock_channel});
+}
+
+/* ---- the test of exclusive queues: the two answers ---- */
+
+/* The answer of the auxiliary connection, with the queue of the lock connection in place. */
+static void
+exclusion_conclude(struct amqp_exclusion *exclusion, const struct broker_reply *reply)
+{
+	enum broker_answer answer = reply->answer;
+
+	FAULT_IF(SHARED_QUEUE_IGNORED, answer == BROKER_OK, answer = BROKER_LOCKED);
+	FAULT_IF(UNSEEN_QUEUE_IGNORED, answer == BROKER_ABSENT, answer = BROKER_LOCKED);
+	exclusion->absent = answer == BROKER_ABSENT;
+	if (exclusion->absent && timer_is_set(&exclusion->limit)) {
+		exclusion_set_timer(exclusion, &exclusion->again, EXCLUSION_AGAIN);
+		return;
+	}
+	exclusion_set_state(
+	    exclusion, answer == BROKER_UNKNOWN ? EXCLUSION_WAITING : EXCLUSION_NONE);
+	exclusion_drop_queue(exclusion);
+	switch (answer) {
+	case BROKER_LOCKED:
+		exclusion_tell(exclusion, EXCLUSION_KEPT, "");
+		break;
+	case BROKER_OK:
+		exclusion_tell(exclusion, EXCLUSION_BROKEN, exclusion_shared);
+		break;
+	case BROKER_ABSENT:
+		exclusion_tell(exclusion, EXCLUSION_BROKEN, exclusion_separate);
+		break;
+	case BROKER_UNKNOWN:
+		break; /* exclusion_fail() comes */
+	case BROKER_REFUSED:
+	case BROKER_SKIPPED:
+	case BROKER_UNREACHABLE:
+		exclusion_tell(exclusion, EXCLUSION_NOT_TESTED, reply->text);
+		break;
+	}
+}
+
+static void
+exclusion_on_checked(void *ctx, uint64_t channel, const struct broker_reply *reply)
+{
+	struct amqp_exclusion *exclusion = ctx;
+
+	amqp_channels_put(exclusion->broker->channels, channel);
+	/* Else the lock connection ended meanwhile, and the queue with it. */
+	if (exclusion->aux_channel != channel)
+		return;
+	exclusion->aux_channel = 0;
+	exclusion_conclude(exclusion, reply);
+}
+
+static void
+exclusion_check(struct amqp_exclusion *exclusion)
+{
+	exclusion->aux_channel = amqp_channels_take(exclusion->broker->channels);
+	amqp_channels_request(exclusion->broker->channels, exclusion->aux_channel,
+	    &amqp_request_check, exclusion->queue,
+	    (struct broker_done){
+		.fn = exclusion_on_checked, .ctx = exclusion, .id = exclusion->aux_channel});
+}
+
+static void
+exclusion_on_again(void *ctx, uint64_t id)
+{
+	(void)id;
+	exclusion_check(ctx);
+}
+
+static void
+exclusion_on_declared(void *ctx, uint64_t channel, const struct broker_reply *reply)
+{
+	struct amqp_exclusion *exclusion = ctx;
+
+	if (exclusion->lock_channel == channel && reply->answer == BROKER_OK) {
+		exclusion_set_state(exclusion, EXCLUSION_CHECKING);
+		exclusion_check(exclusion);
+		return;
+	}
+	amqp_channels_put(amqp_reconnector_channels(exclusion->broker->locks), channel);
+	if (exclusion->lock_channel != channel)
+		return;
+	exclusion->lock_channel = 0;
+	exclusion_set_state(exclusion, EXCLUSION_NONE);
+	if (reply->answer != BROKER_UNKNOWN)
+		exclusion_tell(exclusion, EXCLUSION_NOT_TESTED, reply->text);
+}
+
+static void
+exclusion_on_limit(void *ctx, uint64_t id)
+{
+	struct amqp_exclusion *exclusion = ctx;
+
+	(void)id;
+	if (exclusion->absent)
+		exclusion_tell(exclusion, EXCLUSION_BROKEN, exclusion_separate);
+	else
+		exclusion_tell(exclusion, EXCLUSION_NOT_TESTED,
+		    "the broker did not answer within request-timeout");
+}
+
+/* ---- the test of exclusive queues: outside ---- */
+
+/* The lock connection is up: a verdict comes within the timeout. The test waits for the other one. */
+static void
+exclusion_begin(struct amqp_exclusion *exclusion)
+{
+	exclusion_set_state(exclusion, EXCLUSION_WAITING);
+	exclusion->told = exclusion->absent = false;
+	exclusion_set_timer(
+	    exclusion, &exclusion->limit, exclusion->broker->settings.exclusion_timeout);
+}
+
+/* The auxiliary connection is up. Returns whether the test goes on, and its verdict will come. */
+static bool
+exclusion_go(struct amqp_exclusion *exclusion)
+{
+	if (exclusion->state != EXCLUSION_WAITING || exclusion->lock_channel != 0)
+		return false;
+	exclusion->lock_channel =
+	    amqp_channels_take(amqp_reconnector_channels(exclusion->broker->locks));
+	if (exclusion->lock_channel == 0)
+		return false;
+	exclusion_set_state(exclusion, EXCLUSION_DECLARING);
+	amqp_mailbox_name(exclusion->queue, MAILBOX_INBOX "test-", &exclusion->broker->jitter,
+	    exclusion->broker->settings.replays);
+	amqp_channels_request(amqp_reconnector_channels(exclusion->broker->locks),
+	    exclusion->lock_channel, way_queue.claim, exclusion->queue,
+	    (struct broker_done){
+		.fn = exclusion_on_declared, .ctx = exclusion, .id = exclusion->lock_channel});
+	return !exclusion->told;
+}
+
+/* The auxiliary connection ended, or does not come up. The verdict is NOT_TESTED if it is missing. */
+static void
+exclusion_fail(struct amqp_exclusion *exclusion, const char *why)
+{
+	/* Between two checks, no request tells of the end. */
+	if (timer_is_set(&exclusion->again)) {
+		timers_cancel(exclusion->broker->timers, &exclusion->again);
+		exclusion_set_state(exclusion, EXCLUSION_WAITING);
+		exclusion_drop_queue(exclusion);
+	}
+	if (exclusion->state == EXCLUSION_WAITING && !exclusion->told)
+		exclusion_tell(exclusion, EXCLUSION_NOT_TESTED, why);
+}
+
+/* The lock connection ended. No verdict comes. */
+static void
+exclusion_stop(struct amqp_exclusion *exclusion)
+{
+	exclusion_set_state(exclusion, EXCLUSION_NONE);
+	exclusion->lock_channel = exclusion->aux_channel = 0;
+	timers_cancel(exclusion->broker->timers, &exclusion->limit);
+	timers_cancel(exclusion->broker->timers, &exclusion->again);
+}
+
 /* ---- the reconnectors' events ---- */
 
 /*
@@ -186,56 +493,6 @@ on_vet(void *ctx, const struct amqp_server *server)
 	    server->cluster, broker->cluster);
 }
 
-/* NULL: the login is by certificate, and only the broker knows the user. */
-static const char *
-auxiliary_user(const struct broker *broker)
-{
-	const struct amqp_settings *settings = &broker->settings;
-
-	return settings->external ? NULL
-				  : settings->hosts[amqp_reconnector_host(broker->auxiliary)].user;
-}
-
-/* From now on others use the lock connection. */
-static void
-set_ready(struct broker *broker)
-{
-	if (broker->ready)
-		return;
-	broker->ready = true;
-	if (broker->events.link != NULL)
-		broker->events.link(broker->events.ctx, BROKER_LOCKS, BROKER_UP, "");
-}
-
-/* If the auxiliary connection waits for a verdict, it does not any longer. */
-static void
-let_auxiliary_go(struct broker *broker)
-{
-	if (!broker->auxiliary_waits)
-		return;
-	broker->auxiliary_waits = false;
-	modules_go(broker, auxiliary_user(broker));
-}
-
-static void
-on_verdict(void *ctx, enum amqp_exclusion_verdict verdict, const char *why)
-{
-	struct broker *broker = ctx;
-
-	broker->exclusion_tested = verdict == AMQP_EXCLUSION_KEPT;
-	free(broker->exclusion_why);
-	broker->exclusion_why = mem_strdup(why);
-	if (verdict == AMQP_EXCLUSION_BROKEN) {
-		broker->unfit = true;
-		amqp_reconnector_drop(broker->locks, why);
-		return;
-	}
-	if (verdict == AMQP_EXCLUSION_NOT_TESTED)
-		log_warning("exclusive queues of the broker are not tested: %s", why);
-	set_ready(broker);
-	let_auxiliary_go(broker);
-}
-
 static void
 locks_up(struct broker *broker)
 {
@@ -258,7 +515,7 @@ locks_up(struct broker *broker)
 		broker->test_due =
 		    amqp_reconnector_drop(broker->auxiliary, "the lock connection is a new one");
 	if (tests && !broker->test_due)
-		amqp_exclusion_begin(broker->exclusion);
+		exclusion_begin(broker->exclusion);
 	broker->ready |= !tests;
 	FAULT(READY_BEFORE_VERDICT, broker->ready = true);
 	if (auxiliary_in_use(broker) || tests)
@@ -278,8 +535,8 @@ on_up(void *ctx, enum broker_link which)
 	timers_set(broker->timers, &broker->auxiliary_idle,
 	    broker_now(broker) + broker->settings.auxiliary_idle);
 	broker->auxiliary_waits = true;
-	if (!amqp_exclusion_go(broker->exclusion))
-		let_auxiliary_go(broker);
+	if (!exclusion_go(broker->exclusion))
+		auxiliary_let_go(broker);
 }
 
 /*
@@ -303,8 +560,8 @@ on_down(void *ctx, enum broker_link which)
 
 	if (which == BROKER_LOCKS) {
 		broker->ready = broker->exclusion_tested = broker->test_due = false;
-		amqp_exclusion_stop(broker->exclusion);
-		let_auxiliary_go(broker);
+		exclusion_stop(broker->exclusion);
+		auxiliary_let_go(broker);
 		locks_down(broker);
 		return;
 	}
@@ -312,11 +569,11 @@ on_down(void *ctx, enum broker_link which)
 	if (broker->test_due) {
 		broker->test_due = false;
 		if (broker->settings.exclusion_timeout != 0) {
-			amqp_exclusion_begin(broker->exclusion);
+			exclusion_begin(broker->exclusion);
 			amqp_auxiliary_need(broker);
 		}
 	} else {
-		amqp_exclusion_fail(broker->exclusion, amqp_reconnector_why(broker->auxiliary));
+		exclusion_fail(broker->exclusion, amqp_reconnector_why(broker->auxiliary));
 	}
 	broker->blocked = false;
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
@@ -349,7 +606,7 @@ on_changed(void *ctx, enum broker_link which, enum broker_state state, const cha
 {
 	struct broker *broker = ctx;
 
-	/* set_ready() tells it. */
+	/* broker_set_ready() tells it. */
 	if (which == BROKER_LOCKS && state == BROKER_UP && !broker->ready)
 		return;
 	if (broker->events.link != NULL)
@@ -373,14 +630,13 @@ broker_start(struct broker *broker)
 bool
 broker_is_tls(const struct broker *broker, enum broker_link link)
 {
-	return amqp_reconnector_is_tls(reconnector_of(broker, link));
+	return amqp_reconnector_is_tls(broker_reconnector(broker, link));
 }
 
 bool
 broker_is_still(const struct broker *broker)
 {
-	return amqp_reconnector_is_still(broker->locks) &&
-	       !amqp_exclusion_is_running(broker->exclusion);
+	return amqp_reconnector_is_still(broker->locks) && broker->exclusion->lock_channel == 0;
 }
 
 bool
@@ -499,7 +755,7 @@ broker_stop(struct broker *broker)
 	broker->events = (struct broker_events){0};
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
 	timers_cancel(broker->timers, &broker->auxiliary_wait);
-	amqp_exclusion_stop(broker->exclusion);
+	exclusion_stop(broker->exclusion);
 	amqp_probes_silence(broker->probes);
 	amqp_quorum_quit(broker->quorum);
 	amqp_reconnector_quit(broker->auxiliary);
@@ -514,7 +770,7 @@ broker_free(struct broker *broker)
 	broker_stop(broker);
 	modules_free(broker);
 	amqp_quorum_free(broker->quorum);
-	amqp_exclusion_free(broker->exclusion);
+	free(broker->exclusion);
 	amqp_reconnector_free(broker->auxiliary);
 	amqp_reconnector_free(broker->locks);
 	broker->dialer.free(broker->dialer.ctx);
@@ -589,7 +845,7 @@ broker_get_quorum(const struct broker *broker, struct broker_quorum_info *ret)
 void
 broker_get_traffic(const struct broker *broker, enum broker_link link, struct broker_traffic *ret)
 {
-	const struct amqp_reconnector *reconnector = reconnector_of(broker, link);
+	const struct amqp_reconnector *reconnector = broker_reconnector(broker, link);
 
 	*ret = (struct broker_traffic){
 	    .reconnects = amqp_reconnector_count(reconnector),
@@ -601,7 +857,7 @@ uint64_t
 broker_channel_take(struct broker *broker, enum broker_link link)
 {
 	uint64_t channel =
-	    amqp_channels_take(amqp_reconnector_channels(reconnector_of(broker, link)));
+	    amqp_channels_take(amqp_reconnector_channels(broker_reconnector(broker, link)));
 
 	if (link == BROKER_AUXILIARY)
 		amqp_auxiliary_need(broker);
@@ -624,14 +880,14 @@ broker_channel_put(struct broker *broker, uint64_t channel)
 	}
 	if (channel & 1)
 		amqp_auxiliary_use(broker);
-	amqp_channels_put(channels_of(broker, channel), channel);
+	amqp_channels_put(broker_channels_of(broker, channel), channel);
 }
 
 static void
-request(struct broker *broker, uint64_t channel, const struct amqp_request *kind, const char *queue,
-    struct broker_done done)
+broker_request(struct broker *broker, uint64_t channel, const struct amqp_request *kind,
+    const char *queue, struct broker_done done)
 {
-	amqp_channels_request(channels_of(broker, channel), channel, kind, queue, done);
+	amqp_channels_request(broker_channels_of(broker, channel), channel, kind, queue, done);
 }
 
 void
@@ -641,13 +897,13 @@ broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const
 	if (way_row(way)->by_beads)
 		amqp_quorum_claim(broker->quorum, channel, queue, done);
 	else
-		request(broker, channel, way_row(way)->claim, queue, done);
+		broker_request(broker, channel, way_row(way)->claim, queue, done);
 }
 
 void
 broker_check(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	request(broker, channel, &amqp_request_check, queue, done);
+	broker_request(broker, channel, &amqp_request_check, queue, done);
 }
 
 void
@@ -657,7 +913,7 @@ broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way
 	if (way_row(way)->by_beads)
 		amqp_quorum_check(broker->quorum, channel, done);
 	else
-		request(broker, channel, way_row(way)->check, queue, done);
+		broker_request(broker, channel, way_row(way)->check, queue, done);
 }
 
 void
@@ -667,7 +923,7 @@ broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const 
 	if (way_row(way)->by_beads)
 		amqp_quorum_drop(broker->quorum, channel, stopped, done);
 	else
-		request(broker, channel, way_row(way)->drop, queue, done);
+		broker_request(broker, channel, way_row(way)->drop, queue, done);
 }
 
 void
@@ -687,7 +943,7 @@ broker_declare_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, &amqp_request_declare_slot, queue, done);
+	broker_request(broker, channel, &amqp_request_declare_slot, queue, done);
 }
 
 void
@@ -695,7 +951,7 @@ broker_declare_marker(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, &amqp_request_declare_marker, queue, done);
+	broker_request(broker, channel, &amqp_request_declare_marker, queue, done);
 }
 
 void
@@ -703,7 +959,7 @@ broker_declare_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, way_consumer.make, queue, done);
+	broker_request(broker, channel, way_consumer.make, queue, done);
 }
 
 void
@@ -711,7 +967,7 @@ broker_declare_post(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, &amqp_request_declare_post, queue, done);
+	broker_request(broker, channel, &amqp_request_declare_post, queue, done);
 }
 
 void
@@ -719,7 +975,7 @@ broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, &amqp_request_delete_slot, queue, done);
+	broker_request(broker, channel, &amqp_request_delete_slot, queue, done);
 }
 
 void
@@ -727,7 +983,7 @@ broker_delete_holder(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	request(broker, channel, way_consumer.remove, queue, done);
+	broker_request(broker, channel, way_consumer.remove, queue, done);
 }
 
 void
@@ -741,7 +997,7 @@ broker_probe(struct broker *broker, const struct broker_question *questions, siz
 void
 broker_reset(struct broker *broker, enum broker_link link, const char *why)
 {
-	struct amqp_reconnector *reconnector = reconnector_of(broker, link);
+	struct amqp_reconnector *reconnector = broker_reconnector(broker, link);
 
 	if (amqp_reconnector_state(reconnector) == BROKER_UP)
 		amqp_reconnector_drop(reconnector, why);
@@ -750,7 +1006,7 @@ broker_reset(struct broker *broker, enum broker_link link, const char *why)
 /* ---- life ---- */
 
 static struct amqp_reconnector *
-new_reconnector(struct broker *broker, enum broker_link which)
+broker_new_reconnector(struct broker *broker, enum broker_link which)
 {
 	const struct amqp_reconnector_events events = {
 	    .vet = on_vet,
@@ -762,23 +1018,6 @@ new_reconnector(struct broker *broker, enum broker_link which)
 	};
 
 	return amqp_reconnector_new(broker, which, &events);
-}
-
-static void
-init_exclusion(struct broker *broker)
-{
-	const struct amqp_exclusion_config config = {
-	    .timers = broker->timers,
-	    .locks = amqp_reconnector_channels(broker->locks),
-	    .auxiliary = broker->channels,
-	    .jitter = &broker->jitter,
-	    .replays = broker->settings.replays,
-	    .timeout = broker->settings.exclusion_timeout,
-	    .verdict = on_verdict,
-	    .ctx = broker,
-	};
-
-	broker->exclusion = amqp_exclusion_new(&config);
 }
 
 struct broker *
@@ -796,12 +1035,15 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	jitter_init(&broker->jitter, seed);
 	timer_init(&broker->auxiliary_idle, on_auxiliary_idle, broker, 0);
 	timer_init(&broker->auxiliary_wait, on_auxiliary_wait, broker, 0);
-	broker->locks = new_reconnector(broker, BROKER_LOCKS);
-	broker->auxiliary = new_reconnector(broker, BROKER_AUXILIARY);
+	broker->locks = broker_new_reconnector(broker, BROKER_LOCKS);
+	broker->auxiliary = broker_new_reconnector(broker, BROKER_AUXILIARY);
 	broker->channels = amqp_reconnector_channels(broker->auxiliary);
 	broker->quorum = amqp_quorum_new(broker, on_vet);
 	modules_new(broker);
-	init_exclusion(broker);
+	broker->exclusion = mem_alloc(sizeof(*broker->exclusion));
+	broker->exclusion->broker = broker;
+	timer_init(&broker->exclusion->limit, exclusion_on_limit, broker->exclusion, 0);
+	timer_init(&broker->exclusion->again, exclusion_on_again, broker->exclusion, 0);
 	return broker;
 }
 
@@ -820,7 +1062,7 @@ broker_set_password(struct broker *broker, size_t host, const char *password)
 void
 broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret)
 {
-	*ret = *amqp_reconnector_counts(reconnector_of(broker, link));
+	*ret = *amqp_reconnector_counts(broker_reconnector(broker, link));
 }
 
 const struct amqp_dialer *
@@ -832,5 +1074,5 @@ broker_dialer(const struct broker *broker)
 const struct amqp_channels *
 broker_channels(const struct broker *broker, enum broker_link link)
 {
-	return amqp_reconnector_channels(reconnector_of(broker, link));
+	return amqp_reconnector_channels(broker_reconnector(broker, link));
 }

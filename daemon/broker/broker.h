@@ -594,7 +594,7 @@ void broker_directory_leave(
  * A durable B refuses messages (x-overflow reject-publish) with a nack. The broker layer then asks
  * for its consumers, by a passive declare. BROKER_ASK_CONSUMER asks only that, in the same flush.
  * The deadline covers both. A queue whose node is silent holds up the passive declares behind it
- * for a moment (count.h).
+ * for a moment (ask.h).
  */
 void broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
     struct broker_probe_done done);

@@ -1,6 +1,20 @@
+/*
+ * In this file:
+ * - numbers: those of one link. Low ones are used again and again.
+ * - channels: they open with their first request, and close.
+ * - requests: amqp_channels_request() queues and sends; request_answer() ends each one.
+ * - taking and putting back: amqp_channels_take() prefers an idle channel; amqp_channels_put() keeps some open.
+ * - frames: amqp_channels_frame() gives each frame to its request. A channel.close ends them in channel_bury().
+ * - links come and go: amqp_channels_attach() and amqp_channels_fail().
+ * - life, and questions about numbers and limits.
+ * - restored channels: a hold or a raw channel goes on with one.
+ * - raw channels: opening, methods, whole messages, and consumers with tags.
+ */
 #include "daemon/broker/channel.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +33,7 @@ channel_set_state(struct channel *channel, enum channel_state state)
 }
 
 static int64_t
-now(const struct amqp_channels *channels)
+channels_now(const struct amqp_channels *channels)
 {
 	return clock_now(timers_clock(channels->broker->timers));
 }
@@ -76,7 +90,7 @@ numbers_user(const struct numbers *numbers, uint16_t number)
 }
 
 static bool
-number_left(const struct amqp_channels *channels)
+channels_have_number(const struct amqp_channels *channels)
 {
 	return channels->link != NULL && channels->numbers.used < amqp_channels_max(channels);
 }
@@ -91,7 +105,7 @@ channel_new(struct amqp_channels *channels)
 	channel->state = CHANNEL_WAITING;
 	TAILQ_INIT(&channel->requests);
 	TAILQ_INSERT_TAIL(&channels->all, channel, in_all);
-	if (number_left(channels)) {
+	if (channels_have_number(channels)) {
 		channel->number = numbers_take(&channels->numbers, channel);
 		channel_set_state(channel, CHANNEL_FRESH);
 	}
@@ -141,7 +155,7 @@ channel_close(struct amqp_channels *channels, struct channel *channel)
 	};
 
 	channel_set_state(channel, CHANNEL_CLOSING);
-	channel->closing_at = now(channels);
+	channel->closing_at = channels_now(channels);
 	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_METHOD, &close);
 	FAULT_IF(NUMBER_REUSED_EARLY, channel->handler == NULL,
 		 numbers_give_back(&channels->numbers, channel->number);
@@ -151,8 +165,8 @@ channel_close(struct amqp_channels *channels, struct channel *channel)
 /* ---- requests ---- */
 
 static void
-request_send(struct amqp_channels *channels, struct channel *channel, struct request *request,
-    const char *queue)
+request_send(struct amqp_channels *channels, struct channel *channel,
+    struct channel_request *request, const char *queue)
 {
 	if (channel->state == CHANNEL_FRESH)
 		channel_open(channels, channel);
@@ -164,13 +178,13 @@ request_send(struct amqp_channels *channels, struct channel *channel, struct req
 	       channel->consumer != CONSUMER_ASKED);
 	if (amqp_request_has(request->kind, AMQP_BASIC_CONSUME_METHOD))
 		channel->consumer = CONSUMER_ASKED;
-	request->sent_at = now(channels);
+	request->sent_at = channels_now(channels);
 	amqp_request_send(channels->link, channel->number, request->kind, queue);
 }
 
 /* The method whose answer the request awaits. 0: it is done. */
 static amqp_method_number_t
-request_awaits(const struct request *request)
+request_awaits(const struct channel_request *request)
 {
 	return amqp_request_method(request->kind, request->methods_done);
 }
@@ -178,7 +192,8 @@ request_awaits(const struct request *request)
 void
 amqp_channels_answered(struct amqp_channels *channels, int64_t sent_at)
 {
-	histogram_add(&channels->round_trips, &histogram_round_trips, now(channels) - sent_at);
+	histogram_add(
+	    &channels->round_trips, &histogram_round_trips, channels_now(channels) - sent_at);
 }
 
 const struct histogram *
@@ -189,8 +204,8 @@ amqp_channels_round_trips(const struct amqp_channels *channels)
 
 /* Answers and frees a request, which is in no list any more. */
 static void
-request_answer(struct amqp_channels *channels, struct request *request, enum broker_answer answer,
-    bool channel_open_still, int code, const char *text)
+request_answer(struct amqp_channels *channels, struct channel_request *request,
+    enum broker_answer answer, bool channel_open_still, int code, const char *text)
 {
 	const struct broker_reply reply = {
 	    .answer = answer,
@@ -210,11 +225,11 @@ request_answer(struct amqp_channels *channels, struct request *request, enum bro
 }
 
 static void
-orphans_fire(void *ctx, uint64_t id)
+channels_on_orphans(void *ctx, uint64_t id)
 {
 	struct amqp_channels *channels = ctx;
-	struct requests orphans = TAILQ_HEAD_INITIALIZER(orphans);
-	struct request *request;
+	struct channel_requests orphans = TAILQ_HEAD_INITIALIZER(orphans);
+	struct channel_request *request;
 
 	(void)id;
 	/* New requests of these callbacks wait for the next run. */
@@ -230,12 +245,12 @@ amqp_channels_request(struct amqp_channels *channels, uint64_t id, const struct 
     const char *queue, struct broker_done done)
 {
 	struct channel *channel = amqp_channel_find(channels, id);
-	struct request *request = mem_alloc(sizeof(*request));
+	struct channel_request *request = mem_alloc(sizeof(*request));
 
 	assert(strlen(queue) <= UINT8_MAX);
 	request->kind = kind;
 	request->done = done;
-	request->sent_at = now(channels);
+	request->sent_at = channels_now(channels);
 	if (channel == NULL || channel->state == CHANNEL_GONE) {
 		request->answer = id >> 1 <= channels->dead_serial && channel == NULL
 				      ? BROKER_UNKNOWN
@@ -255,7 +270,8 @@ amqp_channels_request(struct amqp_channels *channels, uint64_t id, const struct 
 }
 
 static void
-request_remove(struct amqp_channels *channels, struct channel *channel, struct request *request)
+request_remove(
+    struct amqp_channels *channels, struct channel *channel, struct channel_request *request)
 {
 	TAILQ_REMOVE(&channel->requests, request, in_channel);
 	TAILQ_REMOVE(&channels->in_order, request, in_order);
@@ -263,13 +279,13 @@ request_remove(struct amqp_channels *channels, struct channel *channel, struct r
 
 /* Gives numbers to waiting channels, in the order in which they were taken. */
 static void
-waiting_go(struct amqp_channels *channels)
+channels_go(struct amqp_channels *channels)
 {
 	struct channel *channel;
-	struct request *request;
+	struct channel_request *request;
 
 	TAILQ_FOREACH (channel, &channels->all, in_all) {
-		if (!number_left(channels))
+		if (!channels_have_number(channels))
 			return;
 		if (channel->state != CHANNEL_WAITING)
 			continue;
@@ -290,7 +306,7 @@ waiting_go(struct amqp_channels *channels)
 /* ---- taking and putting back ---- */
 
 static void
-idle_remove(struct amqp_channels *channels, struct channel *channel)
+channels_idle_remove(struct amqp_channels *channels, struct channel *channel)
 {
 	TAILQ_REMOVE(&channels->idle, channel, in_idle);
 	channels->idle_count--;
@@ -298,22 +314,22 @@ idle_remove(struct amqp_channels *channels, struct channel *channel)
 
 /* NULL: none is idle. */
 static struct channel *
-idle_take(struct amqp_channels *channels)
+channels_idle_take(struct amqp_channels *channels)
 {
 	struct channel *channel = TAILQ_FIRST(&channels->idle);
 
 	if (channel != NULL)
-		idle_remove(channels, channel);
+		channels_idle_remove(channels, channel);
 	return channel;
 }
 
 /* Whether another channel waits for the number of one that is not needed any more. */
 static bool
-number_is_awaited(const struct amqp_channels *channels)
+channels_await_number(const struct amqp_channels *channels)
 {
 	const struct channel *channel;
 
-	if (number_left(channels))
+	if (channels_have_number(channels))
 		return false;
 	TAILQ_FOREACH (channel, &channels->all, in_all) {
 		if (channel->state == CHANNEL_WAITING)
@@ -325,10 +341,10 @@ number_is_awaited(const struct amqp_channels *channels)
 uint64_t
 amqp_channels_take(struct amqp_channels *channels)
 {
-	struct channel *channel = idle_take(channels);
+	struct channel *channel = channels_idle_take(channels);
 
 	if (channel == NULL) {
-		if (channels->which == BROKER_LOCKS && !number_left(channels))
+		if (channels->which == BROKER_LOCKS && !channels_have_number(channels))
 			return 0;
 		channel = channel_new(channels);
 	}
@@ -358,11 +374,11 @@ amqp_channels_put(struct amqp_channels *channels, uint64_t id)
 	case CHANNEL_FRESH:
 		numbers_give_back(&channels->numbers, channel->number);
 		channel_free(channels, channel);
-		waiting_go(channels);
+		channels_go(channels);
 		break;
 	case CHANNEL_OPENING:
 	case CHANNEL_OPEN:
-		if (channels->idle_count == AMQP_CHANNELS_IDLE || number_is_awaited(channels)) {
+		if (channels->idle_count == AMQP_CHANNELS_IDLE || channels_await_number(channels)) {
 			channel_close(channels, channel);
 			break;
 		}
@@ -375,11 +391,15 @@ amqp_channels_put(struct amqp_channels *channels, uint64_t id)
 	}
 }
 
-uint16_t
-amqp_channels_open_raw(struct amqp_channels *channels, const struct amqp_raw_handler *handler)
+/*
+ * Opens a channel, or uses an idle one if no number is left. Returns its number; 0: there is none,
+ * or no link. Of the auxiliary connection only, as no channel there had the consumer of a claim.
+ */
+static uint16_t
+channels_open_raw(struct amqp_channels *channels, const struct amqp_raw_handler *handler)
 {
-	bool opens = number_left(channels);
-	struct channel *channel = opens ? channel_new(channels) : idle_take(channels);
+	bool opens = channels_have_number(channels);
+	struct channel *channel = opens ? channel_new(channels) : channels_idle_take(channels);
 
 	if (channel == NULL)
 		return 0;
@@ -390,8 +410,9 @@ amqp_channels_open_raw(struct amqp_channels *channels, const struct amqp_raw_han
 	return channel->number;
 }
 
-void
-amqp_channels_drop_raw(struct amqp_channels *channels, uint16_t number)
+/* Closes the channel. The handler is not called again. */
+static void
+channels_drop_raw(struct amqp_channels *channels, uint16_t number)
 {
 	struct channel *channel = numbers_user(&channels->numbers, number);
 
@@ -425,10 +446,10 @@ amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number)
 /* ---- frames ---- */
 
 /* The request that a channel.close refuses. Only consume-ok can be overtaken. NULL: none. */
-static struct request *
-find_refused(const struct channel *channel, const amqp_channel_close_t *close)
+static struct channel_request *
+channel_find_refused(const struct channel *channel, const amqp_channel_close_t *close)
 {
-	struct request *request;
+	struct channel_request *request;
 
 	TAILQ_FOREACH (request, &channel->requests, in_channel) {
 		amqp_method_number_t awaited = request_awaits(request);
@@ -442,7 +463,7 @@ find_refused(const struct channel *channel, const amqp_channel_close_t *close)
 }
 
 static void
-tell_closed(const struct amqp_channels *channels, uint64_t id, int code, const char *text)
+channels_tell_closed(const struct amqp_channels *channels, uint64_t id, int code, const char *text)
 {
 	const struct broker_events *events = &channels->broker->events;
 
@@ -457,7 +478,7 @@ channel_bury(
 {
 	char *text = amqp_request_words(close);
 	int code = close->reply_code;
-	struct request *request, *refused = find_refused(channel, close);
+	struct channel_request *request, *refused = channel_find_refused(channel, close);
 	uint64_t id = channel->id;
 
 	channel_set_state(channel, CHANNEL_GONE);
@@ -474,14 +495,14 @@ channel_bury(
 	}
 	channel_forget_id(channels, channel);
 	if (!channel->put)
-		tell_closed(channels, id, code, text);
+		channels_tell_closed(channels, id, code, text);
 	free(text);
 	channel_free(channels, channel);
 }
 
 /* handler NULL: does nothing. */
 static void
-handler_closed(const struct amqp_raw_handler *handler, const amqp_channel_close_t *close)
+raw_handler_closed(const struct amqp_raw_handler *handler, const amqp_channel_close_t *close)
 {
 	char *text = amqp_request_words(close);
 
@@ -492,7 +513,7 @@ handler_closed(const struct amqp_raw_handler *handler, const amqp_channel_close_
 }
 
 static void
-take_close(
+channel_take_close(
     struct amqp_channels *channels, struct channel *channel, const amqp_channel_close_t *close)
 {
 	amqp_channel_close_ok_t close_ok = {0};
@@ -502,7 +523,7 @@ take_close(
 	/* Both sides sent channel.close: the answer to ours is still to come. */
 	if (channel->state == CHANNEL_CLOSING) {
 		channel->handler = NULL;
-		handler_closed(handler, close);
+		raw_handler_closed(handler, close);
 		return;
 	}
 	channels->counts->channels_closed_by_broker++;
@@ -511,30 +532,30 @@ take_close(
 		channel_bury(channels, channel, close);
 	} else if (handler != NULL) {
 		channel_free(channels, channel);
-		handler_closed(handler, close);
+		raw_handler_closed(handler, close);
 	} else {
-		idle_remove(channels, channel);
+		channels_idle_remove(channels, channel);
 		channel_free(channels, channel);
 	}
-	waiting_go(channels);
+	channels_go(channels);
 }
 
 static void
-take_close_ok(struct amqp_channels *channels, struct channel *channel)
+channel_take_close_ok(struct amqp_channels *channels, struct channel *channel)
 {
 	const struct amqp_raw_handler *handler = channel->handler;
 
 	numbers_give_back(&channels->numbers, channel->number);
 	channel_free(channels, channel);
-	handler_closed(handler, &(amqp_channel_close_t){0});
-	waiting_go(channels);
+	raw_handler_closed(handler, &(amqp_channel_close_t){0});
+	channels_go(channels);
 }
 
 /* The request that awaits this "-ok". Only consume-ok can be overtaken. NULL: none. */
-static struct request *
-find_awaiting(const struct channel *channel, amqp_method_number_t ok)
+static struct channel_request *
+channel_find_awaiting(const struct channel *channel, amqp_method_number_t ok)
 {
-	struct request *request;
+	struct channel_request *request;
 
 	TAILQ_FOREACH (request, &channel->requests, in_channel) {
 		amqp_method_number_t awaited = request_awaits(request);
@@ -550,10 +571,10 @@ find_awaiting(const struct channel *channel, amqp_method_number_t ok)
 
 /* Answers the requests that are done, up to the oldest that is not. */
 static void
-answer_done(struct amqp_channels *channels, struct channel *channel)
+channel_answer_done(struct amqp_channels *channels, struct channel *channel)
 {
-	struct requests done = TAILQ_HEAD_INITIALIZER(done);
-	struct request *request;
+	struct channel_requests done = TAILQ_HEAD_INITIALIZER(done);
+	struct channel_request *request;
 
 	while (
 	    (request = TAILQ_FIRST(&channel->requests)) != NULL && request_awaits(request) == 0) {
@@ -572,12 +593,13 @@ answer_done(struct amqp_channels *channels, struct channel *channel)
  * that such an answer has one form. A drop behind the check may be performed, and has its answer.
  */
 static void
-channel_give_up(struct amqp_channels *channels, struct channel *channel, struct request *failed)
+channel_give_up(
+    struct amqp_channels *channels, struct channel *channel, struct channel_request *failed)
 {
-	struct requests left = TAILQ_HEAD_INITIALIZER(left);
+	struct channel_requests left = TAILQ_HEAD_INITIALIZER(left);
 	enum broker_answer answer = failed->answer;
 	int64_t sent_at = failed->sent_at;
-	struct request *request;
+	struct channel_request *request;
 	uint64_t id = channel->id;
 
 	while ((request = TAILQ_FIRST(&channel->requests)) != NULL) {
@@ -595,18 +617,19 @@ channel_give_up(struct amqp_channels *channels, struct channel *channel, struct 
 		request->sent_at = sent_at;
 		request_answer(channels, request, same ? answer : BROKER_SKIPPED, false, 0, "");
 	}
-	tell_closed(channels, id, 0, "");
+	channels_tell_closed(channels, id, 0, "");
 }
 
 /* False: no request awaits this. */
 static bool
-take_ok(struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
+channel_take_ok(
+    struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
 {
-	struct request *request = find_awaiting(channel, frame->method);
+	struct channel_request *request = channel_find_awaiting(channel, frame->method);
 
 	if (request == NULL)
 		return false;
-	FAULT(LAST_IS_ANSWERED, request = TAILQ_LAST(&channel->requests, requests);
+	FAULT(LAST_IS_ANSWERED, request = TAILQ_LAST(&channel->requests, channel_requests);
 	      request_remove(channels, channel, request);
 	      request_answer(channels, request, BROKER_OK, true, 0, ""); return true;);
 	request->methods_done++;
@@ -621,13 +644,13 @@ take_ok(struct amqp_channels *channels, struct channel *channel, const struct am
 		channel->consumer = CONSUMER_ON;
 	else if (amqp_request_has(request->kind, AMQP_BASIC_CANCEL_METHOD))
 		channel->consumer = CONSUMER_ENDED;
-	answer_done(channels, channel);
+	channel_answer_done(channels, channel);
 	return true;
 }
 
 /* The broker's basic.cancel. False: the consumer was not placed yet. */
 static bool
-take_cancel(struct amqp_channels *channels, struct channel *channel)
+channel_take_cancel(struct amqp_channels *channels, struct channel *channel)
 {
 	const struct broker_events *events = &channels->broker->events;
 
@@ -642,15 +665,16 @@ take_cancel(struct amqp_channels *channels, struct channel *channel)
 }
 
 static bool
-take_method(struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
+channel_take_method(
+    struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
 {
 	if (frame->method == AMQP_CHANNEL_CLOSE_METHOD) {
-		take_close(channels, channel, frame->fields);
+		channel_take_close(channels, channel, frame->fields);
 		return true;
 	}
 	if (channel->state == CHANNEL_CLOSING) {
 		if (frame->method == AMQP_CHANNEL_CLOSE_OK_METHOD)
-			take_close_ok(channels, channel);
+			channel_take_close_ok(channels, channel);
 		return true; /* sent before the broker read our channel.close */
 	}
 	if (channel->state == CHANNEL_OPENING && frame->method == AMQP_CHANNEL_OPEN_OK_METHOD) {
@@ -662,15 +686,15 @@ take_method(struct amqp_channels *channels, struct channel *channel, const struc
 	if (channel->handler != NULL)
 		return channel->handler->frame(channel->handler->ctx, frame);
 	if (frame->method == AMQP_BASIC_CANCEL_METHOD)
-		return take_cancel(channels, channel);
+		return channel_take_cancel(channels, channel);
 	if (frame->method == AMQP_BASIC_DELIVER_METHOD)
 		return channel->consumer != CONSUMER_NEVER;
-	return take_ok(channels, channel, frame);
+	return channel_take_ok(channels, channel, frame);
 }
 
 /* A claim's consumer wants no messages: they are discarded. */
 static bool
-take_content(struct channel *channel, const struct amqp_frame *frame)
+channel_take_content(struct channel *channel, const struct amqp_frame *frame)
 {
 	if (channel->state == CHANNEL_CLOSING)
 		return true;
@@ -688,10 +712,10 @@ amqp_channels_frame(struct amqp_channels *channels, const struct amqp_frame *fra
 		amqp_link_fail(channels->link, "the broker used channel %u, which is not open",
 		    frame->channel);
 	} else if (frame->type != AMQP_FRAME_METHOD) {
-		if (!take_content(channel, frame))
+		if (!channel_take_content(channel, frame))
 			amqp_link_fail(channels->link, "the broker sent content on channel %u",
 			    frame->channel);
-	} else if (!take_method(channels, channel, frame)) {
+	} else if (!channel_take_method(channels, channel, frame)) {
 		amqp_link_fail(channels->link, "the broker sent %s on channel %u without a request",
 		    amqp_method_name(frame->method), frame->channel);
 	}
@@ -705,7 +729,7 @@ amqp_channels_attach(struct amqp_channels *channels, struct amqp_link *link)
 	assert(channels->link == NULL);
 	channels->link = link;
 	numbers_init(&channels->numbers, link->channel_max);
-	waiting_go(channels);
+	channels_go(channels);
 }
 
 struct amqp_link *
@@ -715,7 +739,7 @@ amqp_channels_link(const struct amqp_channels *channels)
 }
 
 static void
-forget_channels(struct amqp_channels *channels)
+channels_forget(struct amqp_channels *channels)
 {
 	struct channel *channel, *next;
 
@@ -732,11 +756,11 @@ forget_channels(struct amqp_channels *channels)
 void
 amqp_channels_fail(struct amqp_channels *channels)
 {
-	struct requests lost = TAILQ_HEAD_INITIALIZER(lost);
-	struct request *request;
+	struct channel_requests lost = TAILQ_HEAD_INITIALIZER(lost);
+	struct channel_request *request;
 
 	TAILQ_CONCAT(&lost, &channels->in_order, in_order);
-	forget_channels(channels);
+	channels_forget(channels);
 	while ((request = TAILQ_FIRST(&lost)) != NULL) {
 		TAILQ_REMOVE(&lost, request, in_order);
 		FAULT(LOST_UNANSWERED, free(request->queue); free(request); continue);
@@ -780,7 +804,7 @@ amqp_channels_new(const struct broker *broker, enum broker_link which, struct am
 	TAILQ_INIT(&channels->idle);
 	TAILQ_INIT(&channels->in_order);
 	TAILQ_INIT(&channels->orphans);
-	timer_init(&channels->orphan_timer, orphans_fire, channels, 0);
+	timer_init(&channels->orphan_timer, channels_on_orphans, channels, 0);
 	return channels;
 }
 
@@ -791,7 +815,7 @@ amqp_channels_free(struct amqp_channels *channels)
 		return;
 	amqp_channels_fail(channels);
 	timers_cancel(channels->broker->timers, &channels->orphan_timer);
-	orphans_fire(channels, 0);
+	channels_on_orphans(channels, 0);
 	free(channels);
 }
 
@@ -835,4 +859,228 @@ amqp_channels_by_number(const struct amqp_channels *channels, uint16_t number)
 	const struct channel *channel = numbers_user(&channels->numbers, number);
 
 	return channel != NULL ? channel->id : 0;
+}
+
+/* ---- restored channels ---- */
+
+size_t
+amqp_channels_taken(const struct amqp_channels *channels)
+{
+	return HASH_COUNT(channels->by_id);
+}
+
+bool
+amqp_channels_restore_to_hold(struct amqp_channels *channels, uint64_t id, bool consumes)
+{
+	struct channel *channel = amqp_channel_find(channels, id);
+
+	if (channel == NULL || channel->restored || (channel->consumer == CONSUMER_ON) != consumes)
+		return false;
+	channel->restored = true;
+	return true;
+}
+
+/*
+ * After channels_restore() of a quorum connection: an open channel goes on with the handler. False: it is
+ * not open, or has one.
+ */
+static bool
+channels_resume_raw(
+    struct amqp_channels *channels, uint16_t number, const struct amqp_raw_handler *handler)
+{
+	struct numbers *numbers = &channels->numbers;
+	struct channel *channel = number <= numbers->max ? numbers->user_of[number] : NULL;
+
+	if (channel == NULL || channel->state != CHANNEL_OPEN || channel->handler != NULL)
+		return false;
+	channel->handler = handler;
+	return true;
+}
+
+void
+amqp_channels_drop_unused(struct amqp_channels *channels)
+{
+	static const struct amqp_raw_handler nobody;
+	struct channel *channel;
+
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		if (channel->state != CHANNEL_OPEN || channel->handler != NULL)
+			continue;
+		channel->handler = &nobody;
+		channels_drop_raw(channels, channel->number);
+	}
+}
+
+/* ---- raw channels ---- */
+
+/* ---- raw channels: receiving ---- */
+
+static bool
+raw_channel_on_frame(void *ctx, const struct amqp_frame *frame)
+{
+	struct amqp_raw_channel *raw = ctx;
+
+	if (frame->type == AMQP_FRAME_METHOD)
+		return raw->events.method(raw->ctx, frame);
+	switch (amqp_content_take(&raw->content, frame)) {
+	case AMQP_CONTENT_MORE:
+		return true;
+	case AMQP_CONTENT_WHOLE:
+		return raw->events.message == NULL || raw->events.message(raw->ctx);
+	case AMQP_CONTENT_BAD:
+		return false;
+	}
+	abort();
+}
+
+static void
+raw_channel_on_closed(void *ctx, int code, bool blames, const char *text)
+{
+	struct amqp_raw_channel *raw = ctx;
+
+	raw->blames = blames;
+	amqp_raw_channel_forget(raw);
+	raw->events.closed(raw->ctx, code, text);
+}
+
+bool
+amqp_raw_channel_announce(struct amqp_raw_channel *raw, uint64_t delivery)
+{
+	raw->delivery = delivery;
+	return amqp_content_announce(&raw->content);
+}
+
+/* ---- raw channels: opening and closing ---- */
+
+void
+amqp_raw_channel_init(struct amqp_raw_channel *raw, struct amqp_channels *channels,
+    const struct amqp_raw_channel_events *events, void *ctx)
+{
+	*raw = (struct amqp_raw_channel){
+	    .channels = channels,
+	    .handler = {.frame = raw_channel_on_frame, .closed = raw_channel_on_closed, .ctx = raw},
+	    .events = *events,
+	    .ctx = ctx,
+	};
+}
+
+bool
+amqp_raw_channel_open(struct amqp_raw_channel *raw, size_t body_max)
+{
+	assert(raw->number == 0);
+	raw->number = channels_open_raw(raw->channels, &raw->handler);
+	if (raw->number == 0)
+		return false;
+	amqp_content_init(&raw->content, body_max);
+	return true;
+}
+
+bool
+amqp_raw_channel_resume(struct amqp_raw_channel *raw, uint16_t number, size_t body_max)
+{
+	assert(raw->number == 0);
+	if (!channels_resume_raw(raw->channels, number, &raw->handler))
+		return false;
+	raw->number = number;
+	amqp_content_init(&raw->content, body_max);
+	return true;
+}
+
+bool
+amqp_raw_channel_is_still(const struct amqp_raw_channel *raw)
+{
+	return raw->content.state == AMQP_CONTENT_IDLE;
+}
+
+void
+amqp_raw_channel_forget(struct amqp_raw_channel *raw)
+{
+	if (raw->number == 0)
+		return;
+	raw->number = 0;
+	amqp_content_done(&raw->content);
+}
+
+void
+amqp_raw_channel_close(struct amqp_raw_channel *raw)
+{
+	if (raw->number != 0 && amqp_channels_link(raw->channels) != NULL)
+		channels_drop_raw(raw->channels, raw->number);
+	amqp_raw_channel_forget(raw);
+}
+
+/* ---- raw channels: sending ---- */
+
+void
+amqp_raw_channel_send(const struct amqp_raw_channel *raw, amqp_method_number_t method, void *fields)
+{
+	struct amqp_link *link = amqp_channels_link(raw->channels);
+
+	if (link != NULL)
+		amqp_link_send(link, raw->number, method, fields);
+}
+
+void
+amqp_raw_channel_publish(const struct amqp_raw_channel *raw, amqp_basic_publish_t *fields,
+    amqp_basic_properties_t *properties, amqp_bytes_t body)
+{
+	struct amqp_link *link = amqp_channels_link(raw->channels);
+
+	if (link != NULL)
+		amqp_link_publish(link, raw->number, fields, properties, body);
+}
+
+void
+amqp_raw_channel_ack(const struct amqp_raw_channel *raw, uint64_t delivery)
+{
+	amqp_basic_ack_t ack = {.delivery_tag = delivery};
+
+	amqp_raw_channel_send(raw, AMQP_BASIC_ACK_METHOD, &ack);
+}
+
+void
+amqp_raw_channel_reject(const struct amqp_raw_channel *raw, uint64_t delivery)
+{
+	amqp_basic_reject_t reject = {.delivery_tag = delivery, .requeue = 1};
+
+	amqp_raw_channel_send(raw, AMQP_BASIC_REJECT_METHOD, &reject);
+}
+
+/* ---- raw channels: consumers ---- */
+
+struct amqp_raw_channel_tag
+amqp_raw_channel_tag(char letter, uint64_t consumer)
+{
+	struct amqp_raw_channel_tag tag;
+
+	snprintf(tag.text, sizeof(tag.text), "%c%" PRIu64, letter, consumer);
+	return tag;
+}
+
+uint64_t
+amqp_raw_channel_consumer(char letter, amqp_bytes_t tag)
+{
+	const char *text = tag.bytes;
+	uint64_t consumer = 0;
+
+	if (tag.len < 2 || tag.len > 20 || text[0] != letter)
+		return 0;
+	for (size_t i = 1; i < tag.len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return 0;
+		consumer = consumer * 10 + (uint64_t)(text[i] - '0');
+	}
+	return consumer;
+}
+
+void
+amqp_raw_channel_cancel(const struct amqp_raw_channel *raw, char letter, uint64_t consumer)
+{
+	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(letter, consumer);
+	amqp_basic_cancel_t cancel = {
+	    .consumer_tag = amqp_cstring_bytes(tag.text),
+	    .nowait = 1,
+	};
+
+	amqp_raw_channel_send(raw, AMQP_BASIC_CANCEL_METHOD, &cancel);
 }

@@ -1,4 +1,26 @@
 /*
+ * The channels of one connection to the broker: those of requests and answers, and raw ones for protocols of
+ * their own. It owns their numbers, the pool of idle open channels, and the unanswered requests of each
+ * channel. It outlives its links: all channels end with the link that carries them. It knows queues and
+ * answers, and no hosts and no handshake.
+ */
+#ifndef BROKER_CHANNEL_H
+#define BROKER_CHANNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/amqp/content.h"
+#include "daemon/amqp/link.h"
+#include "daemon/broker/broker.h"
+#include "daemon/broker/ways.h"
+
+struct amqp_channels;
+struct state_reader;
+struct state_writer;
+
+/*
  * The channels of one of the broker's two connections. It owns their numbers, the pool of idle open
  * channels, and the unanswered requests of each channel, in the order of sending. It outlives its
  * links: all channels end with the link that carries them. It knows queues and answers, and no
@@ -11,22 +33,9 @@
  *	us:      consume B  declare A (passive)
  *	broker:  declare-ok  consume-ok
  */
-#ifndef BROKER_CHANNEL_H
-#define BROKER_CHANNEL_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "daemon/amqp/link.h"
-#include "daemon/broker/broker.h"
-#include "daemon/broker/request.h"
 
 /* The maximum number of idle channels that stay open. To open one takes as long as some claims. */
 #define AMQP_CHANNELS_IDLE 64
-
-struct amqp_channels;
-struct state_reader;
-struct state_writer;
 
 /*
  * broker: borrowed; its listener gets channel_closed and cancelled. counts: borrowed. No callback is
@@ -74,18 +83,6 @@ unsigned amqp_channels_max(const struct amqp_channels *channels); /* 0 while the
 uint16_t amqp_channels_number(const struct amqp_channels *channels, uint64_t id);
 uint64_t amqp_channels_by_number(const struct amqp_channels *channels, uint16_t number);
 
-/*
- * Whether no request of a channel is unanswered and no channel is being opened or closed, so that
- * the channels can be saved. A raw channel of a quorum connection may be closing.
- */
-bool amqp_channels_are_still(const struct amqp_channels *channels);
-/* Writes a record for each channel. They are still. */
-void amqp_channels_save(const struct amqp_channels *channels, struct state_writer *writer);
-/*
- * After amqp_channels_attach(), with no channel yet: reads these records. False: the reader has the
- * error.
- */
-bool amqp_channels_restore(struct amqp_channels *channels, struct state_reader *reader);
 /* The number of taken channels. */
 size_t amqp_channels_taken(const struct amqp_channels *channels);
 /*
@@ -94,7 +91,7 @@ size_t amqp_channels_taken(const struct amqp_channels *channels);
  */
 bool amqp_channels_restore_to_hold(struct amqp_channels *channels, uint64_t id, bool consumes);
 
-/* A raw channel: for a protocol other than request and answer (raw_channel.h). */
+/* A raw channel: for a protocol other than request and answer (struct amqp_raw_channel). */
 struct amqp_raw_handler {
 	/* A method, content header or body. False: it must not come, and the link ends. */
 	bool (*frame)(void *ctx, const struct amqp_frame *frame);
@@ -106,25 +103,96 @@ struct amqp_raw_handler {
 	void *ctx; /* borrowed */
 };
 
-/*
- * Opens a channel, or uses an idle one if no number is left. Returns its number; 0: there is none,
- * or no link. Of the auxiliary connection only, as no channel there had the consumer of a claim.
- */
-uint16_t amqp_channels_open_raw(
-    struct amqp_channels *channels, const struct amqp_raw_handler *handler);
-/* Closes the channel. The handler is not called again. */
-void amqp_channels_drop_raw(struct amqp_channels *channels, uint16_t number);
 /* Clock time since which the oldest channel waits for close-ok; 0: none waits. */
 int64_t amqp_channels_closing_since(const struct amqp_channels *channels);
 /* Closes the channel. The handler gets only `closed`, when the channel is closed. */
 void amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number);
-/*
- * After amqp_channels_restore() of a quorum connection: an open channel goes on with the handler. False: it is
- * not open, or has one.
- */
-bool amqp_channels_resume_raw(
-    struct amqp_channels *channels, uint16_t number, const struct amqp_raw_handler *handler);
 /* Closes the open channels that have no handler then. */
 void amqp_channels_drop_unused(struct amqp_channels *channels);
+
+/*
+ * A raw channel, for a protocol of its own (channel.h, struct amqp_raw_handler). While there is a
+ * link, the owner opens and closes it, sends methods, and receives methods and whole messages. It
+ * owns the parts of the message that is arriving, and knows no protocol. If the link died and the
+ * owner does not know yet, sent methods are discarded.
+ */
+
+/* The channel may be closed, or freed with its owner, from inside each callback. */
+struct amqp_raw_channel_events {
+	/* A method. False: it must not come, and the link ends. */
+	bool (*method)(void *ctx, const struct amqp_frame *frame);
+	/*
+	 * An announced message is whole, in `content`. False as above. NULL: messages are ignored.
+	 */
+	bool (*message)(void *ctx);
+	/*
+	 * The broker closed the channel, which is forgotten already. Code 0: after
+	 * amqp_channels_close_raw().
+	 */
+	void (*closed)(void *ctx, int code, const char *text);
+};
+
+struct amqp_raw_channel {
+	struct amqp_channels *channels; /* borrowed */
+	struct amqp_raw_handler handler;
+	struct amqp_raw_channel_events events;
+	void *ctx;       /* borrowed */
+	uint16_t number; /* 0 = none open */
+	/* of an open channel: the message that is arriving, or the last one */
+	struct amqp_content content;
+	uint64_t delivery; /* delivery tag of that message */
+	/*
+	 * During `closed`: the channel was closed for a method that failed. A close for another
+	 * cause, as a timeout or an administrator, refuses nothing. The owner then asks again, or
+	 * reports that the answer is unknown.
+	 */
+	bool blames;
+};
+
+void amqp_raw_channel_init(struct amqp_raw_channel *raw, struct amqp_channels *channels,
+    const struct amqp_raw_channel_events *events, void *ctx);
+/*
+ * While there is a link and the channel is not open. body_max: see daemon/amqp/content.h. False: no
+ * channel number is left.
+ */
+bool amqp_raw_channel_open(struct amqp_raw_channel *raw, size_t body_max)
+    __attribute__((warn_unused_result));
+/*
+ * The successor: instead, goes on with a channel of the earlier program (channels_restore()). False: there is
+ * no such channel. The earlier one was still: no message was arriving.
+ */
+bool amqp_raw_channel_resume(struct amqp_raw_channel *raw, uint16_t number, size_t body_max)
+    __attribute__((warn_unused_result));
+bool amqp_raw_channel_is_still(const struct amqp_raw_channel *raw);
+/* Closes the channel if it is open. No callback is called after this. */
+void amqp_raw_channel_close(struct amqp_raw_channel *raw);
+/* The link died, and the channel with it. */
+void amqp_raw_channel_forget(struct amqp_raw_channel *raw);
+
+void amqp_raw_channel_send(
+    const struct amqp_raw_channel *raw, amqp_method_number_t method, void *fields);
+void amqp_raw_channel_publish(const struct amqp_raw_channel *raw, amqp_basic_publish_t *fields,
+    amqp_basic_properties_t *properties, amqp_bytes_t body);
+void amqp_raw_channel_ack(const struct amqp_raw_channel *raw, uint64_t delivery);
+/* The message goes back to its queue, for other consumers. */
+void amqp_raw_channel_reject(const struct amqp_raw_channel *raw, uint64_t delivery);
+/*
+ * A method announced a message. delivery: its tag, 0 = none. False: the last message is not whole
+ * yet.
+ */
+bool amqp_raw_channel_announce(struct amqp_raw_channel *raw, uint64_t delivery)
+    __attribute__((warn_unused_result));
+
+/*
+ * Consumers have numbers from 1 on. A tag is a letter, which tells the kinds of consumers apart,
+ * and the number.
+ */
+struct amqp_raw_channel_tag {
+	char text[24];
+};
+struct amqp_raw_channel_tag amqp_raw_channel_tag(char letter, uint64_t consumer);
+uint64_t amqp_raw_channel_consumer(char letter, amqp_bytes_t tag); /* 0: not ours */
+/* basic.cancel without an answer. */
+void amqp_raw_channel_cancel(const struct amqp_raw_channel *raw, char letter, uint64_t consumer);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * The types of channel.c, which channel_successor.c saves and restores. Other files include
- * channel.h.
+ * The types of channel.c, which reconnector.c saves and restores. Other files include channel.h.
  */
 #ifndef BROKER_CHANNEL_INTERNAL_H
 #define BROKER_CHANNEL_INTERNAL_H
@@ -28,8 +27,8 @@ enum consumer_state {
 	CONSUMER_ENDED /* messages for it may still come */
 };
 
-struct request {
-	TAILQ_ENTRY(request) in_channel, in_order;
+struct channel_request {
+	TAILQ_ENTRY(channel_request) in_channel, in_order;
 	const struct amqp_request *kind; /* constant */
 	struct broker_done done;
 	int64_t sent_at;
@@ -37,7 +36,7 @@ struct request {
 	unsigned methods_done;     /* answered methods */
 	enum broker_answer answer; /* of a request that is done, or in `orphans` */
 };
-TAILQ_HEAD(requests, request);
+TAILQ_HEAD(channel_requests, channel_request);
 
 struct channel {
 	UT_hash_handle hh;
@@ -50,7 +49,7 @@ struct channel {
 	enum consumer_state consumer;
 	bool restored;                          /* a hold was restored to it */
 	const struct amqp_raw_handler *handler; /* borrowed; NULL = requests and answers */
-	struct requests requests;               /* unanswered, in order of sending; owned */
+	struct channel_requests requests;       /* unanswered, in order of sending; owned */
 };
 TAILQ_HEAD(channel_list, channel);
 
@@ -75,8 +74,9 @@ struct amqp_channels {
 	struct channel_list all;    /* owned */
 	struct channel_list idle;   /* most recently used first */
 	unsigned idle_count;
-	struct requests in_order; /* all unanswered requests, in order of sending */
-	struct requests orphans;  /* requests on channels that are gone: the timer answers them */
+	struct channel_requests in_order; /* all unanswered requests, in order of sending */
+	struct channel_requests
+	    orphans; /* requests on channels that are gone: the timer answers them */
 	struct timer orphan_timer;
 	uint64_t serial;        /* of the last channel id made */
 	uint64_t dead_serial;   /* ids up to this one belong to dead links */

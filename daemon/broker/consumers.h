@@ -1,7 +1,27 @@
 /*
+ * Channels with many consumers each, and watches, which are such consumers. All are on the auxiliary
+ * connection. It owns the channels and the watches. It knows nothing of holds, and wait queues are in
+ * wait_queue.h.
+ */
+#ifndef BROKER_CONSUMERS_H
+#define BROKER_CONSUMERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uthash.h>
+
+#include "daemon/base/queue.h"
+#include "daemon/broker/channel.h"
+
+struct amqp_consumers;
+struct amqp_watches;
+struct broker;
+
+/*
  * Channels of the auxiliary connection with many consumers each. A set owns its channels. Consumers
  * have numbers, never used twice in a set, and their tags say the numbers. It knows neither watches
- * nor wait queues: watch.c and wait_queue.c do.
+ * nor wait queues, which use it.
  *
  *	us:      qos 1   consume 1             consume 2            ack, 20 s after the delivery
  *	broker:  qos-ok         consume-ok 1          consume-ok 2 ... deliver 1 ... cancel 2
@@ -13,23 +33,11 @@
  * A prefetch counts for the consumers that are placed after it. Prefetch for the whole channel is
  * deprecated in RabbitMQ 4. RabbitMQ may have it switched off, and then ends the link with 540.
  */
-#ifndef BROKER_CONSUMERS_H
-#define BROKER_CONSUMERS_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <uthash.h>
-
-#include "daemon/base/queue.h"
-#include "daemon/broker/raw_channel.h"
 
 /* The maximum number of consumers on one channel. If one is refused, so many are placed again. */
 #define AMQP_CONSUMERS_ROOM 64
 /* The maximum number of unanswered consumes of a set, each on its own channel. */
 #define AMQP_CONSUMERS_PLACING 4
-
-struct amqp_consumers;
 
 /* The channel may be closed from inside each callback. */
 struct amqp_consumers_events {
@@ -113,5 +121,28 @@ uint64_t amqp_consumers_consume(
  * `cancelled` and `message`. queue: its queue, if that is an auto-delete queue; else NULL.
  */
 void amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer, const char *queue);
+
+/*
+ * Watches: RabbitMQ sends basic.cancel to the consumers of a queue that is deleted. The consumers
+ * have raw channels of the auxiliary connection (see above). They are never on the lock
+ * connection, because a consume can cost its link.
+ *
+ *	WAITING ---- its turn ----> PLACING ---- consume-ok: WATCHED ----> ON
+ *	  ^  ^                       |  |                                 |  |
+ *	  |  +-- ASIDE <-- refused --+  +-- 404: HINT --> gone <-- cancel +  |
+ *	  +------- the channel or the link went: UNWATCHED --- (LOST) ----------+
+ *
+ * A refusal closes the channel, and its other consumers are placed again. The consumers are
+ * therefore spread over several channels.
+ */
+
+struct amqp_watches *amqp_watches_new(struct broker *broker); /* broker: borrowed */
+void amqp_watches_free(struct amqp_watches *watches);         /* before its channels */
+bool amqp_watches_any(const struct amqp_watches *watches);
+
+/* After amqp_channels_attach(): places the waiting watches. */
+void amqp_watches_go(struct amqp_watches *watches);
+/* After amqp_channels_fail(). code: of connection.close, 0 = there was none. */
+void amqp_watches_fail(struct amqp_watches *watches, int code);
 
 #endif

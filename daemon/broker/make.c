@@ -1,21 +1,131 @@
+/*
+ * In this file:
+ * - quorum queues: arguments, consumer, messages and marks, for jobs, claims and records.
+ * - jobs: job_set_timer() has the deadline of each state, and job_end() answers.
+ * - jobs, requests: job_look() and job_ask() ask what is there; job_publish_set() publishes the beads.
+ * - jobs, the news of the beads: job_act() performs what beads.h decides; job_decide() judges what was seen.
+ * - jobs, deliveries: job_on_message() takes beads, marks and foreign messages.
+ * - job_on_method(), job_on_closed() and job_on_timer() take the rest.
+ * - jobs, outside: broker_make_beads() and so on begin one. They start with the link, and end with it.
+ */
 #include "daemon/broker/make.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/auxiliary.h"
 #include "daemon/broker/beads.h"
-#include "daemon/broker/beads_look.h"
 #include "daemon/broker/internal.h"
-#include "daemon/broker/quorum_queue.h"
-#include "daemon/broker/request.h"
+#include "daemon/broker/reconnector.h"
+#include "daemon/broker/ways.h"
 
-#define TAG 'm'
+/* ---- quorum queues ---- */
+
+/* As an argument of the queue it is stronger than the server's. More would harm the queue. */
+#define CONSUMER_TIMEOUT_MS INT64_C(2592000000) /* 30 days */
+
+void
+amqp_quorum_queue_declare(
+    const struct amqp_raw_channel *channel, const char *queue, struct amqp_quorum_queue wanted)
+{
+	const struct amqp_link *link = amqp_channels_link(channel->channels);
+	amqp_table_entry_t arguments[6];
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .durable = 1,
+	    .arguments = {.entries = arguments},
+	};
+	unsigned major = 0, minor = 0;
+	int count = 0;
+
+	if (link != NULL)
+		(void)sscanf(link->server.version, "%u.%u", &major, &minor);
+	arguments[count++] = amqp_entry_text("x-queue-type", "quorum");
+	if (wanted.single)
+		arguments[count++] = (amqp_table_entry_t){
+		    .key = amqp_cstring_bytes("x-single-active-consumer"),
+		    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
+		};
+	arguments[count++] = (amqp_table_entry_t){
+	    .key = amqp_cstring_bytes("x-consumer-timeout"),
+	    .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = CONSUMER_TIMEOUT_MS},
+	};
+	/* On 3.x, -1 would drop a message at its first return. There is no limit without it. */
+	if (major >= 4)
+		arguments[count++] = amqp_entry_number("x-delivery-limit", -1);
+	/* With the default, a killed node would delay the next holder by a minute. */
+	if (wanted.quick && (major > 4 || (major == 4 && minor >= 3)))
+		arguments[count++] = amqp_entry_number("x-consumer-disconnected-timeout", 1000);
+	if (wanted.expires > 0)
+		arguments[count++] = amqp_entry_number("x-expires", wanted.expires / NSEC_PER_MSEC);
+	declare.arguments.num_entries = count;
+	amqp_raw_channel_send(channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+}
+
+void
+amqp_quorum_queue_attach(
+    const struct amqp_raw_channel *channel, const char *queue, char kind, uint16_t prefetch)
+{
+	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(kind, 1);
+	amqp_basic_qos_t qos = {.prefetch_count = prefetch};
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .consumer_tag = amqp_cstring_bytes(tag.text),
+	};
+
+	amqp_raw_channel_send(channel, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_raw_channel_send(channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+void
+amqp_quorum_queue_publish(
+    const struct amqp_raw_channel *channel, const char *queue, const char *text)
+{
+	amqp_basic_publish_t fields = {.routing_key = amqp_cstring_bytes(queue)};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
+	};
+
+	amqp_raw_channel_publish(channel, &fields, &properties, amqp_cstring_bytes(text));
+}
+
+uint64_t
+amqp_quorum_queue_random(struct broker *broker)
+{
+	uint64_t number = (uint64_t)jitter_below(&broker->jitter, INT64_MAX);
+
+	if (!broker->settings.replays && getrandom(&number, sizeof(number), 0) != sizeof(number))
+		abort(); /* getrandom(2) returns so few bytes completely */
+	return number;
+}
+
+char *
+amqp_mark_print(char text[AMQP_MARK_TEXT], uint64_t number)
+{
+	snprintf(text, AMQP_MARK_TEXT, "mark %016" PRIx64, number);
+	return text;
+}
+
+bool
+amqp_is_mark(const char *text)
+{
+	char again[AMQP_MARK_TEXT];
+	uint64_t number;
+
+	return sscanf(text, "mark %16" SCNx64, &number) == 1 &&
+	       strcmp(amqp_mark_print(again, number), text) == 0;
+}
+
+/* ---- jobs ---- */
+
+#define MAKER_TAG 'm'
 /* A queue hears of the end of a channel a moment later, such as that of a look. So a delete asks so often. */
 #define ASKS_MOST 4
 #define ASK_AGAIN (100 * NSEC_PER_MSEC)
@@ -26,7 +136,7 @@
 /* Beads that a look or a repair takes, at most. */
 #define SEEN_MOST 1000
 
-enum job_work {
+enum maker_work {
 	JOB_MAKES,   /* the slot, as `wanted` */
 	JOB_LOOKS,   /* tells what is there, and changes nothing */
 	JOB_REMOVES, /* publishes a removal, claims the slot, and deletes it */
@@ -36,7 +146,7 @@ enum job_work {
 	JOB_DROPS    /* deletes a classic queue at the place of a slot */
 };
 
-enum job_state {
+enum maker_state {
 	JOB_WAITING,   /* waits for the link */
 	JOB_DECLARING, /* waits for declare-ok; CLEARS and DROPS: of a passive declare */
 	JOB_RESTING,   /* the queue is young; CLEARS and DROPS: it has a consumer */
@@ -46,12 +156,12 @@ enum job_state {
 	JOB_DELETING   /* the slot is held here, and the delete is sent */
 };
 
-struct job {
-	TAILQ_ENTRY(job) entry;
+struct maker_job {
+	TAILQ_ENTRY(maker_job) entry;
 	struct amqp_makers *makers; /* borrowed */
-	enum job_state state;
+	enum maker_state state;
 	char *queue; /* owned */
-	enum job_work work;
+	enum maker_work work;
 	bool removed;               /* a removal is there, as a confirm or its delivery says */
 	struct broker_beads wanted; /* MAKES */
 	struct broker_done done;
@@ -81,32 +191,32 @@ static const char shared[] = "the queue has no single active consumer";
 static const char crowded[] = "the queue has more than 1000 messages";
 
 struct amqp_makers {
-	struct broker *broker; /* borrowed */
-	TAILQ_HEAD(, job) all; /* owned */
+	struct broker *broker;       /* borrowed */
+	TAILQ_HEAD(, maker_job) all; /* owned */
 };
 
 static int64_t
-now(const struct job *job)
+makers_now(const struct maker_job *job)
 {
 	return broker_now(job->makers->broker);
 }
 
 static void
-set_timer(struct job *job, int64_t wait)
+job_set_timer(struct maker_job *job, int64_t wait)
 {
-	timers_set(job->makers->broker->timers, &job->timer, now(job) + wait);
+	timers_set(job->makers->broker->timers, &job->timer, makers_now(job) + wait);
 }
 
 /* An answer of the broker, or of the next holder, is awaited. */
 static void
-set_deadline(struct job *job)
+job_set_deadline(struct maker_job *job)
 {
-	set_timer(job, job->makers->broker->settings.probe_timeout);
+	job_set_timer(job, job->makers->broker->settings.probe_timeout);
 }
 
 /* Closes the channel, answers, and frees the job. */
 static void
-job_end(struct job *job, enum broker_answer answer, int code, const char *text)
+job_end(struct maker_job *job, enum broker_answer answer, int code, const char *text)
 {
 	struct amqp_makers *makers = job->makers;
 	struct broker_done done = job->done;
@@ -130,17 +240,17 @@ job_end(struct job *job, enum broker_answer answer, int code, const char *text)
 		done.fn(done.ctx, done.id, &reply);
 }
 
-/* ---- requests ---- */
+/* ---- jobs: requests ---- */
 
 static void
-publish(struct job *job, const char *text)
+job_publish(struct maker_job *job, const char *text)
 {
 	amqp_quorum_queue_publish(&job->channel, job->queue, text);
 }
 
 /* More than the usual one, if foreign messages or odd beads could keep the mark away. */
 static uint16_t
-find_prefetch(const struct job *job)
+job_find_prefetch(const struct maker_job *job)
 {
 	uint32_t prefetch = BEADS_PREFETCH;
 
@@ -150,44 +260,44 @@ find_prefetch(const struct job *job)
 }
 
 static void
-attach(struct job *job)
+job_attach(struct maker_job *job)
 {
-	set_deadline(job);
-	amqp_quorum_queue_attach(&job->channel, job->queue, TAG, find_prefetch(job));
+	job_set_deadline(job);
+	amqp_quorum_queue_attach(&job->channel, job->queue, MAKER_TAG, job_find_prefetch(job));
 }
 
 /* Before the consume, so that it comes to the holder, or to this job. */
 static void
-publish_removal(struct job *job)
+job_publish_removal(struct maker_job *job)
 {
 	amqp_confirm_select_t select = {0};
 
 	amqp_raw_channel_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
-	publish(job, AMQP_REMOVAL_TEXT);
+	job_publish(job, AMQP_REMOVAL_TEXT);
 }
 
 static void
-publish_mark(struct job *job)
+job_publish_mark(struct maker_job *job)
 {
 	char text[AMQP_MARK_TEXT];
 
 	job->marks++;
 	job->mark = amqp_quorum_queue_random(job->makers->broker);
-	publish(job, amqp_mark_print(text, job->mark));
+	job_publish(job, amqp_mark_print(text, job->mark));
 }
 
 /* Becomes a consumer, and then publishes the mark. */
 static void
-look(struct job *job)
+job_look(struct maker_job *job)
 {
 	job->state = JOB_LOOKING;
-	attach(job);
-	publish_mark(job);
+	job_attach(job);
+	job_publish_mark(job);
 }
 
 /* Under a fresh proof that nobody else holds the slot; or of a queue that is no slot. */
 static void
-send_delete(struct job *job, uint64_t fence)
+job_send_delete(struct maker_job *job, uint64_t fence)
 {
 	/* Of a quorum queue, if-unused would end the connection. */
 	amqp_queue_delete_t delete = {
@@ -195,25 +305,25 @@ send_delete(struct job *job, uint64_t fence)
 
 	job->state = JOB_DELETING;
 	job->fence = fence;
-	set_deadline(job);
+	job_set_deadline(job);
 	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DELETE_METHOD, &delete);
 }
 
 /* Whether the queue is there, and has a consumer. */
 static void
-ask(struct job *job)
+job_ask(struct maker_job *job)
 {
 	amqp_queue_declare_t declare = {.queue = amqp_cstring_bytes(job->queue), .passive = 1};
 
 	job->asks++;
 	job->state = JOB_DECLARING;
-	set_deadline(job);
+	job_set_deadline(job);
 	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
 /* In dirty order: an accident that returns them in the order of publication reads as dirty. */
 static void
-publish_set(struct job *job)
+job_publish_set(struct maker_job *job)
 {
 	static const unsigned order[BEADS] = {1, 3, 2};
 	struct bead bead = {
@@ -226,18 +336,18 @@ publish_set(struct job *job)
 
 	job->state = JOB_CLEANING;
 	beads_own(&job->beads, job->publisher);
-	set_deadline(job);
+	job_set_deadline(job);
 	for (unsigned i = 0; i < BEADS; i++) {
 		bead.number = order[i];
 		FAULT(BEADS_PUBLISHED_CLEAN, bead.number = i + 1);
-		publish(job, bead_print(text, &bead));
+		job_publish(job, bead_print(text, &bead));
 	}
 }
 
-/* ---- the news of the beads ---- */
+/* ---- jobs: the news of the beads ---- */
 
 static bool
-deletes(const struct job *job)
+job_deletes(const struct maker_job *job)
 {
 	return job->work == JOB_CLEARS || job->work == JOB_CLAIMS ||
 	       ((job->work == JOB_REMOVES || job->work == JOB_DELETES) && job->removed);
@@ -245,7 +355,7 @@ deletes(const struct job *job)
 
 /* A newer set is complete: those that it replaces go. */
 static void
-ack_seen(struct job *job)
+job_ack_seen(struct maker_job *job)
 {
 	for (size_t i = 0; i < job->seen_count; i++)
 		amqp_raw_channel_ack(&job->channel, job->seen[i].tag);
@@ -257,7 +367,7 @@ ack_seen(struct job *job)
  * not certain. On a new channel it comes first.
  */
 static bool
-attach_anew(struct job *job)
+job_attach_anew(struct maker_job *job)
 {
 	amqp_raw_channel_close(&job->channel);
 	if (++job->attaches > ATTACHES_MOST || !amqp_raw_channel_open(&job->channel, BEAD_TEXT)) {
@@ -268,13 +378,13 @@ attach_anew(struct job *job)
 	job->others = false;
 	job->state = JOB_CLEANING;
 	beads_init(&job->beads, job->major, job->minor);
-	attach(job);
+	job_attach(job);
 	return true;
 }
 
 /* False: the job has ended. */
 static bool
-act(struct job *job, struct beads_acts acts)
+job_act(struct maker_job *job, struct beads_acts acts)
 {
 	enum beads_end end = job->beads.end;
 
@@ -284,31 +394,31 @@ act(struct job *job, struct beads_acts acts)
 		amqp_raw_channel_reject(&job->channel, acts.reject);
 	if (acts.barrier)
 		amqp_raw_channel_send(&job->channel, AMQP_BASIC_QOS_METHOD,
-		    &(amqp_basic_qos_t){.prefetch_count = find_prefetch(job)});
+		    &(amqp_basic_qos_t){.prefetch_count = job_find_prefetch(job)});
 	switch (acts.news) {
 	case BEADS_NO_NEWS:
 	case BEADS_RENEWED:
 		break;
 	case BEADS_UNCLEAN:
-		ack_seen(job);
+		job_ack_seen(job);
 		if (beads_are_new(&job->beads))
-			return act(job, beads_release_new(&job->beads, now(job)));
-		set_timer(job, job->beads.until - now(job));
+			return job_act(job, beads_release_new(&job->beads, makers_now(job)));
+		job_set_timer(job, job->beads.until - makers_now(job));
 		break;
 	case BEADS_NOW_HELD:
-		ack_seen(job);
-		if (deletes(job)) {
-			send_delete(job, beads_fence(&job->beads, 0));
+		job_ack_seen(job);
+		if (job_deletes(job)) {
+			job_send_delete(job, beads_fence(&job->beads, 0));
 			break;
 		}
-		set_deadline(job);
-		return act(job, beads_release(&job->beads, now(job)));
+		job_set_deadline(job);
+		return job_act(job, beads_release(&job->beads, makers_now(job)));
 	case BEADS_NOW_RELEASED:
 		job_end(job, job->work == JOB_MAKES ? BROKER_OK : BROKER_LOCKED, 0, "");
 		return false;
 	case BEADS_NOW_OVER:
 		if (end == BEADS_END_UNSURE)
-			return attach_anew(job);
+			return job_attach_anew(job);
 		job_end(job,
 		    end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION ? BROKER_REFUSED
 									  : BROKER_LOCKED,
@@ -320,28 +430,28 @@ act(struct job *job, struct beads_acts acts)
 
 /* Earlier holders of the name stop meanwhile. */
 static void
-pause_before_set(struct job *job)
+job_pause_before_set(struct maker_job *job)
 {
 	job->state = JOB_PAUSING;
-	set_timer(job, FAULT_ELSE(BEADS_WITHOUT_PAUSE, 0, job->wanted.wait));
+	job_set_timer(job, FAULT_ELSE(BEADS_WITHOUT_PAUSE, 0, job->wanted.wait));
 }
 
 /* No claim could use these messages. So at most an earlier holder believes in its hold. */
 static void
-replace(struct job *job)
+job_replace(struct maker_job *job)
 {
-	if (deletes(job)) {
-		send_delete(job, job->found.epoch << BEAD_FENCE_BITS);
+	if (job_deletes(job)) {
+		job_send_delete(job, job->found.epoch << BEAD_FENCE_BITS);
 	} else if (job->found.epoch >= job->wanted.epoch) {
 		job_end(job, BROKER_LOCKED, 0, "newer messages came meanwhile");
 	} else {
-		pause_before_set(job);
+		job_pause_before_set(job);
 	}
 }
 
 /* The set that is there is claimed. Single beads go with it, or with the next complete set. */
 static void
-claim(struct job *job)
+job_claim(struct maker_job *job)
 {
 	struct bead *seen = job->seen;
 	size_t count = job->seen_count;
@@ -349,7 +459,7 @@ claim(struct job *job)
 
 	if (job->found.found != BROKER_BEADS_NONE && job->found.found != BROKER_BEADS_PART &&
 	    FAULT_ELSE(BEADS_BEFORE_MARK_IGNORED, true, false)) {
-		(void)attach_anew(job);
+		(void)job_attach_anew(job);
 		return;
 	}
 
@@ -358,18 +468,18 @@ claim(struct job *job)
 	FAULT(BEADS_BEFORE_MARK_IGNORED, count = 0);
 	beads_init(&job->beads, job->major, job->minor);
 	job->state = JOB_CLEANING;
-	set_deadline(job);
+	job_set_deadline(job);
 	for (size_t i = 0; goes_on && i < count; i++)
-		goes_on = act(job, beads_take(&job->beads, &seen[i], now(job)));
+		goes_on = job_act(job, beads_take(&job->beads, &seen[i], makers_now(job)));
 	free(seen);
 	if (!goes_on || job->beads.state != BEADS_GATHERING)
 		return;
-	pause_before_set(job);
+	job_pause_before_set(job);
 }
 
 /* The mark came: nobody else is active, and `seen` is all that is there. */
 static void
-decide(struct job *job)
+job_decide(struct maker_job *job)
 {
 	bool claimable;
 
@@ -381,15 +491,15 @@ decide(struct job *job)
 	if (job->work == JOB_LOOKS)
 		job_end(job, BROKER_OK, 0, "");
 	else if (!claimable && (job->wanted.repairs || job->work == JOB_CLEARS))
-		replace(job);
+		job_replace(job);
 	else
-		claim(job);
+		job_claim(job);
 }
 
-/* ---- deliveries ---- */
+/* ---- jobs: deliveries ---- */
 
 static void
-see(struct job *job, const struct bead *bead)
+job_see(struct maker_job *job, const struct bead *bead)
 {
 	if (job->seen_count == SEEN_MOST) {
 		job_end(job, BROKER_REFUSED, 0, crowded);
@@ -403,11 +513,11 @@ see(struct job *job, const struct bead *bead)
 }
 
 static void
-take_bead(struct job *job, const struct bead *bead)
+job_take_bead(struct maker_job *job, const struct bead *bead)
 {
 	switch (job->state) {
 	case JOB_LOOKING:
-		see(job, bead);
+		job_see(job, bead);
 		break;
 	case JOB_PAUSING:
 		job_end(job, BROKER_LOCKED, 0, "somebody else makes this slot");
@@ -416,7 +526,7 @@ take_bead(struct job *job, const struct bead *bead)
 		job->others |= bead->publisher != job->publisher;
 		if (job->others)
 			beads_own(&job->beads, 0);
-		(void)act(job, beads_take(&job->beads, bead, now(job)));
+		(void)job_act(job, beads_take(&job->beads, bead, makers_now(job)));
 		break;
 	case JOB_DELETING:
 		break; /* the queue is gone soon */
@@ -431,7 +541,7 @@ take_bead(struct job *job, const struct bead *bead)
  * A message that is no bead is acknowledged: also a removal, if the slot is made again. A look leaves it.
  */
 static void
-take_foreign(struct job *job, const char *text, uint64_t returned)
+job_take_foreign(struct maker_job *job, const char *text, uint64_t returned)
 {
 	char mark[AMQP_MARK_TEXT];
 	bool mine =
@@ -453,13 +563,13 @@ take_foreign(struct job *job, const char *text, uint64_t returned)
 	if (returned > 0)
 		job_end(job, BROKER_LOCKED, 0, "another consumer was active");
 	else
-		decide(job);
+		job_decide(job);
 }
 
 static bool
-on_message(void *ctx)
+job_on_message(void *ctx)
 {
-	struct job *job = ctx;
+	struct maker_job *job = ctx;
 	const struct amqp_content *content = &job->channel.content;
 	struct bead bead;
 
@@ -467,53 +577,53 @@ on_message(void *ctx)
 	    bead_read(content->body, (size_t)content->size, &bead)) {
 		bead.count = content->returned;
 		bead.tag = job->channel.delivery;
-		take_bead(job, &bead);
+		job_take_bead(job, &bead);
 	} else {
-		take_foreign(job, content->body, content->returned);
+		job_take_foreign(job, content->body, content->returned);
 	}
 	return true;
 }
 
 /* While all beads are ready, no consumer holds the slot. It perhaps tries to claim it. */
 static void
-declared(struct job *job, const amqp_queue_declare_ok_t *ok)
+job_declared(struct maker_job *job, const amqp_queue_declare_ok_t *ok)
 {
 	job->messages = ok->message_count;
 	if (job->asks_type) {
 		job_end(job, BROKER_REFUSED, AMQP_PRECONDITION_FAILED, shared);
 	} else if (job->work == JOB_MAKES) {
 		job->state = JOB_RESTING;
-		set_timer(job, AMQP_QUORUM_QUEUE_REST);
+		job_set_timer(job, AMQP_QUORUM_QUEUE_REST);
 	} else if (ok->consumer_count > 0 && job->work != JOB_LOOKS && job->asks < ASKS_MOST) {
 		job->state = JOB_RESTING;
-		set_timer(job, ASK_AGAIN);
+		job_set_timer(job, ASK_AGAIN);
 	} else if (ok->consumer_count > 0 && (job->work != JOB_LOOKS || job->messages < BEADS)) {
 		job_end(job, BROKER_LOCKED, 0, busy);
 	} else if (job->messages > SEEN_MOST) {
 		job_end(job, BROKER_REFUSED, 0, crowded);
 	} else if (job->work == JOB_DROPS) {
-		send_delete(job, 0);
+		job_send_delete(job, 0);
 	} else {
-		look(job);
+		job_look(job);
 	}
 }
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+job_on_method(void *ctx, const struct amqp_frame *frame)
 {
-	struct job *job = ctx;
+	struct maker_job *job = ctx;
 
 	switch (frame->method) {
 	case AMQP_QUEUE_DECLARE_OK_METHOD:
 		if (job->state != JOB_DECLARING)
 			return false;
-		declared(job, frame->fields);
+		job_declared(job, frame->fields);
 		return true;
 	case AMQP_BASIC_CONSUME_OK_METHOD:
-		FAULT_IF(CONSUME_OK_TRUSTED, job->state == JOB_LOOKING, decide(job));
+		FAULT_IF(CONSUME_OK_TRUSTED, job->state == JOB_LOOKING, job_decide(job));
 		return true;
 	case AMQP_BASIC_QOS_OK_METHOD:
-		(void)act(job, beads_barrier(&job->beads, now(job)));
+		(void)job_act(job, beads_barrier(&job->beads, makers_now(job)));
 		return true;
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
@@ -544,9 +654,9 @@ on_method(void *ctx, const struct amqp_frame *frame)
 }
 
 static void
-on_closed(void *ctx, int code, const char *text)
+job_on_closed(void *ctx, int code, const char *text)
 {
-	struct job *job = ctx;
+	struct maker_job *job = ctx;
 	enum broker_answer answer = BROKER_UNKNOWN;
 
 	/* The first difference hides whether the queue is a quorum queue. A second declare tells. */
@@ -565,15 +675,15 @@ on_closed(void *ctx, int code, const char *text)
 
 /* No set came. If the removal was not confirmed, nothing is known. */
 static enum broker_answer
-gathering_ends(const struct job *job)
+job_gathering_ends(const struct maker_job *job)
 {
 	return job->work == JOB_REMOVES && !job->removed ? BROKER_UNKNOWN : BROKER_LOCKED;
 }
 
 static void
-on_timer(void *ctx, uint64_t id)
+job_on_timer(void *ctx, uint64_t id)
 {
-	struct job *job = ctx;
+	struct maker_job *job = ctx;
 
 	(void)id;
 	switch (job->state) {
@@ -585,15 +695,15 @@ on_timer(void *ctx, uint64_t id)
 		break;
 	case JOB_RESTING:
 		if (job->work == JOB_MAKES)
-			look(job);
+			job_look(job);
 		else
-			ask(job);
+			job_ask(job);
 		break;
 	case JOB_LOOKING:
-		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, decide(job); return;);
+		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, job_decide(job); return;);
 		if (job->work == JOB_MAKES && job->marks < MARKS_MOST) {
-			set_deadline(job);
-			publish_mark(job);
+			job_set_deadline(job);
+			job_publish_mark(job);
 			break;
 		}
 		if (job->work == JOB_LOOKS && job->messages == 0)
@@ -602,18 +712,18 @@ on_timer(void *ctx, uint64_t id)
 			job_end(job, BROKER_LOCKED, 0, busy);
 		break;
 	case JOB_PAUSING:
-		publish_set(job);
+		job_publish_set(job);
 		break;
 	case JOB_CLEANING:
-		set_deadline(job);
+		job_set_deadline(job);
 		if (job->beads.state == BEADS_GATHERING)
-			job_end(job, gathering_ends(job), 0, busy);
+			job_end(job, job_gathering_ends(job), 0, busy);
 		else if (job->beads.state != BEADS_IN_GRACE)
 			job_end(job, BROKER_UNKNOWN, 0, late);
-		else if (deletes(job))
-			(void)act(job, beads_prove(&job->beads, now(job)));
+		else if (job_deletes(job))
+			(void)job_act(job, beads_prove(&job->beads, makers_now(job)));
 		else
-			(void)act(job, beads_release(&job->beads, now(job)));
+			(void)job_act(job, beads_release(&job->beads, makers_now(job)));
 		break;
 	case JOB_DELETING:
 		job_end(job, BROKER_UNKNOWN, 0, late);
@@ -621,31 +731,32 @@ on_timer(void *ctx, uint64_t id)
 	}
 }
 
-/* ---- jobs ---- */
+/* ---- jobs: outside ---- */
 
 static void
-job_go(struct job *job)
+job_go(struct maker_job *job)
 {
 	const struct amqp_link *link = amqp_channels_link(job->makers->broker->channels);
 
 	if (link == NULL || !amqp_raw_channel_open(&job->channel, BEAD_TEXT))
 		return;
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
-	FAULT_IF(BEADS_DELETED_UNCLAIMED, job->work == JOB_CLAIMS, send_delete(job, 0); return;);
+	FAULT_IF(BEADS_DELETED_UNCLAIMED, job->work == JOB_CLAIMS, job_send_delete(job, 0);
+		 return;);
 	if (job->work == JOB_REMOVES || job->work == JOB_DELETES || job->work == JOB_CLAIMS) {
 		beads_init(&job->beads, job->major, job->minor);
 		job->state = JOB_CLEANING;
 		if (job->work == JOB_REMOVES)
-			publish_removal(job);
-		attach(job);
+			job_publish_removal(job);
+		job_attach(job);
 		return;
 	}
 	if (job->work == JOB_CLEARS || job->work == JOB_DROPS) {
-		ask(job);
+		job_ask(job);
 		return;
 	}
 	job->state = JOB_DECLARING;
-	set_deadline(job);
+	job_set_deadline(job);
 	amqp_quorum_queue_declare(&job->channel, job->queue,
 	    (struct amqp_quorum_queue){
 		.single = true, .quick = true, .expires = job->wanted.expires});
@@ -653,12 +764,12 @@ job_go(struct job *job)
 
 /* wanted: of a slot that is made; else NULL. */
 static void
-job_start(struct broker *broker, enum job_work work, const char *queue,
+job_start(struct broker *broker, enum maker_work work, const char *queue,
     const struct broker_beads *wanted, struct broker_done done)
 {
 	static const struct amqp_raw_channel_events events = {
-	    .method = on_method, .message = on_message, .closed = on_closed};
-	struct job *job = mem_alloc(sizeof(*job));
+	    .method = job_on_method, .message = job_on_message, .closed = job_on_closed};
+	struct maker_job *job = mem_alloc(sizeof(*job));
 
 	job->makers = broker->makers;
 	job->queue = mem_strdup(queue);
@@ -668,9 +779,9 @@ job_start(struct broker *broker, enum job_work work, const char *queue,
 	job->done = done;
 	job->publisher = amqp_quorum_queue_random(broker);
 	amqp_raw_channel_init(&job->channel, broker->channels, &events, job);
-	timer_init(&job->timer, on_timer, job, 0);
+	timer_init(&job->timer, job_on_timer, job, 0);
 	TAILQ_INSERT_TAIL(&broker->makers->all, job, entry);
-	set_timer(job, broker->settings.connect_timeout);
+	job_set_timer(job, broker->settings.connect_timeout);
 	amqp_auxiliary_need(broker);
 	job_go(job);
 }
@@ -740,7 +851,7 @@ amqp_makers_in_use(const struct amqp_makers *makers)
 void
 amqp_makers_go(struct amqp_makers *makers)
 {
-	struct job *job, *next;
+	struct maker_job *job, *next;
 
 	TAILQ_FOREACH_SAFE (job, &makers->all, entry, next)
 		if (job->state == JOB_WAITING)
@@ -751,7 +862,7 @@ amqp_makers_go(struct amqp_makers *makers)
 void
 amqp_makers_fail(struct amqp_makers *makers)
 {
-	struct job *job;
+	struct maker_job *job;
 	size_t count = 0;
 
 	TAILQ_FOREACH (job, &makers->all, entry)

@@ -1,3 +1,15 @@
+/*
+ * In this file:
+ * - answers: questions that outlived their claim are answered from the loop.
+ * - the end of a claim: claim_end() closes the channel, answers, and leaves a reclaim if the end is not clean.
+ * - a hold goes on without its channel: claim_suspend(), and claim_take_over() by its reclaim.
+ * - the news of the beads: claim_act() performs what beads.h decides: grant, renewal, grace, rotation, release.
+ * - frames: claim_on_message() gives deliveries to the beads.
+ * - attaching: claim_go() opens the channel and consumes from B.
+ * - connections: they come up and end, with their claims.
+ * - requests: amqp_quorum_take(), _claim(), _check(), _drop() and _put(), as in broker.h.
+ * - reclaims: quorum_try_reclaim() makes an attempt for reclaim.c.
+ */
 #include "daemon/broker/quorum.h"
 
 #include <assert.h>
@@ -9,12 +21,12 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/quorum_internal.h"
-#include "daemon/broker/quorum_queue.h"
+#include "daemon/broker/make.h"
 #include "daemon/broker/reconnector.h"
 
-#define TAG 'q'
+#define CLAIM_TAG 'q'
 /*
- * The age at which a hold ends, before the consumer timeout of its queue (quorum_queue.c). RabbitMQ 4.3 then
+ * The age at which a hold ends, before the consumer timeout of its queue (make.c). RabbitMQ 4.3 then
  * returns a part of the beads. If a reject is in flight, the order could read as clean while the slot is held.
  */
 #define HOLD_MOST (29 * INT64_C(86400) * NSEC_PER_SEC)
@@ -23,7 +35,7 @@
  * Before 4.3 RabbitMQ cannot shorten the log of a queue while its first bead stays in its place. So one in so many
  * renewals, and one in so many grants, is followed by a rotation (rule 5).
  */
-#define ROTATE_RENEWALS 1000
+#define CLAIM_ROTATE_RENEWALS 1000
 #define ROTATE_GRANTS 500
 
 /* How often a frozen daemon looks whether it goes on, while a grace is over. */
@@ -36,7 +48,7 @@
 #define ATTACHES_MOST 16
 
 static void claim_go(struct claim *claim);
-static void end_reclaim_of(const struct claim *hold);
+static void claim_end_reclaim(const struct claim *hold);
 
 struct claim *
 amqp_claim_find(const struct amqp_quorum *quorum, uint64_t id)
@@ -48,7 +60,7 @@ amqp_claim_find(const struct amqp_quorum *quorum, uint64_t id)
 }
 
 static int64_t
-now(const struct claim *claim)
+quorum_now(const struct claim *claim)
 {
 	return broker_now(claim->quorum->broker);
 }
@@ -56,31 +68,32 @@ now(const struct claim *claim)
 /* ---- answers ---- */
 
 static void
-answer(const struct amqp_quorum *quorum, struct broker_done done, const struct broker_reply *reply)
+question_answer(
+    const struct amqp_quorum *quorum, struct broker_done done, const struct broker_reply *reply)
 {
 	if (!quorum->broker->stopped && done.fn != NULL)
 		done.fn(done.ctx, done.id, reply);
 }
 
 static void
-answer_all(
-    const struct amqp_quorum *quorum, struct questions *questions, const struct broker_reply *reply)
+questions_answer(const struct amqp_quorum *quorum, struct claim_questions *questions,
+    const struct broker_reply *reply)
 {
-	struct question *question;
+	struct claim_question *question;
 
 	while ((question = STAILQ_FIRST(questions)) != NULL) {
 		struct broker_done done = question->done;
 
 		STAILQ_REMOVE_HEAD(questions, entry);
 		free(question);
-		answer(quorum, done, reply);
+		question_answer(quorum, done, reply);
 	}
 }
 
 void
-amqp_question_add(struct questions *questions, struct broker_done done, int64_t at)
+amqp_question_add(struct claim_questions *questions, struct broker_done done, int64_t at)
 {
-	struct question *question = mem_alloc(sizeof(*question));
+	struct claim_question *question = mem_alloc(sizeof(*question));
 
 	question->done = done;
 	question->at = at;
@@ -88,20 +101,20 @@ amqp_question_add(struct questions *questions, struct broker_done done, int64_t 
 }
 
 static void
-on_gone(void *ctx, uint64_t id)
+quorum_on_gone(void *ctx, uint64_t id)
 {
 	struct amqp_quorum *quorum = ctx;
-	struct questions gone = STAILQ_HEAD_INITIALIZER(gone);
+	struct claim_questions gone = STAILQ_HEAD_INITIALIZER(gone);
 	const struct broker_reply reply = {.answer = BROKER_SKIPPED, .text = "", .elsewhere = true};
 
 	(void)id;
 	STAILQ_CONCAT(&gone, &quorum->gone);
-	answer_all(quorum, &gone, &reply);
+	questions_answer(quorum, &gone, &reply);
 }
 
 /* An answer never comes from inside the request. */
 static void
-answer_skipped_later(struct amqp_quorum *quorum, struct broker_done done)
+quorum_skip_later(struct amqp_quorum *quorum, struct broker_done done)
 {
 	int64_t at = broker_now(quorum->broker);
 
@@ -129,7 +142,7 @@ claim_free(struct claim *claim)
 }
 
 static enum amqp_reclaim_result
-reclaim_result(const struct claim *claim, enum broker_answer ended)
+claim_reclaim_result(const struct claim *claim, enum broker_answer ended)
 {
 	if (ended == BROKER_ABSENT || ended == BROKER_REFUSED)
 		return AMQP_RECLAIM_OVER;
@@ -140,7 +153,7 @@ reclaim_result(const struct claim *claim, enum broker_answer ended)
 
 /* The facts about its beads, for a reclaim. */
 static bool
-remember(const struct claim *claim, struct beads_memory *ret)
+claim_remember(const struct claim *claim, struct beads_memory *ret)
 {
 	if (claim->state < CLAIM_ATTACHED || claim->uncertain)
 		return false;
@@ -153,7 +166,7 @@ remember(const struct claim *claim, struct beads_memory *ret)
 
 /* NULL: its claim does not reclaim a hold that goes on. */
 static struct claim *
-find_suspect(const struct claim *claim)
+claim_find_suspect(const struct claim *claim)
 {
 	struct claim *hold =
 	    claim->reclaims == 0 ? NULL : amqp_claim_find(claim->quorum, claim->reclaims);
@@ -163,7 +176,7 @@ find_suspect(const struct claim *claim)
 
 /* The same beads, as another channel has left them. */
 static void
-suspect_again(struct claim *hold, const struct beads_memory *memory)
+claim_suspect_again(struct claim *hold, const struct beads_memory *memory)
 {
 	hold->memory = *memory;
 	hold->memory.proved_at = hold->beads.proved_at;
@@ -175,26 +188,26 @@ suspect_again(struct claim *hold, const struct beads_memory *memory)
  * holder has stopped.
  */
 static void
-reclaim_later(struct claim *claim, enum broker_answer ended)
+claim_reclaim_later(struct claim *claim, enum broker_answer ended)
 {
 	struct amqp_quorum *quorum = claim->quorum;
 	const struct broker_events *events = &quorum->broker->events;
-	struct claim *hold = find_suspect(claim);
+	struct claim *hold = claim_find_suspect(claim);
 	struct beads_memory memory;
 	bool known;
 
 	if (quorum->broker->stopped)
 		return;
-	known = remember(claim, &memory);
+	known = claim_remember(claim, &memory);
 	/* A claim that was not answered has no holder. */
 	if (known && hold != NULL)
-		suspect_again(hold, &memory);
+		claim_suspect_again(hold, &memory);
 	else if (known)
 		amqp_reclaims_add(quorum->reclaims, claim->id, claim->queue, &memory,
 		    claim->stopped || claim->state == CLAIM_ATTACHED);
 	else if (claim->reclaims != 0)
 		amqp_reclaims_tried(
-		    quorum->reclaims, claim->reclaims, reclaim_result(claim, ended));
+		    quorum->reclaims, claim->reclaims, claim_reclaim_result(claim, ended));
 	if (claim->reclaims == 0 || !claim->proved)
 		return;
 	quorum->reclaimed++;
@@ -225,31 +238,31 @@ claim_end(struct claim *claim, enum broker_answer ended, int code, const char *t
 	    .text = text,
 	    .elsewhere = true,
 	    .removed = claim->removed};
-	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
+	struct claim_questions asked = STAILQ_HEAD_INITIALIZER(asked);
 	struct broker_done claimed = claim->claimed, done = claim->dropped;
 	enum claim_state state = claim->state;
 	bool drops = claim->drops, asks;
 	uint64_t id = claim->id;
 
 	amqp_raw_channel_close(&claim->raw);
-	end_reclaim_of(claim);
-	reclaim_later(claim, ended);
+	claim_end_reclaim(claim);
+	claim_reclaim_later(claim, ended);
 	STAILQ_CONCAT(&asked, &claim->asked);
 	STAILQ_CONCAT(&asked, &claim->later);
 	asks = !STAILQ_EMPTY(&asked);
 	claim_free(claim);
-	answer_all(quorum, &asked, &skipped);
+	questions_answer(quorum, &asked, &skipped);
 	if (state == CLAIM_WAITING || state == CLAIM_ATTACHED)
-		answer(quorum, claimed, &reply);
+		question_answer(quorum, claimed, &reply);
 	else if (drops)
-		answer(quorum, done, &dropped);
+		question_answer(quorum, done, &dropped);
 	/* The callers wait for this event before they ask again. */
 	if (state == CLAIM_GRANTED && (!drops || asks) && events->channel_closed != NULL)
 		events->channel_closed(events->ctx, id, code, text);
 }
 
 static void
-set_timer(struct claim *claim, int64_t when)
+claim_set_timer(struct claim *claim, int64_t when)
 {
 	timers_set(claim->quorum->broker->timers, &claim->timer, when);
 }
@@ -261,13 +274,13 @@ set_timer(struct claim *claim, int64_t when)
  * beads are not certain, or nobody needs it.
  */
 static bool
-suspend(struct claim *claim)
+claim_suspend(struct claim *claim)
 {
 	const struct broker *broker = claim->quorum->broker;
 	struct beads_memory memory;
 
 	if (claim->state != CLAIM_GRANTED || claim->drops || claim->stopped || broker->stopped ||
-	    now(claim) >= beads_held_until(&claim->beads) || !remember(claim, &memory))
+	    quorum_now(claim) >= beads_held_until(&claim->beads) || !claim_remember(claim, &memory))
 		return false;
 	amqp_quorum_link_leave(claim->link);
 	claim->link = NULL;
@@ -283,13 +296,13 @@ void
 amqp_claim_suspect(struct claim *claim, const struct beads_memory *memory)
 {
 	claim->suspect = true;
-	set_timer(claim, beads_held_until(&claim->beads));
-	suspect_again(claim, memory);
+	claim_set_timer(claim, beads_held_until(&claim->beads));
+	claim_suspect_again(claim, memory);
 }
 
 /* Nobody needs it any more. */
 static void
-end_reclaim_of(const struct claim *hold)
+claim_end_reclaim(const struct claim *hold)
 {
 	struct claim *claim;
 
@@ -308,7 +321,7 @@ end_reclaim_of(const struct claim *hold)
  * proof answers them.
  */
 static void
-take_over(struct claim *claim, struct claim *hold)
+claim_take_over(struct claim *claim, struct claim *hold)
 {
 	struct amqp_quorum *quorum = claim->quorum;
 
@@ -317,7 +330,7 @@ take_over(struct claim *claim, struct claim *hold)
 	claim->id = hold->id;
 	claim->reclaims = 0;
 	claim->state = CLAIM_GRANTED;
-	claim->granted_at = now(claim);
+	claim->granted_at = quorum_now(claim);
 	claim->rotates = hold->rotates;
 	STAILQ_CONCAT(&claim->later, &hold->later);
 	claim_free(hold);
@@ -329,7 +342,7 @@ take_over(struct claim *claim, struct claim *hold)
 
 /* False: nobody wants to wait so long. */
 static bool
-tell_unclean(const struct claim *claim)
+claim_tell_unclean(const struct claim *claim)
 {
 	const struct broker_events *events = &claim->quorum->broker->events;
 
@@ -354,32 +367,32 @@ amqp_claim_proof(const struct claim *claim)
 
 /* Whether a rotation is due, of one in so many. A frozen daemon begins none, so that it is soon still. */
 static bool
-rotates(const struct claim *claim, int64_t of)
+claim_rotates(const struct claim *claim, int64_t of)
 {
 	return !claim->beads.strict && !claim->quorum->broker->frozen &&
 	       jitter_below(&claim->quorum->broker->jitter, of) == 0;
 }
 
-static void act(struct claim *claim, struct beads_acts acts);
+static void claim_act(struct claim *claim, struct beads_acts acts);
 
 static void
-grant(struct claim *claim)
+claim_grant(struct claim *claim)
 {
 	const struct broker_reply reply = amqp_claim_proof(claim);
 
 	claim->state = CLAIM_GRANTED;
-	claim->granted_at = now(claim);
+	claim->granted_at = quorum_now(claim);
 	amqp_reclaims_forget(claim->quorum->reclaims, claim->queue);
-	set_timer(claim, beads_held_until(&claim->beads));
-	claim->rotates = rotates(claim, ROTATE_GRANTS);
+	claim_set_timer(claim, beads_held_until(&claim->beads));
+	claim->rotates = claim_rotates(claim, ROTATE_GRANTS);
 	if (claim->rotates)
-		act(claim, beads_renew(&claim->beads, now(claim)));
+		claim_act(claim, beads_renew(&claim->beads, quorum_now(claim)));
 	/* Last, as it may end the claim. */
-	answer(claim->quorum, claim->claimed, &reply);
+	question_answer(claim->quorum, claim->claimed, &reply);
 }
 
 static int64_t
-proof_timeout(const struct claim *claim)
+claim_proof_timeout(const struct claim *claim)
 {
 	int64_t timeout = claim->quorum->broker->settings.proof_timeout;
 
@@ -388,53 +401,53 @@ proof_timeout(const struct claim *claim)
 
 /* The next thing that was asked for, while nothing is in flight. */
 static void
-go_on(struct claim *claim)
+claim_go_on(struct claim *claim)
 {
 	assert(claim->beads.state == BEADS_HELD);
 	if (claim->drops) {
-		set_timer(claim, now(claim) + proof_timeout(claim));
-		act(claim, beads_release(&claim->beads, now(claim)));
+		claim_set_timer(claim, quorum_now(claim) + claim_proof_timeout(claim));
+		claim_act(claim, beads_release(&claim->beads, quorum_now(claim)));
 	} else if (!STAILQ_EMPTY(&claim->later)) {
 		STAILQ_CONCAT(&claim->asked, &claim->later);
-		act(claim, beads_renew(&claim->beads, now(claim)));
+		claim_act(claim, beads_renew(&claim->beads, quorum_now(claim)));
 	}
 }
 
 static void
-renewed(struct claim *claim)
+claim_renewed(struct claim *claim)
 {
 	struct amqp_quorum *quorum = claim->quorum;
 	const struct broker_events *events = &quorum->broker->events;
-	struct questions asked = STAILQ_HEAD_INITIALIZER(asked);
+	struct claim_questions asked = STAILQ_HEAD_INITIALIZER(asked);
 	const struct broker_reply reply = amqp_claim_proof(claim);
 	uint64_t removed = 0;
 
 	if (claim->reclaims != 0) {
-		struct claim *hold = find_suspect(claim);
+		struct claim *hold = claim_find_suspect(claim);
 
 		assert(hold != NULL);
 		if (hold->drops) {
 			claim_end(claim, BROKER_SKIPPED, 0, "");
 			return;
 		}
-		take_over(claim, hold);
+		claim_take_over(claim, hold);
 		removed = claim->removed ? claim->id : 0;
 	}
-	if (now(claim) - claim->granted_at >= HOLD_MOST) {
+	if (quorum_now(claim) - claim->granted_at >= HOLD_MOST) {
 		claim_end(claim, BROKER_LOCKED, 0, "the hold is as old as its queue allows");
 		return;
 	}
 	STAILQ_CONCAT(&asked, &claim->asked);
-	set_timer(claim, beads_held_until(&claim->beads));
-	if (!claim->drops &&
-	    ((claim->rotates && !quorum->broker->frozen) || rotates(claim, ROTATE_RENEWALS))) {
+	claim_set_timer(claim, beads_held_until(&claim->beads));
+	if (!claim->drops && ((claim->rotates && !quorum->broker->frozen) ||
+				 claim_rotates(claim, CLAIM_ROTATE_RENEWALS))) {
 		claim->rotates = false;
-		act(claim, beads_rotate(&claim->beads, now(claim)));
+		claim_act(claim, beads_rotate(&claim->beads, quorum_now(claim)));
 	} else {
-		go_on(claim);
+		claim_go_on(claim);
 	}
 	/* Last, as they may end the claim. */
-	answer_all(quorum, &asked, &reply);
+	questions_answer(quorum, &asked, &reply);
 	if (removed != 0 && events->removed != NULL)
 		events->removed(events->ctx, removed);
 }
@@ -444,7 +457,7 @@ renewed(struct claim *claim)
  * was active since.
  */
 static bool
-skip_grace(struct claim *claim)
+claim_skip_grace(struct claim *claim)
 {
 	const struct beads_memory *memory =
 	    amqp_reclaims_find(claim->quorum->reclaims, claim->queue);
@@ -453,7 +466,7 @@ skip_grace(struct claim *claim)
 		return false;
 	log_debug("%s: no grace, as the last holder was here, and has stopped", claim->queue);
 	claim->quorum->reclaimed++;
-	act(claim, beads_prove_after(&claim->beads, memory, now(claim)));
+	claim_act(claim, beads_prove_after(&claim->beads, memory, quorum_now(claim)));
 	return true;
 }
 
@@ -462,19 +475,19 @@ skip_grace(struct claim *claim)
  * asked meanwhile.
  */
 static void
-barrier(struct claim *claim)
+claim_barrier(struct claim *claim)
 {
 	if (claim->beads.state == BEADS_BARRIER)
 		STAILQ_CONCAT(&claim->asked, &claim->later);
-	act(claim, beads_barrier(&claim->beads, now(claim)));
+	claim_act(claim, beads_barrier(&claim->beads, quorum_now(claim)));
 }
 
 static void
-over(struct claim *claim)
+claim_over(struct claim *claim)
 {
 	enum beads_end end = claim->beads.end;
 	bool refused = end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION;
-	struct claim *hold = find_suspect(claim);
+	struct claim *hold = claim_find_suspect(claim);
 
 	if (end == BEADS_END_UNSURE && ++claim->attaches < ATTACHES_MOST) {
 		log_debug("%s: %s", claim->queue, beads_end_words(end));
@@ -492,7 +505,7 @@ over(struct claim *claim)
 
 /* Its answer comes behind all that was delivered before. */
 static void
-send_qos(const struct claim *claim)
+claim_send_qos(const struct claim *claim)
 {
 	amqp_basic_qos_t qos = {.prefetch_count = BEADS_PREFETCH};
 
@@ -501,18 +514,19 @@ send_qos(const struct claim *claim)
 
 /* Last, as the claim may end. */
 static void
-act(struct claim *claim, struct beads_acts acts)
+claim_act(struct claim *claim, struct beads_acts acts)
 {
 	for (unsigned i = 0; i < acts.ack_count; i++)
 		amqp_raw_channel_ack(&claim->raw, acts.acks[i]);
 	if (acts.reject != 0)
 		amqp_raw_channel_reject(&claim->raw, acts.reject);
 	if (acts.barrier)
-		send_qos(claim);
+		claim_send_qos(claim);
 	if (acts.reject != 0 && (claim->beads.state == BEADS_CLAIMING || claim->reclaims != 0))
-		set_timer(claim, now(claim) + claim->quorum->broker->settings.probe_timeout);
+		claim_set_timer(
+		    claim, quorum_now(claim) + claim->quorum->broker->settings.probe_timeout);
 	FAULT_IF(BEADS_GRANTED_ON_DELIVERY, claim->beads.state == BEADS_CLAIMING,
-		 claim->beads.proved_at = now(claim);
+		 claim->beads.proved_at = quorum_now(claim);
 		 claim->beads.state = BEADS_RENEWING; acts.news = BEADS_NOW_HELD);
 	switch (acts.news) {
 	case BEADS_NO_NEWS:
@@ -520,29 +534,29 @@ act(struct claim *claim, struct beads_acts acts)
 	case BEADS_UNCLEAN:
 		/* The timer is the deadline of the consume. */
 		FAULT(BEADS_GRACE_FROM_ATTACH,
-		    claim->beads.until +=
-		    claim->timer.when - now(claim) - claim->quorum->broker->settings.probe_timeout);
+		    claim->beads.until += claim->timer.when - quorum_now(claim) -
+					  claim->quorum->broker->settings.probe_timeout);
 		FAULT(BEADS_GRACE_ABANDONED, claim_end(claim, BROKER_LOCKED, 0, ""); return );
-		FAULT(BEADS_ABANDONED_FLIPS, claim->beads.until = now(claim);
-		      act(claim, beads_release(&claim->beads, now(claim))); return );
-		if (skip_grace(claim))
+		FAULT(BEADS_ABANDONED_FLIPS, claim->beads.until = quorum_now(claim);
+		      claim_act(claim, beads_release(&claim->beads, quorum_now(claim))); return );
+		if (claim_skip_grace(claim))
 			break;
-		set_timer(claim, claim->beads.until);
-		if (!tell_unclean(claim))
+		claim_set_timer(claim, claim->beads.until);
+		if (!claim_tell_unclean(claim))
 			claim_end(claim, BROKER_LOCKED, 0, "");
 		break;
 	case BEADS_NOW_HELD:
-		grant(claim);
+		claim_grant(claim);
 		break;
 	case BEADS_RENEWED:
-		renewed(claim);
+		claim_renewed(claim);
 		break;
 	case BEADS_NOW_RELEASED:
 		claim->proved = true;
 		claim_end(claim, BROKER_OK, 0, "");
 		break;
 	case BEADS_NOW_OVER:
-		over(claim);
+		claim_over(claim);
 		break;
 	}
 }
@@ -552,7 +566,7 @@ act(struct claim *claim, struct beads_acts acts)
  * the order clean while the slot is held.
  */
 static void
-on_timer(void *ctx, uint64_t id)
+claim_on_timer(void *ctx, uint64_t id)
 {
 	struct claim *claim = ctx;
 
@@ -560,9 +574,10 @@ on_timer(void *ctx, uint64_t id)
 	if (claim->state == CLAIM_WAITING)
 		claim_end(claim, BROKER_SKIPPED, 0, "");
 	else if (claim->beads.state == BEADS_IN_GRACE && claim->quorum->broker->frozen)
-		set_timer(claim, now(claim) + FROZEN_REST); /* or the successor proves it */
+		claim_set_timer(
+		    claim, quorum_now(claim) + FROZEN_REST); /* or the successor proves it */
 	else if (claim->beads.state == BEADS_IN_GRACE)
-		act(claim, beads_prove(&claim->beads, now(claim)));
+		claim_act(claim, beads_prove(&claim->beads, quorum_now(claim)));
 	else if (claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_GATHERING &&
 		 claim->beads.other_count > 0)
 		claim_end(claim, BROKER_UNREACHABLE, 0, "the slot has no complete set of messages");
@@ -575,13 +590,13 @@ on_timer(void *ctx, uint64_t id)
 /* ---- frames ---- */
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+claim_on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct claim *claim = ctx;
 
 	switch (frame->method) {
 	case AMQP_BASIC_QOS_OK_METHOD:
-		barrier(claim);
+		claim_barrier(claim);
 		return true;
 	case AMQP_BASIC_CONSUME_OK_METHOD: /* it comes before the consumer is registered */
 		return true;
@@ -602,7 +617,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 
 /* No bead. The first removal stays here, and returns with the beads. */
 static void
-take_foreign(struct claim *claim, const char *text, uint64_t returned)
+claim_take_foreign(struct claim *claim, const char *text, uint64_t returned)
 {
 	const struct broker_events *events = &claim->quorum->broker->events;
 	bool is_removal = strcmp(text, AMQP_REMOVAL_TEXT) == 0;
@@ -628,7 +643,7 @@ take_foreign(struct claim *claim, const char *text, uint64_t returned)
 }
 
 static bool
-on_message(void *ctx)
+claim_on_message(void *ctx)
 {
 	struct claim *claim = ctx;
 	const struct amqp_content *content = &claim->raw.content;
@@ -636,17 +651,17 @@ on_message(void *ctx)
 
 	if (content->size >= BEAD_TEXT || content->returned > BEAD_COUNT_MOST ||
 	    !bead_read(content->body, (size_t)content->size, &bead)) {
-		take_foreign(claim, content->body, content->returned);
+		claim_take_foreign(claim, content->body, content->returned);
 		return true;
 	}
 	bead.count = content->returned;
 	bead.tag = claim->raw.delivery;
-	act(claim, beads_take(&claim->beads, &bead, now(claim)));
+	claim_act(claim, beads_take(&claim->beads, &bead, quorum_now(claim)));
 	return true;
 }
 
 static void
-on_closed(void *ctx, int code, const char *text)
+claim_on_closed(void *ctx, int code, const char *text)
 {
 	struct claim *claim = ctx;
 	enum broker_answer ended = BROKER_SKIPPED;
@@ -655,7 +670,7 @@ on_closed(void *ctx, int code, const char *text)
 
 	if (claim->raw.blames)
 		ended = amqp_request_refusal(&(struct amqp_request){0}, code, text);
-	if (suspend(claim))
+	if (claim_suspend(claim))
 		log_warning("%s: %s", claim->queue, words);
 	else
 		claim_end(claim, ended, code, claim->state == CLAIM_GRANTED ? words : text);
@@ -675,10 +690,11 @@ amqp_claim_begin_beads(struct claim *claim, const struct amqp_link *link)
 
 /* Opens the channel, and becomes a consumer. All goes out in one flight. */
 static void
-attach(struct claim *claim)
+claim_attach(struct claim *claim)
 {
 	const struct amqp_link *link = amqp_quorum_link_up(claim->link);
-	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(TAG, claim->id & ~AMQP_CLAIM_BIT);
+	struct amqp_raw_channel_tag tag =
+	    amqp_raw_channel_tag(CLAIM_TAG, claim->id & ~AMQP_CLAIM_BIT);
 	amqp_basic_consume_t consume = {
 	    .queue = amqp_cstring_bytes(claim->queue),
 	    .consumer_tag = amqp_cstring_bytes(tag.text),
@@ -689,8 +705,8 @@ attach(struct claim *claim)
 		beads_reclaim(&claim->beads, &claim->memory);
 	claim->state = CLAIM_ATTACHED;
 	claim->removed = false;
-	set_timer(claim, now(claim) + claim->quorum->broker->settings.probe_timeout);
-	send_qos(claim);
+	claim_set_timer(claim, quorum_now(claim) + claim->quorum->broker->settings.probe_timeout);
+	claim_send_qos(claim);
 	amqp_raw_channel_send(&claim->raw, AMQP_BASIC_CONSUME_METHOD, &consume);
 }
 
@@ -700,13 +716,13 @@ claim_go(struct claim *claim)
 {
 	if (amqp_quorum_link_up(claim->link) != NULL &&
 	    amqp_raw_channel_open(&claim->raw, BEAD_TEXT))
-		attach(claim);
+		claim_attach(claim);
 }
 
 /* ---- connections ---- */
 
 static void
-on_up(void *ctx, const struct amqp_quorum_link *link)
+quorum_on_up(void *ctx, const struct amqp_quorum_link *link)
 {
 	struct amqp_quorum *quorum = ctx;
 	struct claim *claim, *next;
@@ -722,7 +738,7 @@ on_up(void *ctx, const struct amqp_quorum_link *link)
  * leases.
  */
 static bool
-on_down(void *ctx, const struct amqp_quorum_link *link, const char *why)
+quorum_on_down(void *ctx, const struct amqp_quorum_link *link, const char *why)
 {
 	struct amqp_quorum *quorum = ctx;
 	char *words = mem_printf("the connection of the hold ended: %s", why);
@@ -738,7 +754,7 @@ again:
 		if (claim->state < CLAIM_ATTACHED)
 			continue;
 		amqp_raw_channel_forget(&claim->raw);
-		if (suspend(claim))
+		if (claim_suspend(claim))
 			wanted = true;
 		else
 			claim_end(claim, BROKER_SKIPPED, 0, words);
@@ -796,7 +812,7 @@ struct claim *
 amqp_claim_new(struct amqp_quorum *quorum, uint64_t id, struct amqp_quorum_link *link)
 {
 	static const struct amqp_raw_channel_events raw_events = {
-	    .method = on_method, .message = on_message, .closed = on_closed};
+	    .method = claim_on_method, .message = claim_on_message, .closed = claim_on_closed};
 	struct claim *claim = mem_alloc(sizeof(*claim));
 
 	claim->id = id;
@@ -804,7 +820,7 @@ amqp_claim_new(struct amqp_quorum *quorum, uint64_t id, struct amqp_quorum_link 
 	claim->link = link;
 	amqp_raw_channel_init(
 	    &claim->raw, amqp_quorum_link_channels(claim->link), &raw_events, claim);
-	timer_init(&claim->timer, on_timer, claim, 0);
+	timer_init(&claim->timer, claim_on_timer, claim, 0);
 	STAILQ_INIT(&claim->asked);
 	STAILQ_INIT(&claim->later);
 	HASH_ADD(hh, quorum->by_id, id, sizeof(claim->id), claim);
@@ -830,8 +846,8 @@ amqp_quorum_put(struct amqp_quorum *quorum, uint64_t id)
 	assert(claim->state == CLAIM_TAKEN || (claim->state == CLAIM_GRANTED && !claim->drops));
 	assert(STAILQ_EMPTY(&claim->asked) && STAILQ_EMPTY(&claim->later));
 	amqp_raw_channel_close(&claim->raw);
-	end_reclaim_of(claim);
-	reclaim_later(claim, BROKER_OK);
+	claim_end_reclaim(claim);
+	claim_reclaim_later(claim, BROKER_OK);
 	claim_free(claim);
 }
 
@@ -844,7 +860,7 @@ claim_begin(struct claim *claim, const char *queue, struct broker_done done)
 	claim->queue = mem_strdup(queue);
 	claim->claimed = done;
 	claim->state = CLAIM_WAITING;
-	set_timer(claim, now(claim) + quorum->broker->settings.connect_timeout);
+	claim_set_timer(claim, quorum_now(claim) + quorum->broker->settings.connect_timeout);
 	amqp_quorum_link_need(claim->link);
 	claim_go(claim);
 }
@@ -862,14 +878,14 @@ amqp_quorum_check(struct amqp_quorum *quorum, uint64_t id, struct broker_done do
 	struct claim *claim = amqp_claim_find(quorum, id);
 
 	if (claim == NULL) {
-		answer_skipped_later(quorum, done);
+		quorum_skip_later(quorum, done);
 		return;
 	}
 	assert(claim->state == CLAIM_GRANTED && !claim->drops);
-	amqp_question_add(&claim->later, done, now(claim));
+	amqp_question_add(&claim->later, done, quorum_now(claim));
 	FAULT(BEADS_TWO_IN_FLIGHT, claim->beads.asked.number = 0; claim->beads.state = BEADS_HELD);
 	if (claim->beads.state == BEADS_HELD && !claim->suspect)
-		go_on(claim);
+		claim_go_on(claim);
 }
 
 void
@@ -878,7 +894,7 @@ amqp_quorum_drop(struct amqp_quorum *quorum, uint64_t id, bool stopped, struct b
 	struct claim *claim = amqp_claim_find(quorum, id);
 
 	if (claim == NULL) {
-		answer_skipped_later(quorum, done);
+		quorum_skip_later(quorum, done);
 		return;
 	}
 	assert(claim->state == CLAIM_GRANTED && !claim->drops);
@@ -889,19 +905,19 @@ amqp_quorum_drop(struct amqp_quorum *quorum, uint64_t id, bool stopped, struct b
 	if (!claim->stopped || claim->suspect) {
 		/* The loop answers. Nothing is proved. */
 		amqp_raw_channel_close(&claim->raw);
-		set_timer(claim, now(claim));
+		claim_set_timer(claim, quorum_now(claim));
 	} else if (claim->beads.state == BEADS_HELD) {
-		go_on(claim);
+		claim_go_on(claim);
 	} else {
 		/* The renewal in flight is answered first. */
-		set_timer(claim, now(claim) + proof_timeout(claim));
+		claim_set_timer(claim, quorum_now(claim) + claim_proof_timeout(claim));
 	}
 }
 
 /* ---- reclaims ---- */
 
 static void
-try_reclaim(void *ctx, uint64_t id, const char *queue, const struct beads_memory *memory)
+quorum_try_reclaim(void *ctx, uint64_t id, const char *queue, const struct beads_memory *memory)
 {
 	struct amqp_quorum *quorum = ctx;
 	struct claim *claim = amqp_claim_new(
@@ -928,7 +944,7 @@ amqp_quorum_stopped(struct amqp_quorum *quorum, uint64_t id)
 	/* A waiter of this daemon may have the beads, and would have to wait. */
 	TAILQ_FOREACH_SAFE (claim, &quorum->claims, entry, next)
 		if (claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_IN_GRACE &&
-		    strcmp(claim->queue, queue) == 0 && skip_grace(claim))
+		    strcmp(claim->queue, queue) == 0 && claim_skip_grace(claim))
 			return;
 }
 
@@ -952,17 +968,17 @@ amqp_quorum_new(struct broker *broker, char *(*vet)(void *ctx, const struct amqp
 	struct amqp_quorum *quorum = mem_alloc(sizeof(*quorum));
 	const struct amqp_quorum_links_events events = {
 	    .vet = vet,
-	    .up = on_up,
-	    .down = on_down,
+	    .up = quorum_on_up,
+	    .down = quorum_on_down,
 	    .ctx = quorum,
 	};
 
 	quorum->broker = broker;
 	quorum->links = amqp_quorum_links_new(broker, &events);
-	quorum->reclaims = amqp_reclaims_new(broker, try_reclaim, quorum);
+	quorum->reclaims = amqp_reclaims_new(broker, quorum_try_reclaim, quorum);
 	TAILQ_INIT(&quorum->claims);
 	STAILQ_INIT(&quorum->gone);
-	timer_init(&quorum->gone_timer, on_gone, quorum, 0);
+	timer_init(&quorum->gone_timer, quorum_on_gone, quorum, 0);
 	return quorum;
 }
 
@@ -983,7 +999,7 @@ amqp_quorum_free(struct amqp_quorum *quorum)
 		claim_end(claim, BROKER_SKIPPED, 0, "");
 	amqp_reclaims_free(quorum->reclaims);
 	timers_cancel(quorum->broker->timers, &quorum->gone_timer);
-	on_gone(quorum, 0);
+	quorum_on_gone(quorum, 0);
 	amqp_quorum_links_free(quorum->links);
 	free(quorum);
 }

@@ -6,7 +6,7 @@
  *	us:      open qos consume       qos    reject 2                   reject 2                 close
  *	broker:                   1 2 3     ok           2 (held)   ...           2 (renewed)
  *
- * The connections are made when they are needed (quorum_links.h). A channel is never used for a second claim:
+ * The connections are made when they are needed (reclaim.h). A channel is never used for a second claim:
  * RabbitMQ 3.x numbers the messages of a consumer tag from the beginning again.
  */
 #ifndef BROKER_QUORUM_H

@@ -10,20 +10,19 @@
 #include "daemon/broker/beads.h"
 #include "daemon/broker/internal.h"
 #include "daemon/broker/quorum.h"
-#include "daemon/broker/quorum_links.h"
-#include "daemon/broker/raw_channel.h"
 #include "daemon/broker/reclaim.h"
+#include "daemon/broker/channel.h"
 
 /* A part of the ids of claims. Ids of other channels have another highest bit (channel.c). */
 #define AMQP_CLAIM_BIT (UINT64_C(1) << 63)
 
 /* A request that is not answered, or one of an id that has no claim any more. */
-struct question {
-	STAILQ_ENTRY(question) entry;
+struct claim_question {
+	STAILQ_ENTRY(claim_question) entry;
 	struct broker_done done;
 	int64_t at; /* clock time of the request */
 };
-STAILQ_HEAD(questions, question);
+STAILQ_HEAD(claim_questions, claim_question);
 
 enum claim_state {
 	CLAIM_TAKEN,    /* nothing is asked */
@@ -57,7 +56,7 @@ struct claim {
 	bool stopped;   /* GRANTED: its holder uses the slot no more */
 	bool rotates;   /* GRANTED: a rotation follows the next renewal */
 	bool uncertain; /* the broker ended the consumer, and may have kept some beads */
-	struct questions asked,
+	struct claim_questions asked,
 	    later; /* checks: answered by the renewal in flight, and by the next */
 };
 
@@ -69,7 +68,7 @@ struct amqp_quorum {
 	uint64_t serial;
 	uint64_t reclaimed;             /* since the start: graces that nobody needed */
 	struct amqp_reclaims *reclaims; /* owned */
-	struct questions gone; /* questions about claims that ended; the timer answers them */
+	struct claim_questions gone; /* questions about claims that ended; the timer answers them */
 	struct timer gone_timer;
 };
 
@@ -84,6 +83,6 @@ void amqp_claim_begin_beads(struct claim *claim, const struct amqp_link *link);
 void amqp_claim_suspect(struct claim *claim, const struct beads_memory *memory);
 /* The answer that the newest proof gives. The channel is not open if the hold is suspect. */
 struct broker_reply amqp_claim_proof(const struct claim *claim);
-void amqp_question_add(struct questions *questions, struct broker_done done, int64_t at);
+void amqp_question_add(struct claim_questions *questions, struct broker_done done, int64_t at);
 
 #endif

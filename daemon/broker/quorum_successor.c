@@ -1,4 +1,10 @@
-/* Claims and holds by quorum in the state for a successor (quorum.h). */
+/*
+ * Claims and holds by quorum in the state for a successor (quorum.h). In this file:
+ * - stillness: which claims go on, and whether they can be saved now.
+ * - saving: amqp_quorum_save() writes the connections with their claims and beads, then suspects and reclaims.
+ * - restoring: amqp_quorum_resume() reads these records, and checks each field against the others.
+ * - the engine's part: amqp_quorum_restore_hold(), _restore_grace() and _await() join holds and waiters to claims.
+ */
 #include <string.h>
 
 #include "daemon/base/fault.h"
@@ -97,22 +103,22 @@ static const struct state_field suspect_fields[] = {
 /* ---- stillness ---- */
 
 static bool
-is_in_grace(const struct claim *claim)
+claim_is_in_grace(const struct claim *claim)
 {
 	return claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_IN_GRACE;
 }
 
 /* Whether the successor goes on with it, and with its channel. Over TLS there is none. */
 static bool
-goes_on(const struct claim *claim)
+claim_goes_on(const struct claim *claim)
 {
-	return ((claim->state == CLAIM_GRANTED && !claim->suspect) || is_in_grace(claim)) &&
+	return ((claim->state == CLAIM_GRANTED && !claim->suspect) || claim_is_in_grace(claim)) &&
 	       !amqp_quorum_link_is_tls(claim->link);
 }
 
 /* The end of this program is that of its channel. */
 static bool
-becomes_suspect(const struct claim *claim)
+claim_becomes_suspect(const struct claim *claim)
 {
 	return claim->state == CLAIM_GRANTED && !claim->suspect && !claim->drops &&
 	       amqp_quorum_link_is_tls(claim->link);
@@ -120,7 +126,7 @@ becomes_suspect(const struct claim *claim)
 
 /* Its end would add to the counts of a hold that goes on. */
 static bool
-is_proving(const struct claim *claim)
+claim_is_proving(const struct claim *claim)
 {
 	return claim->state == CLAIM_ATTACHED && claim->reclaims != 0 &&
 	       claim->memory.proved_at != 0;
@@ -140,11 +146,12 @@ amqp_quorum_is_still(const struct amqp_quorum *quorum)
 	TAILQ_FOREACH (claim, &quorum->claims, entry) {
 		enum beads_state state = claim->beads.state;
 
-		if (is_proving(claim) || (becomes_suspect(claim) && state == BEADS_GATHERING))
+		if (claim_is_proving(claim) ||
+		    (claim_becomes_suspect(claim) && state == BEADS_GATHERING))
 			return false;
-		if (!goes_on(claim))
+		if (!claim_goes_on(claim))
 			continue;
-		if ((!is_in_grace(claim) && state != BEADS_HELD && state != BEADS_RENEWING) ||
+		if ((!claim_is_in_grace(claim) && state != BEADS_HELD && state != BEADS_RENEWING) ||
 		    !amqp_raw_channel_is_still(&claim->raw))
 			return false;
 	}
@@ -157,7 +164,7 @@ amqp_quorum_is_idle(const struct amqp_quorum *quorum)
 	const struct claim *claim;
 
 	TAILQ_FOREACH (claim, &quorum->claims, entry) {
-		bool ends = !goes_on(claim) && !becomes_suspect(claim);
+		bool ends = !claim_goes_on(claim) && !claim_becomes_suspect(claim);
 
 		if (!claim->suspect && (ends || claim->beads.state == BEADS_RENEWING))
 			return false;
@@ -176,7 +183,7 @@ amqp_quorum_in_grace(const struct amqp_quorum *quorum, uint64_t id)
 {
 	const struct claim *claim = amqp_claim_find(quorum, id);
 
-	return claim != NULL && is_in_grace(claim) && goes_on(claim);
+	return claim != NULL && claim_is_in_grace(claim) && claim_goes_on(claim);
 }
 
 /* ---- saving ---- */
@@ -259,7 +266,7 @@ save_link(struct amqp_quorum *quorum, struct amqp_quorum_link *link, struct stat
 	if (!amqp_quorum_link_save(link, writer))
 		return false;
 	TAILQ_FOREACH (claim, &quorum->claims, entry)
-		if (claim->link == link && goes_on(claim))
+		if (claim->link == link && claim_goes_on(claim))
 			save_claim(writer, claim);
 	return true;
 }
@@ -284,12 +291,12 @@ amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer)
 	amqp_reclaims_save(quorum->reclaims, writer);
 	/* The newest of a queue comes last. */
 	TAILQ_FOREACH (claim, &quorum->claims, entry)
-		if (claim->state == CLAIM_ATTACHED && !goes_on(claim) &&
+		if (claim->state == CLAIM_ATTACHED && !claim_goes_on(claim) &&
 		    beads_remember(&claim->beads, &memory))
 			amqp_reclaims_save_claim(
 			    quorum->reclaims, writer, claim->id, claim->queue, &memory);
 	TAILQ_FOREACH (claim, &quorum->claims, entry)
-		if ((claim->suspect && !claim->drops) || becomes_suspect(claim))
+		if ((claim->suspect && !claim->drops) || claim_becomes_suspect(claim))
 			save_suspect(writer, claim);
 	return true;
 }
@@ -486,7 +493,7 @@ amqp_quorum_restore_grace(struct amqp_quorum *quorum, uint64_t id, const char *q
 {
 	struct claim *claim = find_for_hold(quorum, id, queue);
 
-	if (claim == NULL || !is_in_grace(claim))
+	if (claim == NULL || !claim_is_in_grace(claim))
 		return false;
 	claim->restored = true;
 	claim->claimed = claimed;

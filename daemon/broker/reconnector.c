@@ -1,3 +1,14 @@
+/*
+ * In this file:
+ * - the host in words, and reconnector_set_state() with its log.
+ * - the link's events: reconnector_on_dead() ends all of a link; reconnector_plan_next() chooses time and host.
+ * - reconnector_make_link() connects, or goes on with the link of an earlier program.
+ * - outside: amqp_reconnector_start() keeps it up; amqp_reconnector_need() and _rest() are for those on demand.
+ * - the successor, records of channels: channels_save() and channels_restore().
+ * - the successor, the record of a connection: amqp_reconnector_save() and amqp_reconnector_resume().
+ * - questions about the state, and life.
+ * - the auxiliary connection on demand: amqp_auxiliary_need() before each use.
+ */
 #include "daemon/broker/reconnector.h"
 
 #include <assert.h>
@@ -5,8 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/channel_internal.h"
 #include "daemon/broker/internal.h"
 #include "daemon/state/state.h"
 
@@ -47,7 +60,7 @@ reconnector_name(const struct amqp_reconnector *reconnector)
 }
 
 static const struct amqp_host *
-current_host(const struct amqp_reconnector *reconnector)
+reconnector_current_host(const struct amqp_reconnector *reconnector)
 {
 	return &reconnector->broker->settings.hosts[reconnector->host];
 }
@@ -55,13 +68,13 @@ current_host(const struct amqp_reconnector *reconnector)
 bool
 amqp_reconnector_is_tls(const struct amqp_reconnector *reconnector)
 {
-	return current_host(reconnector)->tls;
+	return reconnector_current_host(reconnector)->tls;
 }
 
 const char *
 amqp_reconnector_host_text(struct amqp_reconnector *reconnector)
 {
-	const struct amqp_host *host = current_host(reconnector);
+	const struct amqp_host *host = reconnector_current_host(reconnector);
 
 	if (reconnector->host_text != NULL && reconnector->text_host == reconnector->host)
 		return reconnector->host_text;
@@ -88,7 +101,7 @@ reconnector_set_state(struct amqp_reconnector *reconnector, enum broker_state st
 }
 
 static void
-log_state(struct amqp_reconnector *reconnector, bool news)
+reconnector_log_state(struct amqp_reconnector *reconnector, bool news)
 {
 	if (reconnector->broker->settings.in_process)
 		return;
@@ -120,7 +133,7 @@ log_state(struct amqp_reconnector *reconnector, bool news)
 }
 
 static void
-tell(struct amqp_reconnector *reconnector, bool news)
+reconnector_tell(struct amqp_reconnector *reconnector, bool news)
 {
 	if (news)
 		reconnector->events.changed(reconnector->events.ctx, reconnector->which,
@@ -130,7 +143,7 @@ tell(struct amqp_reconnector *reconnector, bool news)
 /* ---- the link's events ---- */
 
 static char *
-on_vet(void *ctx, const struct amqp_server *server)
+reconnector_on_vet(void *ctx, const struct amqp_server *server)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
@@ -139,7 +152,7 @@ on_vet(void *ctx, const struct amqp_server *server)
 
 /* The channels are attached. */
 static void
-tell_up(struct amqp_reconnector *reconnector)
+reconnector_tell_up(struct amqp_reconnector *reconnector)
 {
 	bool news = reconnector_set_state(reconnector, BROKER_UP, mem_strdup(""));
 
@@ -147,22 +160,22 @@ tell_up(struct amqp_reconnector *reconnector)
 	reconnector->up_since = broker_now(reconnector->broker);
 	reconnector->reconnects += reconnector->died;
 	reconnector->died = false;
-	log_state(reconnector, news);
+	reconnector_log_state(reconnector, news);
 	reconnector->events.up(reconnector->events.ctx, reconnector->which);
-	tell(reconnector, news);
+	reconnector_tell(reconnector, news);
 }
 
 static void
-on_up(void *ctx)
+reconnector_on_up(void *ctx)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
 	amqp_channels_attach(reconnector->channels, reconnector->link);
-	tell_up(reconnector);
+	reconnector_tell_up(reconnector);
 }
 
 static void
-on_frame(void *ctx, const struct amqp_frame *frame)
+reconnector_on_frame(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
@@ -170,7 +183,7 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 }
 
 static void
-on_blocked(void *ctx, bool blocked, const char *why)
+reconnector_on_blocked(void *ctx, bool blocked, const char *why)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
@@ -182,7 +195,7 @@ on_blocked(void *ctx, bool blocked, const char *why)
  * again. In the first round, the next host is tried at once.
  */
 static void
-plan_next(struct amqp_reconnector *reconnector, bool was_up)
+reconnector_plan_next(struct amqp_reconnector *reconnector, bool was_up)
 {
 	int64_t pause = 0;
 
@@ -201,7 +214,7 @@ plan_next(struct amqp_reconnector *reconnector, bool was_up)
 }
 
 static void
-on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *why)
+reconnector_on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *why)
 {
 	struct amqp_reconnector *reconnector = ctx;
 	bool news, was_up = reconnector->state == BROKER_UP;
@@ -218,20 +231,20 @@ on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *w
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_channels_learn_limit(reconnector->channels);
 	news = reconnector_set_state(reconnector, refused ? BROKER_LOGIN_REFUSED : BROKER_DOWN,
-	    current_host(reconnector)->port == 0
+	    reconnector_current_host(reconnector)->port == 0
 		? mem_strdup(why)
 		: mem_printf("%s: %s", amqp_reconnector_host_text(reconnector), why));
-	log_state(reconnector, news);
-	plan_next(reconnector, was_up);
+	reconnector_log_state(reconnector, news);
+	reconnector_plan_next(reconnector, was_up);
 	amqp_channels_fail(reconnector->channels);
 	reconnector->events.down(reconnector->events.ctx, reconnector->which);
 	amqp_link_free(link);
-	tell(reconnector, news);
+	reconnector_tell(reconnector, news);
 }
 
 /* In the first round, one silent host must not take the time of the others. */
 static int64_t
-try_until(const struct amqp_reconnector *reconnector)
+reconnector_try_until(const struct amqp_reconnector *reconnector)
 {
 	const struct amqp_settings *settings = &reconnector->broker->settings;
 
@@ -249,8 +262,8 @@ reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_li
 	const struct amqp_link_config config = {
 	    .timers = reconnector->broker->timers,
 	    .settings = &reconnector->broker->settings,
-	    .host = current_host(reconnector),
-	    .until = try_until(reconnector),
+	    .host = reconnector_current_host(reconnector),
+	    .until = reconnector_try_until(reconnector),
 	    .name = reconnector_name(reconnector),
 	    .role = which >= BROKER_QUORUM      ? AMQP_LINK_QUORUM
 		    : which == BROKER_AUXILIARY ? AMQP_LINK_AUXILIARY
@@ -259,11 +272,11 @@ reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_li
 	    .counts = &reconnector->counts,
 	};
 	const struct amqp_link_events events = {
-	    .vet = on_vet,
-	    .up = on_up,
-	    .frame = on_frame,
-	    .blocked = on_blocked,
-	    .dead = on_dead,
+	    .vet = reconnector_on_vet,
+	    .up = reconnector_on_up,
+	    .frame = reconnector_on_frame,
+	    .blocked = reconnector_on_blocked,
+	    .dead = reconnector_on_dead,
 	    .ctx = reconnector,
 	};
 	const struct amqp_dialer *dialer = &reconnector->broker->dialer;
@@ -281,7 +294,7 @@ reconnector_connect(struct amqp_reconnector *reconnector)
 }
 
 static void
-on_retry(void *ctx, uint64_t id)
+reconnector_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
 	reconnector_connect(ctx);
@@ -293,7 +306,7 @@ void
 amqp_reconnector_start(struct amqp_reconnector *reconnector)
 {
 	reconnector->keep = reconnector->first = true;
-	if (current_host(reconnector)->port != 0) {
+	if (reconnector_current_host(reconnector)->port != 0) {
 		free(reconnector->why);
 		reconnector->why =
 		    mem_printf("%s: not connected yet", amqp_reconnector_host_text(reconnector));
@@ -329,10 +342,10 @@ amqp_reconnector_rest(struct amqp_reconnector *reconnector, const char *why)
 	amqp_link_close(reconnector->leaving);
 	reconnector->code = 0;
 	news = reconnector_set_state(reconnector, BROKER_DOWN, mem_strdup(why));
-	log_state(reconnector, news);
+	reconnector_log_state(reconnector, news);
 	amqp_channels_fail(reconnector->channels);
 	reconnector->events.down(reconnector->events.ctx, reconnector->which);
-	tell(reconnector, news);
+	reconnector_tell(reconnector, news);
 }
 
 bool
@@ -345,7 +358,208 @@ amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why)
 	return true;
 }
 
-/* ---- the successor ---- */
+/* ---- the successor: records of channels ---- */
+
+struct channel_record {
+	int number;
+	uint64_t id; /* 0: idle */
+	int consumer;
+};
+
+static const struct state_field channel_fields[] = {
+    STATE_RANGE(channel_record, number, 1, UINT16_MAX),
+    STATE_FIELD(channel_record, id, STATE_NUMBER),
+    STATE_RANGE(channel_record, consumer, CONSUMER_NEVER, CONSUMER_ENDED),
+    {0},
+};
+
+struct channels_record {
+	uint64_t serial;
+	int limit;
+};
+
+static const struct state_field channels_fields[] = {
+    STATE_FIELD(channels_record, serial, STATE_NUMBER),
+    STATE_RANGE(channels_record, limit, 0, UINT16_MAX),
+    {0},
+};
+
+/* Of a quorum connection, which has no other channels than raw ones. */
+struct raw_record {
+	int number;
+	int64_t closing_at; /* 0: it is open */
+};
+
+static const struct state_field raw_fields[] = {
+    STATE_RANGE(raw_record, number, 1, UINT16_MAX),
+    STATE_FIELD(raw_record, closing_at, STATE_SIGNED),
+    {0},
+};
+
+static bool
+channels_are_raw(const struct amqp_channels *channels)
+{
+	return channels->which >= BROKER_QUORUM;
+}
+
+/*
+ * Whether no request of a channel is unanswered and no channel is being opened or closed, so that
+ * the channels can be saved. A raw channel of a quorum connection may be closing.
+ */
+static bool
+channels_are_still(const struct amqp_channels *channels)
+{
+	const struct channel *channel;
+
+	if (!TAILQ_EMPTY(&channels->in_order) || !TAILQ_EMPTY(&channels->orphans))
+		return false;
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		/* One that never closes must not prevent the replacement. */
+		if (channel->state != CHANNEL_OPEN &&
+		    !(channels_are_raw(channels) && channel->state == CHANNEL_CLOSING))
+			return false;
+	}
+	return true;
+}
+
+static void
+channels_save_raw(const struct amqp_channels *channels, struct state_writer *writer)
+{
+	const struct channel *channel;
+
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		const struct raw_record record = {
+		    .number = channel->number, .closing_at = channel->closing_at};
+
+		state_put(writer, "raw-channel", raw_fields, &record);
+	}
+}
+
+/* Writes a record for each channel. They are still. */
+static void
+channels_save(const struct amqp_channels *channels, struct state_writer *writer)
+{
+	const struct channel *channel;
+
+	state_put(writer, "channels", channels_fields,
+	    &(struct channels_record){.serial = channels->serial, .limit = (int)channels->limit});
+	if (channels_are_raw(channels)) {
+		channels_save_raw(channels, writer);
+		return;
+	}
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		const struct channel_record record = {.number = channel->number,
+		    .id = channel->id,
+		    .consumer = (int)channel->consumer};
+
+		state_put(writer, "channel", channel_fields, &record);
+	}
+}
+
+/* NULL: the number cannot be. */
+static struct channel *
+channels_restore_number(struct amqp_channels *channels, int number)
+{
+	struct numbers *numbers = &channels->numbers;
+	struct channel *channel;
+
+	if ((unsigned)number > numbers->max || numbers->user_of[number] != NULL)
+		return NULL;
+	channel = mem_alloc(sizeof(*channel));
+	TAILQ_INIT(&channel->requests);
+	TAILQ_INSERT_TAIL(&channels->all, channel, in_all);
+	channel->state = CHANNEL_OPEN;
+	channel->number = (uint16_t)number;
+	numbers->user_of[number] = channel;
+	numbers->used++;
+	if (numbers->next < channel->number)
+		numbers->next = channel->number;
+	FAULT(RESTORED_NUMBER_UNUSED, numbers->user_of[number] = NULL; numbers->used--);
+	return channel;
+}
+
+static bool
+channels_restore_one(
+    struct amqp_channels *channels, const struct channel_record *record, uint64_t serial)
+{
+	struct channel *channel;
+
+	if (record->id >> 1 > serial || (record->id & 1) != 0 || record->consumer == CONSUMER_ASKED)
+		return false;
+	if (record->id != 0
+		? amqp_channel_find(channels, record->id) != NULL
+		: record->consumer == CONSUMER_ON || channels->idle_count == AMQP_CHANNELS_IDLE)
+		return false;
+	channel = channels_restore_number(channels, record->number);
+	if (channel == NULL)
+		return false;
+	channel->consumer = (enum consumer_state)record->consumer;
+	channel->id = record->id;
+	if (channel->id != 0) {
+		HASH_ADD(hh, channels->by_id, id, sizeof(channel->id), channel);
+	} else {
+		TAILQ_INSERT_TAIL(&channels->idle, channel, in_idle);
+		channels->idle_count++;
+	}
+	return true;
+}
+
+static bool
+channels_restore_raw(struct amqp_channels *channels, struct state_reader *reader)
+{
+	int64_t now = clock_now(timers_clock(channels->broker->timers));
+	struct raw_record record;
+	struct channel *channel;
+
+	while (state_is(reader, "raw-channel")) {
+		if (!state_take(reader, "raw-channel", raw_fields, &record))
+			return false;
+		channel = record.closing_at >= 0 && record.closing_at <= now
+			      ? channels_restore_number(channels, record.number)
+			      : NULL;
+		if (channel == NULL)
+			return state_spoil(reader, "invalid record of a raw channel");
+		channel->closing_at = record.closing_at;
+		if (record.closing_at != 0)
+			channel->state = CHANNEL_CLOSING;
+	}
+	return true;
+}
+
+/*
+ * After amqp_channels_attach(), with no channel yet: reads these records. False: the reader has the
+ * error.
+ */
+static bool
+channels_restore(struct amqp_channels *channels, struct state_reader *reader)
+{
+	struct numbers *numbers = &channels->numbers;
+	struct channels_record all;
+	struct channel_record record;
+
+	assert(channels->link != NULL && TAILQ_EMPTY(&channels->all));
+	if (!state_take(reader, "channels", channels_fields, &all))
+		return false;
+	if (all.serial > UINT64_MAX >> 1)
+		return state_spoil(reader, "the serial number is too large");
+	if (channels_are_raw(channels) && !channels_restore_raw(channels, reader))
+		return false;
+	while (!channels_are_raw(channels) && state_is(reader, "channel")) {
+		if (!state_take(reader, "channel", channel_fields, &record))
+			return false;
+		if (!channels_restore_one(channels, &record, all.serial))
+			return state_spoil(reader, "invalid record of a channel");
+	}
+	for (unsigned number = numbers->next; number > 0; number--) {
+		if (numbers->user_of[number] == NULL)
+			numbers->free_again[numbers->free_count++] = (uint16_t)number;
+	}
+	channels->serial = all.serial;
+	channels->limit = (unsigned)all.limit;
+	return true;
+}
+
+/* ---- the successor: the record of a connection ---- */
 
 /* The connection, its place in the configuration, and its server. */
 struct link_record {
@@ -396,13 +610,13 @@ bool
 amqp_reconnector_is_still(const struct amqp_reconnector *reconnector)
 {
 	return reconnector->state == BROKER_UP && reconnector->link->state == AMQP_LINK_UP &&
-	       amqp_channels_are_still(reconnector->channels);
+	       channels_are_still(reconnector->channels);
 }
 
 bool
 amqp_reconnector_save(struct amqp_reconnector *reconnector, struct state_writer *writer)
 {
-	const struct amqp_host *host = current_host(reconnector);
+	const struct amqp_host *host = reconnector_current_host(reconnector);
 	const struct amqp_server *server = &reconnector->link->server;
 	struct link_record record = {
 	    .host = host->host,
@@ -420,28 +634,30 @@ amqp_reconnector_save(struct amqp_reconnector *reconnector, struct state_writer 
 	if (!amqp_link_save(reconnector->link, &record.link))
 		return false;
 	state_put(writer, "link", link_fields, &record);
-	amqp_channels_save(reconnector->channels, writer);
+	channels_save(reconnector->channels, writer);
 	return true;
 }
 
 /* NULL is equal to "" alone. */
 static bool
-same(const char *a, const char *b)
+is_same_text(const char *a, const char *b)
 {
 	return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
 }
 
 /* False: the configuration has no such broker any more. */
 static bool
-find_host(struct amqp_reconnector *reconnector, const struct link_record *record)
+reconnector_find_host(struct amqp_reconnector *reconnector, const struct link_record *record)
 {
 	const struct amqp_settings *settings = &reconnector->broker->settings;
 
 	for (size_t i = 0; i < settings->host_count; i++) {
 		const struct amqp_host *host = &settings->hosts[i];
 
-		if (host->tls || host->port != record->port || !same(host->host, record->host) ||
-		    !same(host->vhost, record->vhost) || !same(host->user, record->user))
+		if (host->tls || host->port != record->port ||
+		    !is_same_text(host->host, record->host) ||
+		    !is_same_text(host->vhost, record->vhost) ||
+		    !is_same_text(host->user, record->user))
 			continue;
 		reconnector->host = i;
 		return true;
@@ -456,7 +672,7 @@ amqp_reconnector_resume(struct amqp_reconnector *reconnector, struct state_reade
 
 	if (!state_take(reader, "link", link_fields, &record))
 		return false;
-	if (!find_host(reconnector, &record))
+	if (!reconnector_find_host(reconnector, &record))
 		return state_spoil(reader, "the configuration does not have this broker");
 	if (record.link.fd < 0 && record.link.connection == 0)
 		return state_spoil(reader, "the connection to the broker did not arrive");
@@ -473,9 +689,9 @@ amqp_reconnector_resume(struct amqp_reconnector *reconnector, struct state_reade
 	    .hides_queues = record.hides_queues,
 	};
 	amqp_channels_attach(reconnector->channels, reconnector->link);
-	if (!amqp_channels_restore(reconnector->channels, reader))
+	if (!channels_restore(reconnector->channels, reader))
 		return false;
-	tell_up(reconnector);
+	reconnector_tell_up(reconnector);
 	return true;
 }
 
@@ -550,7 +766,7 @@ amqp_reconnector_new(
 	reconnector->not_before = INT64_MIN;
 	backoff_init(
 	    &reconnector->backoff, broker->settings.backoff_first, broker->settings.backoff_most);
-	timer_init(&reconnector->retry, on_retry, reconnector, 0);
+	timer_init(&reconnector->retry, reconnector_on_retry, reconnector, 0);
 	return reconnector;
 }
 
@@ -576,4 +792,28 @@ amqp_reconnector_free(struct amqp_reconnector *reconnector)
 	free(reconnector->why);
 	free(reconnector->host_text);
 	free(reconnector);
+}
+
+/* ---- the auxiliary connection on demand ---- */
+
+void
+amqp_auxiliary_use(struct broker *broker)
+{
+	broker->auxiliary_used = broker_now(broker);
+}
+
+void
+amqp_auxiliary_need(struct broker *broker)
+{
+	if (broker->stopped)
+		return;
+	amqp_auxiliary_use(broker);
+	if (amqp_reconnector_state(broker->locks) == BROKER_UP) {
+		timers_cancel(broker->timers, &broker->auxiliary_wait);
+		amqp_reconnector_need(broker->auxiliary, amqp_reconnector_host(broker->locks));
+	} else if (amqp_reconnector_is_idle(broker->auxiliary) &&
+		   !timer_is_set(&broker->auxiliary_wait)) {
+		timers_set(broker->timers, &broker->auxiliary_wait,
+		    broker->auxiliary_used + broker->settings.connect_timeout);
+	}
 }

@@ -1,9 +1,7 @@
 /*
- * Connects one of the two connections, and again when it ended, with full-jitter backoff. It owns
- * the link and its channels, and passes the link's frames to them. Each try is for one host. From
- * amqp_reconnector_start() on, the lock connection is kept up, on each host of the list in turn.
- * The auxiliary connection is connected on request, to a given host. It knows no locks and no
- * queues.
+ * The broker's connections: each is made, and made again when it has ended. The auxiliary connection is made on
+ * demand. It owns the link and the channels of each, and their records for a successor. It knows no locks, and
+ * no uses of a connection.
  */
 #ifndef BROKER_RECONNECTOR_H
 #define BROKER_RECONNECTOR_H
@@ -12,6 +10,19 @@
 
 #include "daemon/base/backoff.h"
 #include "daemon/broker/channel.h"
+
+struct amqp_reconnector;
+struct broker;
+struct state_reader;
+struct state_writer;
+
+/*
+ * Connects one of the two connections, and again when it ended, with full-jitter backoff. It owns
+ * the link and its channels, and passes the link's frames to them. Each try is for one host. From
+ * amqp_reconnector_start() on, the lock connection is kept up, on each host of the list in turn.
+ * The auxiliary connection is connected on request, to a given host. It knows no locks and no
+ * queues.
+ */
 
 struct amqp_reconnector_events {
 	/* As in daemon/amqp/link.h, with the connection that it is about. */
@@ -29,10 +40,6 @@ struct amqp_reconnector_events {
 	    void *ctx, enum broker_link which, enum broker_state state, const char *why);
 	void *ctx;
 };
-
-struct amqp_reconnector;
-struct state_reader;
-struct state_writer;
 
 struct amqp_reconnector *amqp_reconnector_new(struct broker *broker, enum broker_link which,
     const struct amqp_reconnector_events *events);                /* broker: borrowed */
@@ -80,5 +87,15 @@ const struct amqp_link *amqp_reconnector_link(const struct amqp_reconnector *rec
 const struct amqp_counts *amqp_reconnector_counts(const struct amqp_reconnector *reconnector);
 /* How often the link came up again after it had ended unexpectedly. */
 uint64_t amqp_reconnector_count(const struct amqp_reconnector *reconnector);
+
+/*
+ * The auxiliary connection on demand. Each use of it is announced here. It is brought up to the host
+ * of the lock connection, and rests when it was not used for a while (broker.c). It knows no uses.
+ */
+
+/* Brings it up, unless the broker is stopped. */
+void amqp_auxiliary_need(struct broker *broker);
+/* It was used until now, so that it rests later. */
+void amqp_auxiliary_use(struct broker *broker);
 
 #endif

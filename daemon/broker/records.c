@@ -1,3 +1,13 @@
+/*
+ * In this file:
+ * - the texts: a record and the floor as messages.
+ * - sessions: one for each use, with the entries that it has read.
+ * - answers: session_end() answers, or reports that the records are lost.
+ * - opening: session_begin() declares and marks, and session_look() consumes. When the mark comes, session_decide().
+ * - writing: session_write() publishes the floor and the record; session_complete() acknowledges the old one.
+ * - deliveries: session_on_message() takes records and marks, in the order of the queue.
+ * - outside: broker_records_open(), _find(), _set(), _remove() and _close().
+ */
 #include "daemon/broker/records.h"
 
 #include <assert.h>
@@ -11,16 +21,16 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/auxiliary.h"
+#include "daemon/broker/reconnector.h"
 #include "daemon/broker/beads.h"
 #include "daemon/broker/internal.h"
-#include "daemon/broker/quorum_queue.h"
-#include "daemon/broker/request.h"
+#include "daemon/broker/make.h"
+#include "daemon/broker/ways.h"
 #include "protocol/lockname.h"
 #include "protocol/methods.h"
 
-#define TAG 'r'
-#define PREFETCH UINT16_MAX
+#define RECORDS_TAG 'r'
+#define RECORDS_PREFETCH UINT16_MAX
 /* A write is refused so many messages before the limit of a read, so that the queue can always be read. */
 #define ROOM 100
 /* Sessions that wait begin again at different times: the attempt of one can spoil that of another. */
@@ -43,7 +53,7 @@ enum session_state {
 };
 
 /* A record and its message. */
-struct entry {
+struct record_entry {
 	UT_hash_handle hh; /* by name */
 	struct broker_record record;
 	uint64_t tag; /* of the delivery; 0: not delivered yet */
@@ -64,14 +74,14 @@ struct session {
 	char mark[AMQP_MARK_TEXT]; /* the newest one */
 	unsigned messages;         /* that were delivered and stay, without marks */
 
-	struct entry *by_name;     /* owned */
-	uint64_t floor, floor_tag; /* and its message; 0: none */
-	uint64_t *old;             /* owned; LOOKING: tags to acknowledge when the mark comes */
+	struct record_entry *by_name; /* owned */
+	uint64_t floor, floor_tag;    /* and its message; 0: none */
+	uint64_t *old;                /* owned; LOOKING: tags to acknowledge when the mark comes */
 	size_t old_count, old_room;
 
 	/* WRITING: */
-	struct entry *coming;  /* owned; the new record; NULL: none */
-	struct entry *leaving; /* of by_name: it is acknowledged last; NULL: none */
+	struct record_entry *coming;  /* owned; the new record; NULL: none */
+	struct record_entry *leaving; /* of by_name: it is acknowledged last; NULL: none */
 	uint64_t floor_coming, floor_coming_tag; /* 0: none, or not delivered yet */
 };
 
@@ -149,36 +159,36 @@ session_find(const struct amqp_records *records, uint64_t id)
 }
 
 static struct broker *
-broker_of(const struct session *session)
+session_broker(const struct session *session)
 {
 	return session->records->broker;
 }
 
 static void
-set_timer(struct session *session, int64_t wait)
+session_set_timer(struct session *session, int64_t wait)
 {
-	struct broker *broker = broker_of(session);
+	struct broker *broker = session_broker(session);
 
 	timers_set(broker->timers, &session->timer, broker_now(broker) + wait);
 }
 
-static struct entry *
+static struct record_entry *
 entry_find(const struct session *session, const char *name)
 {
-	struct entry *entry;
+	struct record_entry *entry;
 
 	HASH_FIND_STR(session->by_name, name, entry);
 	return entry;
 }
 
 static void
-entry_add(struct session *session, struct entry *entry)
+entry_add(struct session *session, struct record_entry *entry)
 {
 	HASH_ADD_STR(session->by_name, record.name, entry);
 }
 
 static void
-entry_remove(struct session *session, struct entry *entry)
+entry_remove(struct session *session, struct record_entry *entry)
 {
 	HASH_DEL(session->by_name, entry);
 	free(entry);
@@ -186,12 +196,12 @@ entry_remove(struct session *session, struct entry *entry)
 
 /* Closes the channel: all its messages return. Nothing is read any more. */
 static void
-forget_all(struct session *session)
+session_forget_all(struct session *session)
 {
-	struct entry *entry, *next;
+	struct record_entry *entry, *next;
 
 	amqp_raw_channel_close(&session->channel);
-	timers_cancel(broker_of(session)->timers, &session->timer);
+	timers_cancel(session_broker(session)->timers, &session->timer);
 	HASH_ITER (hh, session->by_name, entry, next)
 		entry_remove(session, entry);
 	free(session->coming);
@@ -205,7 +215,7 @@ forget_all(struct session *session)
 static void
 session_free(struct session *session)
 {
-	forget_all(session);
+	session_forget_all(session);
 	TAILQ_REMOVE(&session->records->all, session, entry);
 	free(session->old);
 	free(session);
@@ -223,7 +233,7 @@ session_answer(struct session *session, enum broker_answer what, int code, const
 
 	session->done.fn = NULL;
 	session->refusal = NULL;
-	if (done.fn != NULL && !broker_of(session)->stopped)
+	if (done.fn != NULL && !session_broker(session)->stopped)
 		done.fn(done.ctx, done.id, &reply);
 }
 
@@ -233,14 +243,14 @@ session_refuse(struct session *session, enum broker_answer what, const char *wor
 {
 	session->refusal = words;
 	session->refusal_answer = what;
-	set_timer(session, 0);
+	session_set_timer(session, 0);
 }
 
 /* The open is answered, and the session is gone. */
 static void
 session_fail(struct session *session, enum broker_answer what, int code, const char *text)
 {
-	const struct broker *broker = broker_of(session);
+	const struct broker *broker = session_broker(session);
 	struct broker_done done = session->done;
 	const struct broker_reply reply = {
 	    .answer = what, .channel_open = true, .code = code, .text = text};
@@ -258,7 +268,7 @@ session_lose(struct session *session, int code, const char *text)
 	const struct broker_events *events = &records->broker->events;
 	uint64_t id = session->id;
 
-	forget_all(session);
+	session_forget_all(session);
 	session->state = SESSION_LOST;
 	session_answer(session, BROKER_UNKNOWN, code, text);
 	if (session_find(records, id) != NULL && events->records_lost != NULL)
@@ -277,23 +287,23 @@ session_end(struct session *session, enum broker_answer what, int code, const ch
 /* ---- opening ---- */
 
 static void
-publish(struct session *session, const char *text)
+session_publish(struct session *session, const char *text)
 {
 	amqp_quorum_queue_publish(&session->channel, AMQP_RECORDS_QUEUE, text);
 }
 
 static void
-publish_mark(struct session *session)
+session_publish_mark(struct session *session)
 {
-	struct broker *broker = broker_of(session);
+	struct broker *broker = session_broker(session);
 
-	publish(session, amqp_mark_print(session->mark, amqp_quorum_queue_random(broker)));
+	session_publish(session, amqp_mark_print(session->mark, amqp_quorum_queue_random(broker)));
 }
 
 static void
 session_begin(struct session *session)
 {
-	const struct broker *broker = broker_of(session);
+	const struct broker *broker = session_broker(session);
 	amqp_confirm_select_t select = {0};
 
 	session->state = SESSION_WAITING;
@@ -303,38 +313,39 @@ session_begin(struct session *session)
 		return;
 	}
 	session->state = SESSION_DECLARING;
-	set_timer(session, broker->settings.probe_timeout);
+	session_set_timer(session, broker->settings.probe_timeout);
 	amqp_raw_channel_send(&session->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
 	/* Not quick: it outlives an upgrade of RabbitMQ from 4.0 to 4.3. */
 	amqp_quorum_queue_declare(
 	    &session->channel, AMQP_RECORDS_QUEUE, (struct amqp_quorum_queue){.single = true});
-	publish_mark(session);
+	session_publish_mark(session);
 }
 
 /* The mark is in the queue. */
 static void
 session_look(struct session *session)
 {
-	const struct broker *broker = broker_of(session);
+	const struct broker *broker = session_broker(session);
 	int64_t again = broker_now(broker) + broker->settings.probe_timeout;
 
 	session->state = SESSION_LOOKING;
 	timers_set(
 	    broker->timers, &session->timer, again < session->deadline ? again : session->deadline);
-	amqp_quorum_queue_attach(&session->channel, AMQP_RECORDS_QUEUE, TAG, PREFETCH);
+	amqp_quorum_queue_attach(
+	    &session->channel, AMQP_RECORDS_QUEUE, RECORDS_TAG, RECORDS_PREFETCH);
 }
 
 static void
 session_begin_again(struct session *session)
 {
-	forget_all(session);
+	session_forget_all(session);
 	session->state = SESSION_PAUSING;
-	set_timer(session, jitter_below(&broker_of(session)->jitter, PAUSE_MOST));
+	session_set_timer(session, jitter_below(&session_broker(session)->jitter, PAUSE_MOST));
 }
 
 /* Until the mark comes, nothing is acknowledged. */
 static void
-ack_later(struct session *session, uint64_t tag)
+session_ack_later(struct session *session, uint64_t tag)
 {
 	if (session->old_count == session->old_room) {
 		session->old_room = session->old_room == 0 ? 16 : 2 * session->old_room;
@@ -344,10 +355,10 @@ ack_later(struct session *session, uint64_t tag)
 }
 
 static void
-replace(struct session *session, uint64_t tag)
+session_replace(struct session *session, uint64_t tag)
 {
 	session->messages--;
-	ack_later(session, tag);
+	session_ack_later(session, tag);
 }
 
 /*
@@ -355,33 +366,33 @@ replace(struct session *session, uint64_t tag)
  * Their writer died before it acknowledged the old one.
  */
 static void
-load_record(struct session *session, const struct broker_record *record)
+session_load_record(struct session *session, const struct broker_record *record)
 {
-	struct entry *entry = entry_find(session, record->name);
+	struct record_entry *entry = entry_find(session, record->name);
 
 	if (entry == NULL) {
 		entry = mem_alloc(sizeof(*entry));
 		entry->record = *record;
 		entry_add(session, entry);
 	} else if (record->epoch < entry->record.epoch) {
-		replace(session, session->channel.delivery);
+		session_replace(session, session->channel.delivery);
 		return;
 	} else {
-		replace(session, entry->tag);
+		session_replace(session, entry->tag);
 		entry->record = *record;
 	}
 	entry->tag = session->channel.delivery;
 }
 
 static void
-load_floor(struct session *session, uint64_t floor)
+session_load_floor(struct session *session, uint64_t floor)
 {
 	if (floor < session->floor) {
-		replace(session, session->channel.delivery);
+		session_replace(session, session->channel.delivery);
 		return;
 	}
 	if (session->floor_tag != 0)
-		replace(session, session->floor_tag);
+		session_replace(session, session->floor_tag);
 	session->floor = floor;
 	session->floor_tag = session->channel.delivery;
 }
@@ -389,7 +400,7 @@ load_floor(struct session *session, uint64_t floor)
 static void
 session_opened(struct session *session)
 {
-	timers_cancel(broker_of(session)->timers, &session->timer);
+	timers_cancel(session_broker(session)->timers, &session->timer);
 	session->state = SESSION_OPEN;
 	session_answer(session, BROKER_OK, 0, "");
 }
@@ -406,12 +417,12 @@ session_decide(struct session *session)
 		return;
 	}
 	session->state = SESSION_RESTING;
-	set_timer(session, AMQP_QUORUM_QUEUE_REST);
+	session_set_timer(session, AMQP_QUORUM_QUEUE_REST);
 }
 
 /* Of a message that stays. */
 static bool
-is_too_many(struct session *session)
+session_is_too_many(struct session *session)
 {
 	char words[64];
 
@@ -425,7 +436,7 @@ is_too_many(struct session *session)
 /* ---- writing ---- */
 
 static void
-ack(struct session *session, uint64_t tag)
+session_ack(struct session *session, uint64_t tag)
 {
 	amqp_raw_channel_ack(&session->channel, tag);
 	session->messages--;
@@ -440,12 +451,12 @@ session_complete(struct session *session)
 
 	if (session->floor_coming != 0) {
 		if (session->floor_tag != 0)
-			ack(session, session->floor_tag);
+			session_ack(session, session->floor_tag);
 		session->floor = session->floor_coming;
 		session->floor_tag = session->floor_coming_tag;
 	}
 	if (session->leaving != NULL) {
-		ack(session, session->leaving->tag);
+		session_ack(session, session->leaving->tag);
 		entry_remove(session, session->leaving);
 	}
 	if (session->coming != NULL)
@@ -458,12 +469,12 @@ session_complete(struct session *session)
 	}
 	/* The queue performs the acknowledgement before this. */
 	session->state = SESSION_PROVING;
-	set_timer(session, broker_of(session)->settings.probe_timeout);
-	publish_mark(session);
+	session_set_timer(session, session_broker(session)->settings.probe_timeout);
+	session_publish_mark(session);
 }
 
 static bool
-is_delivered(const struct session *session)
+session_is_delivered(const struct session *session)
 {
 	return (session->floor_coming == 0 || session->floor_coming_tag != 0) &&
 	       (session->coming == NULL || session->coming->tag != 0);
@@ -480,22 +491,22 @@ session_write(struct session *session, uint64_t lowest, struct broker_done done)
 
 	session->done = done;
 	session->state = SESSION_WRITING;
-	set_timer(session, broker_of(session)->settings.probe_timeout);
+	session_set_timer(session, session_broker(session)->settings.probe_timeout);
 	if (lowest > session->floor) {
 		session->floor_coming = lowest;
-		publish(session, floor_print(text, lowest));
+		session_publish(session, floor_print(text, lowest));
 	}
 	if (session->coming != NULL)
-		publish(session, record_print(text, &session->coming->record));
+		session_publish(session, record_print(text, &session->coming->record));
 	FAULT_IF(RECORD_ACKED_EARLY, session->coming != NULL && session->leaving != NULL,
-	    ack(session, session->leaving->tag));
-	if (is_delivered(session))
+	    session_ack(session, session->leaving->tag));
+	if (session_is_delivered(session))
 		session_complete(session);
 }
 
 /* False: it is none of those that the session has published. */
 static bool
-take_own(struct session *session, const char *text)
+session_take_own(struct session *session, const char *text)
 {
 	char wanted[RECORD_TEXT];
 	uint64_t tag = session->channel.delivery;
@@ -516,7 +527,7 @@ take_own(struct session *session, const char *text)
 	else
 		return false;
 	session->messages++;
-	if (is_delivered(session))
+	if (session_is_delivered(session))
 		session_complete(session);
 	return true;
 }
@@ -528,7 +539,7 @@ take_own(struct session *session, const char *text)
  * before, that session is perhaps dead. Foreign messages stay.
  */
 static void
-take_first(struct session *session, const char *text, size_t len)
+session_take_first(struct session *session, const char *text, size_t len)
 {
 	struct broker_record record;
 	uint64_t floor;
@@ -541,18 +552,18 @@ take_first(struct session *session, const char *text, size_t len)
 			session_decide(session);
 		return;
 	}
-	set_timer(session, broker_of(session)->settings.probe_timeout);
+	session_set_timer(session, session_broker(session)->settings.probe_timeout);
 	if (amqp_is_mark(text)) {
 		if (session->channel.content.returned > 0)
-			ack_later(session, session->channel.delivery);
+			session_ack_later(session, session->channel.delivery);
 		return;
 	}
-	if (is_too_many(session))
+	if (session_is_too_many(session))
 		return;
 	if (record_read(text, len, &record))
-		load_record(session, &record);
+		session_load_record(session, &record);
 	else if (floor_read(text, len, &floor))
-		load_floor(session, floor);
+		session_load_floor(session, floor);
 }
 
 /*
@@ -560,7 +571,7 @@ take_first(struct session *session, const char *text, size_t len)
  * session is over then.
  */
 static void
-take_later(struct session *session, const char *text, size_t len)
+session_take_later(struct session *session, const char *text, size_t len)
 {
 	struct broker_record record;
 	uint64_t floor;
@@ -569,14 +580,14 @@ take_later(struct session *session, const char *text, size_t len)
 		session_end(session, BROKER_LOCKED, 0, odd);
 		return;
 	}
-	if (take_own(session, text) || amqp_is_mark(text) || is_too_many(session))
+	if (session_take_own(session, text) || amqp_is_mark(text) || session_is_too_many(session))
 		return;
 	if (record_read(text, len, &record) || floor_read(text, len, &floor))
 		session_end(session, BROKER_LOCKED, 0, odd);
 }
 
 static bool
-on_message(void *ctx)
+session_on_message(void *ctx)
 {
 	struct session *session = ctx;
 	const struct amqp_content *content = &session->channel.content;
@@ -589,14 +600,14 @@ on_message(void *ctx)
 		len = 0;
 	}
 	if (session->state == SESSION_LOOKING)
-		take_first(session, text, len);
+		session_take_first(session, text, len);
 	else
-		take_later(session, text, len);
+		session_take_later(session, text, len);
 	return true;
 }
 
 static bool
-on_confirm(struct session *session, bool taken)
+session_on_confirm(struct session *session, bool taken)
 {
 	if (!taken)
 		session_end(session, BROKER_UNKNOWN, 0, "the broker did not accept the message");
@@ -608,7 +619,7 @@ on_confirm(struct session *session, bool taken)
 }
 
 static bool
-on_method(void *ctx, const struct amqp_frame *frame)
+session_on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct session *session = ctx;
 
@@ -622,9 +633,9 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		    MARK_NOT_AWAITED, session->state == SESSION_LOOKING, session_decide(session));
 		return true;
 	case AMQP_BASIC_ACK_METHOD:
-		return on_confirm(session, true);
+		return session_on_confirm(session, true);
 	case AMQP_BASIC_NACK_METHOD:
-		return on_confirm(session, false);
+		return session_on_confirm(session, false);
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
@@ -640,7 +651,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 }
 
 static void
-on_closed(void *ctx, int code, const char *text)
+session_on_closed(void *ctx, int code, const char *text)
 {
 	struct session *session = ctx;
 	enum broker_answer what = BROKER_UNKNOWN;
@@ -651,10 +662,10 @@ on_closed(void *ctx, int code, const char *text)
 }
 
 static void
-on_timer(void *ctx, uint64_t id)
+session_on_timer(void *ctx, uint64_t id)
 {
 	struct session *session = ctx;
-	const struct broker *broker = broker_of(session);
+	const struct broker *broker = session_broker(session);
 	bool over = broker_now(broker) >= session->deadline;
 
 	(void)id;
@@ -698,8 +709,9 @@ on_timer(void *ctx, uint64_t id)
 uint64_t
 broker_records_open(struct broker *broker, struct broker_done done)
 {
-	static const struct amqp_raw_channel_events events = {
-	    .method = on_method, .message = on_message, .closed = on_closed};
+	static const struct amqp_raw_channel_events events = {.method = session_on_method,
+	    .message = session_on_message,
+	    .closed = session_on_closed};
 	struct session *session = mem_alloc(sizeof(*session));
 
 	session->records = broker->records;
@@ -707,7 +719,7 @@ broker_records_open(struct broker *broker, struct broker_done done)
 	session->done = done;
 	session->deadline = broker_now(broker) + broker->settings.connect_timeout;
 	amqp_raw_channel_init(&session->channel, broker->channels, &events, session);
-	timer_init(&session->timer, on_timer, session, 0);
+	timer_init(&session->timer, session_on_timer, session, 0);
 	TAILQ_INSERT_TAIL(&broker->records->all, session, entry);
 	if (broker->blocked)
 		session_refuse(session, BROKER_UNKNOWN, BROKER_ALARM_WORDS);
@@ -721,7 +733,7 @@ const struct broker_record *
 broker_records_find(const struct broker *broker, uint64_t id, const char *name)
 {
 	const struct session *session = session_find(broker->records, id);
-	const struct entry *entry = session != NULL ? entry_find(session, name) : NULL;
+	const struct record_entry *entry = session != NULL ? entry_find(session, name) : NULL;
 
 	return entry != NULL ? &entry->record : NULL;
 }
@@ -753,7 +765,7 @@ session_to_write(struct broker *broker, uint64_t id, struct broker_done done)
 }
 
 static bool
-is_same(const struct broker_record *a, const struct broker_record *b)
+record_is_same(const struct broker_record *a, const struct broker_record *b)
 {
 	return a->size == b->size && a->epoch == b->epoch && a->grace == b->grace;
 }
@@ -763,7 +775,7 @@ broker_records_set(struct broker *broker, uint64_t id, const struct broker_recor
     uint64_t lowest, struct broker_done done)
 {
 	struct session *session = session_to_write(broker, id, done);
-	struct entry *old;
+	struct record_entry *old;
 
 	assert(lowest <= BEAD_EPOCH_MOST && (record == NULL || is_record(record)));
 	if (session == NULL)
@@ -777,7 +789,7 @@ broker_records_set(struct broker *broker, uint64_t id, const struct broker_recor
 	if (record != NULL) {
 		old = entry_find(session, record->name);
 		assert(old == NULL || record->epoch >= old->record.epoch);
-		if (old == NULL || !is_same(&old->record, record)) {
+		if (old == NULL || !record_is_same(&old->record, record)) {
 			session->leaving = old;
 			session->coming = mem_alloc(sizeof(*session->coming));
 			session->coming->record = *record;
@@ -855,7 +867,7 @@ amqp_records_go(struct amqp_records *records)
 
 /* The first one that is not lost, of those that were there before. */
 static struct session *
-first_before(const struct amqp_records *records, uint64_t serial)
+records_first_before(const struct amqp_records *records, uint64_t serial)
 {
 	struct session *session;
 
@@ -871,7 +883,7 @@ amqp_records_fail(struct amqp_records *records)
 	const uint64_t serial = records->serial;
 	struct session *session;
 
-	while ((session = first_before(records, serial)) != NULL) {
+	while ((session = records_first_before(records, serial)) != NULL) {
 		amqp_raw_channel_forget(&session->channel);
 		session_end(session, BROKER_UNKNOWN, 0, "the connection to the broker was lost");
 	}

@@ -1,10 +1,9 @@
 /*
- * The ways to hold a slot: one row for each, in a file of its own (way_queue.c, way_consumer.c,
- * way_quorum.c). A row has the requests about the holder queue (B), the meanings of their answers, and
- * the facts in which the ways differ. The engine and the administration ask for these facts. They never
- * ask which way it is.
+ * The ways to hold a slot: one row for each, in a block of ways.c. A row has the requests
+ * about the holder queue (B), the meanings of their answers, and the facts in which the ways differ. The
+ * engine and the administration ask for these facts. They never ask which way it is.
  *
- * A new way is a row here, a word in protocol/methods.h, and the server in memory.
+ * A new way is a row here, a block there, a word in protocol/methods.h, and the server in memory.
  */
 #ifndef BROKER_WAY_H
 #define BROKER_WAY_H

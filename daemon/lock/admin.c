@@ -18,7 +18,19 @@
 #include "daemon/lock/scan.h"
 #include "daemon/lock/work.h"
 
-/* create, resize, destroy, size. */
+/*
+ * Contents:
+ *	1. Changes. change_start() checks a request, and begin() determines the size or takes the mutex.
+ *	   on_counted() makes the plan from the state that was found, and work_plan() performs its steps.
+ *	   admin_judge() judges each answer. count_done() counts, undo() leaves no entry without a semaphore.
+ *	   tell_outcome() answers, or waits for holders first. say_late() is the answer at the deadline.
+ *	   lock_create(), lock_resize(), lock_destroy() and lock_size() are the requests.
+ *	   admin_create_missing() creates for an acquire.
+ *	2. make_mutex() takes the mutex, and begin_work() lists the steps.
+ *	   make_mutex_judge() judges the answers, and make_mutex_finish() lets the waiters go on.
+ */
+
+/* 1. create, resize, destroy, size. */
 
 enum admin_state {
 	ADMIN_QUEUED,   /* behind an older request of its peer on the name (engine.h) */
@@ -348,16 +360,6 @@ count_done(struct admin *admin, const struct work_request *request)
 	}
 }
 
-/* If the durable B of a removed slot stays, the work goes on. */
-static void
-see_holder(
-    struct lock_engine *engine, struct admin *admin, int slot, const struct broker_reply *reply)
-{
-	holder_stays(&admin->stays, slot, reply);
-	if (reply->answer == BROKER_LOCKED)
-		removed_holder_in_use(engine, admin->name, slot);
-}
-
 /* The broker refused the request. */
 static enum work_verdict
 refuse(struct admin *admin, enum reason reason, const struct work_request *request,
@@ -408,7 +410,10 @@ admin_judge(struct lock_engine *engine, struct work *work, const struct work_req
 		return WORK_DONE;
 	}
 	if (request->kind == WORK_DELETE_HOLDER) {
-		see_holder(engine, admin, request->slot, reply);
+		/* If the durable B of a removed slot stays, the work goes on. */
+		holder_stays(&admin->stays, request->slot, reply);
+		if (reply->answer == BROKER_LOCKED)
+			removed_holder_in_use(engine, admin->name, request->slot);
 		return WORK_DONE;
 	}
 	switch (reply->answer) {
@@ -709,18 +714,12 @@ start(struct lock_engine *engine, struct admin *admin)
 
 /* ---- the doors ---- */
 
-static struct plan_order
-order_of(const struct lock_engine *engine, enum plan_work work, const struct lock_change *change)
-{
-	return plan_order(
-	    work, change, full_scan_claim_of(engine->settings.claim), engine->settings.slots_most);
-}
-
 static void
 change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum plan_work work,
     const struct lock_change *change)
 {
-	struct plan_order order = order_of(engine, work, change);
+	struct plan_order order = plan_order(
+	    work, change, full_scan_claim_of(engine->settings.claim), engine->settings.slots_most);
 	struct lock_answer answer = engine_refusal(REASON_INVALID_PARAMS, NULL);
 	int target = work != PLAN_DESTROY && order.by == PLAN_TO ? order.slots : -1;
 	struct admin *admin;
@@ -791,7 +790,8 @@ admin_create_missing(struct lock_engine *engine, const char *name, int slots)
 			return admin->op;
 	}
 	admin = admin_new(engine, 0, 0, name);
-	admin->order = order_of(engine, PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots});
+	admin->order = plan_order(PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots},
+	    full_scan_claim_of(engine->settings.claim), engine->settings.slots_most);
 	admin->target = slots;
 	start(engine, admin);
 	return admin->op;
@@ -833,7 +833,7 @@ admin_free_all(struct lock_engine *engine)
 		admin_free(engine, admin);
 }
 
-/* The first use of a true mutex by quorum. */
+/* 2. The first use of a true mutex by quorum. */
 
 struct making {
 	uint64_t op; /* the key */

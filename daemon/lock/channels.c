@@ -9,7 +9,19 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/engine.h"
 
-/* The consumers in the wait queues. */
+/*
+ * Contents:
+ *	1. The consumers in the wait queues, one for each name and priority with waiters here.
+ *	   wait_queue_add() and wait_queue_remove() count the waiters of a consumer.
+ *	   wait_queue_news() is an event of the broker: the consumer has joined or left.
+ *	   wait_queue_out() and _back(): all leave while no waiter can have a channel.
+ *	2. Channels of the lock connection. The queues of names that starve come first.
+ *	   channels_lacking() says why a waiter can have none.
+ *	   channels_charge() charges a hold to the share of a user.
+ *	   channels_starve() queues a name. channels_hold_ended() wakes the first ones.
+ */
+
+/* 1. The consumers in the wait queues. */
 
 /* A member stays for so long after its last waiter, so that the next one need not join again. */
 #define LINGER (200 * NSEC_PER_MSEC)
@@ -256,7 +268,7 @@ wait_queue_end(struct lock_engine *engine, struct semaphore *semaphore)
 		member_free(engine, semaphore->members);
 }
 
-/* Channels of the lock connection, and names that starve. */
+/* 2. Channels of the lock connection, and names that starve. */
 
 /*
  * After how long a channel that should be free is requested again: one that is being closed is not

@@ -12,7 +12,19 @@
 #include "daemon/lock/mutex.h"
 #include "daemon/lock/registry.h"
 
-/* Grants. */
+/*
+ * Contents:
+ *	1. Grants: grant_claimed(), grant_passed() and grant_slotless() answer. grant_has_room() is the limit.
+ *	2. claim_start() reserves the slot and takes a channel, due() sends the flight: B, then A.
+ *	   on_claimed() is the answer about B, on_checked() the answer about A.
+ *	   win(): the waiter, or another one here, is granted the slot. fail(): the reservation ends.
+ *	   go_on() says what a failed claim means for its waiter: lose_race(), claim_otherwise(), go_on_unseen().
+ *	   learn_way() and learn_post(): the answer says how the slot is held.
+ *	   claim_unclean(): a grace begins. crowd_out(): there are too many.
+ *	   claim_resume(): a claim of an earlier program goes on.
+ */
+
+/* 1. Grants. */
 
 const char grant_peer_is_full[] = "this connection holds as many locks as it may hold";
 
@@ -125,7 +137,7 @@ grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool admitted)
 	tell_granted(engine, waiter, hold);
 }
 
-/* Claims. */
+/* 2. Claims. */
 
 /*
  * Maximum of the random rest after a lost race. Each race doubles it, from the first to the last.

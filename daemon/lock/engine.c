@@ -9,7 +9,21 @@
 #include "daemon/base/mem.h"
 #include "protocol/duration.h"
 
-/* Objects by number, answers, dirty marks. */
+/*
+ * Contents:
+ *	1. Objects by number, answers and marks. engine_tell() answers, and engine_notice() tells an event.
+ *	   engine_refusal*() and engine_full() make refusals. engine_op_*() keep requests with a deadline.
+ *	   engine_mark_dirty() and engine_scan() make the queue runner visit a semaphore.
+ *	2. Batches of probes: probe_add() collects them, and probe_send() sends all in one flush.
+ *	3. Flights: flight_start() and flight_end() limit the claims and drops of a user at the broker.
+ *	4. Awaited slots: awaited_freed() wakes a wait for holders.
+ *	5. Withheld slots: withheld_begin() leaves a freed slot to other daemons for a time.
+ *	6. The mutexes of each user: used_mutexes_lacking() is the limit.
+ *	7. Progress: progress_tell() tells waiters their position.
+ *	8. The order of a peer's requests on one name: peer_order_take() and peer_order_end().
+ */
+
+/* 1. Objects by number, answers, dirty marks. */
 
 uint64_t
 engine_id(struct lock_engine *engine)
@@ -326,7 +340,7 @@ engine_scan(struct lock_engine *engine, struct semaphore *semaphore)
 	engine_mark_dirty(engine, semaphore);
 }
 
-/* Batches of probes. */
+/* 2. Batches of probes. */
 
 /* Of an empty list, in bytes: more than one question. */
 #define FIRST_ROOM 1024
@@ -373,7 +387,7 @@ probe_one(struct lock_engine *engine, struct queue_name queue, enum broker_quest
 	broker_probe(engine->broker, &question, 1, (struct broker_probe_done){done, engine, id});
 }
 
-/* Flights. */
+/* 3. Flights. */
 
 static struct unsent_list *
 unsent_of(const struct hold *hold)
@@ -381,19 +395,13 @@ unsent_of(const struct hold *hold)
 	return hold->state == HOLD_DROPPING ? &hold->share->drops : &hold->share->claims;
 }
 
-static bool
-is_cheap(const struct hold *hold)
-{
-	const struct way *way = way_row(hold->way);
-
-	return hold->state == HOLD_DROPPING ? way->drop_is_cheap : way->claim_is_cheap;
-}
-
 /* The hold's part of flights_most, which is at most all of it. */
 static size_t
 cost_of(const struct lock_engine *engine, const struct hold *hold)
 {
-	size_t most = engine->settings.flights_most, cost = is_cheap(hold) ? 1 : FLIGHT_BY_QUEUE;
+	const struct way *way = way_row(hold->way);
+	bool is_cheap = hold->state == HOLD_DROPPING ? way->drop_is_cheap : way->claim_is_cheap;
+	size_t most = engine->settings.flights_most, cost = is_cheap ? 1 : FLIGHT_BY_QUEUE;
 
 	return cost < most ? cost : most;
 }
@@ -458,7 +466,7 @@ flight_end(struct lock_engine *engine, struct hold *hold)
 	}
 }
 
-/* Slots whose holders are waited for. */
+/* 4. Slots whose holders are waited for. */
 
 struct awaited_name {
 	char *text; /* owned; the key */
@@ -548,7 +556,7 @@ awaited_freed(struct lock_engine *engine, const char *text, int slot)
 	}
 }
 
-/* Withheld slots. */
+/* 5. Withheld slots. */
 
 struct withheld {
 	int slot; /* the key */
@@ -648,7 +656,7 @@ withheld_end_all(struct lock_engine *engine, struct semaphore *semaphore)
 		end(engine, semaphore->withheld);
 }
 
-/* The mutexes of each user. */
+/* 6. The mutexes of each user. */
 
 struct used_mutex {
 	char *name;    /* owned; the key */
@@ -813,7 +821,7 @@ used_mutexes_done(struct lock_engine *engine)
 	}
 }
 
-/* Progress, as waiters are told it. */
+/* 7. Progress, as waiters are told it. */
 
 /* So many waiters are told at once that their position changed. */
 #define FIRST 16
@@ -925,7 +933,7 @@ progress_due(void *ctx, uint64_t id)
 		timers_set(engine->timers, &semaphore->progress, now + REST_EVERY);
 }
 
-/* The order of a peer's requests on one name. */
+/* 8. The order of a peer's requests on one name. */
 
 struct peer_order_queue {
 	char *key; /* owned: the peer, and the name */

@@ -15,6 +15,16 @@
 #include "protocol/duration.h"
 
 /*
+ * Contents:
+ *	The repair: repair() lists the requests for all findings, and judge_repair() their answers.
+ *	The conversion between the two ways with As: convert() and judge_conversion().
+ *	The examination: examine() asks how each queue was declared, and examined() takes the findings.
+ *	scan() begins a pass: the full scan, the directory, the examination. looked() decides what follows.
+ *	rest() waits for busy slots. stop_waiting() and fsck_cancel() end that.
+ *	lock_fsck() is the request. begin() takes the mutex.
+ */
+
+/*
  * Rests between tries of busy slots that are not converted yet, doubled from the first to the
  * last. Each is jittered by half, up or down. Each pass that converts nothing tries half as many
  * busy slots as the one before.

@@ -13,7 +13,19 @@
 #include "daemon/lock/hold.h"
 #include "daemon/lock/mutex.h"
 
-/* One fsck. */
+/*
+ * Contents:
+ *	1. One fsck: fsck_set_state(), fsck_tell_outcome(), and fsck_work_new() for a list of requests.
+ *	2. The slots that were seen: fsck_quorum_size(), fsck_quorum_is_sound().
+ *	   The findings: fsck_quorum_findings(). The repair: fsck_quorum_repair().
+ *	   wants(), saw() and saw_look() are asked by work.c, slot by slot.
+ *	   fsck_quorum_add_as() claims and deletes slots with As, fsck_quorum_judge() judges that.
+ *	   fsck_quorum_examine() reads the record, asks which slots exist, and looks into each.
+ *	3. fsck_convert_to_quorum() and fsck_convert_from_quorum() do one pass.
+ *	   fsck_convert_add_record_left() completes a conversion that was cut.
+ */
+
+/* 1. One fsck. */
 
 /* ---- the state ---- */
 
@@ -131,7 +143,7 @@ fsck_unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *o
 	fsck_unlock(engine, fsck, unknown.reason, unknown.text);
 }
 
-/* Slots by quorum. */
+/* 2. Slots by quorum. */
 
 /* ---- the slots that were seen ---- */
 
@@ -826,7 +838,7 @@ fsck_quorum_examine(struct lock_engine *engine, struct fsck *fsck, fsck_step *th
 	work_start(engine, &fsck->work);
 }
 
-/* Conversions to and from slots by quorum. */
+/* 3. Conversions to and from slots by quorum. */
 
 /* ---- to quorum ---- */
 

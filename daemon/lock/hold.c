@@ -15,7 +15,20 @@
 #include "daemon/lock/registry.h"
 #include "daemon/state/state.h"
 
-/* Hints that are sent. */
+/*
+ * Contents:
+ *	1. Hints that are sent. hint_freed(): a slot is free. hint_removed(): if its A is back.
+ *	   hint_changed(): an administrator has added slots. hint_reclaimed(): a grace is over.
+ *	   announce() sends one, now or later. hint_came_back(): nobody took it, and it is sent again.
+ *	2. Lost holds by quorum: lost_told() keeps one, and lost_released() is its client's word of its stop.
+ *	3. The life of a hold: lifecycle_start() begins with a second check of B.
+ *	   vanish(): B was gone, and is claimed again or lost. lifecycle_revoke(): A is gone.
+ *	   lifecycle_drop() and drop_timer_fired() send the drop, on_dropped() judges, freed() ends the hold.
+ *	   lose() and lifecycle_all_lost(): the ends without a release.
+ *	   lifecycle_channel_closed(): the channel died under it.
+ */
+
+/* 1. Hints that are sent. */
 
 /* Maximum hints for one change of a semaphore; a queue holds no more (broker.h). */
 #define HINTS_MOST 64
@@ -347,7 +360,7 @@ hint_free_all(struct lock_engine *engine)
 		late_hint_free(engine->late_hints);
 }
 
-/* Holds by quorum whose clients were told `lost`. */
+/* 2. Holds by quorum whose clients were told `lost`. */
 
 /* After so long, ns, the broker layer has forgotten the hold, too. */
 #define KEPT (600 * NSEC_PER_SEC)
@@ -505,7 +518,7 @@ lost_free_all(struct lock_engine *engine)
 		forget(lost);
 }
 
-/* The life of a hold. */
+/* 3. The life of a hold. */
 
 /*
  * When B is checked again on a server that may delete it by name just after its declare: 5 and 50

@@ -19,8 +19,19 @@
 #include "protocol/duration.h"
 
 /*
- * Users that take turns. Each has a line of entries; a user with an empty line is forgotten. Plain
- * data: knows no engine and no time.
+ * Contents:
+ *	1. Users take turns: turns_enter(), turns_leave() and turns_next().
+ *	2. Targets: awaits of one slot share a probe. target_join(), target_leave().
+ *	   The end: finish() answers, finish_done(), finish_unknown() and finish_timeout() say how.
+ *	   Probes: take_answer() keeps what a B said, round_is_over() rests, longer each time, or ends the wait.
+ *	   send_batch() sends the probes of the users in turn, and on_probed() gives out the answers.
+ *	   The doors: holder_wait_start(), lock_await(), and how a wait is cancelled.
+ *	   The successor: holder_wait_save_all() and holder_wait_restore_all().
+ */
+
+/*
+ * 1. Users that take turns. Each has a line of entries; a user with an empty line is forgotten. This is
+ * plain data, which knows no engine and no time.
  */
 
 /* A member of the record of its owner. Zeroed: in no line. */
@@ -45,20 +56,6 @@ struct turn_user {
 	UT_hash_handle by_uid;
 };
 
-static void
-turns_init(struct turns *turns)
-{
-	TAILQ_INIT(&turns->in_turn);
-}
-
-/* Whether the entry is better off there. user NULL: the line is empty. */
-static bool
-moves(const struct turn *turn, const struct turn_user *user, bool first)
-{
-	return (user == NULL ? 0 : user->count) < turn->user->count ||
-	       (first && user == turn->user && user->count > 1);
-}
-
 /*
  * Enters the line of the user: as the first, or as the last. An entry that is in line already moves
  * if that line is shorter, so that no user waits for another's ten thousand.
@@ -70,7 +67,8 @@ turns_enter(struct turns *turns, struct turn *turn, uid_t uid, bool first)
 
 	HASH_FIND(by_uid, turns->by_uid, &uid, sizeof(uid), user);
 	if (turn->user != NULL) {
-		if (!moves(turn, user, first))
+		if ((user == NULL ? 0 : user->count) >= turn->user->count &&
+		    !(first && user == turn->user && user->count > 1))
 			return;
 		turns_leave(turns, turn);
 	}
@@ -118,7 +116,7 @@ turns_next(struct turns *turns)
 	return TAILQ_FIRST(&user->line);
 }
 
-/* The waits for holders. */
+/* 2. The waits for holders. */
 
 enum holder_wait_kind {
 	HOLDER_WAIT_REMOVED, /* removed slots: until they have no holders */
@@ -550,13 +548,6 @@ on_seen(struct lock_engine *engine, struct holder_wait *holder_wait, size_t inde
 	round_is_over(engine, holder_wait);
 }
 
-/* The answer about a B by quorum, as if it was about another one. */
-static enum broker_answer
-answer_of_beads(enum broker_answer answer)
-{
-	return answer == BROKER_LOCKED ? BROKER_OK : answer == BROKER_OK ? BROKER_ABSENT : answer;
-}
-
 /* The question did not decide: the target asks the next one at once. */
 static void
 ask_again(struct lock_engine *engine, struct holder_target *target)
@@ -608,8 +599,10 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 		ask_again(engine, target);
 		return;
 	}
-	if (question->about == ABOUT_BEADS)
-		answer = answer_of_beads(answer);
+	if (question->about == ABOUT_BEADS) /* as if it was about a B of another way */
+		answer = answer == BROKER_LOCKED ? BROKER_OK
+			 : answer == BROKER_OK   ? BROKER_ABSENT
+						 : answer;
 	/* Each wait may end in its call, and no other may. */
 	TAILQ_FOREACH_SAFE (holder_wait, &target->waits, of_target, next) {
 		if (!holder_wait->late) {
@@ -1077,7 +1070,7 @@ holder_wait_init(struct lock_engine *engine)
 {
 	struct holder_probes *probes = mem_alloc(sizeof(*probes));
 
-	turns_init(&probes->turns);
+	TAILQ_INIT(&probes->turns.in_turn);
 	TAILQ_INIT(&probes->batches);
 	timer_init(&probes->next, on_next, engine, 0);
 	engine->holder_probes = probes;

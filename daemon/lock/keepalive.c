@@ -13,7 +13,19 @@
 #include "daemon/lock/registry.h"
 #include "protocol/duration.h"
 
-/* Checks of A. */
+/*
+ * Contents:
+ *	1. Checks of A: slot_check_ask() sends one, on the channel of the hold or on a shared one.
+ *	2. The watch on A: watch_start(), and watch_news(), after which A is checked.
+ *	3. The keepalive: ask_oldest() asks about the Bs in turn, and keepalive_due() is its timer.
+ *	   By quorum: schedule_renewal() and renewal_due() are the timer of each hold.
+ *	   The end: watch_holds() loses holds whose lease is over, keepalive_run_out() all of the connection.
+ *	   keepalive_granted() starts the timers.
+ *	4. Verify: lock_verify() joins or begins one. verify_ask() asks about B and A.
+ *	   on_b() and on_a() judge, and finish() answers.
+ */
+
+/* 1. Checks of A. */
 
 /*
  * The maximum of channels besides the shared one. Each has an overdue answer: the node of an A may
@@ -200,7 +212,7 @@ slot_check_free_all(struct lock_engine *engine)
 	}
 }
 
-/* The watch on A. */
+/* 2. The watch on A. */
 
 /* Holds that end before this cost the broker no consumer. */
 #define WATCH_AFTER (100 * NSEC_PER_MSEC)
@@ -308,7 +320,7 @@ watch_news(void *ctx, const char *queue, enum broker_news news)
 	}
 }
 
-/* Keepalive, and the end of the lease. */
+/* 3. Keepalive, and the end of the lease. */
 
 /* Questions of one pass, and one more if both kinds of leases are rounded up. */
 #define ASK_MOST 64
@@ -705,7 +717,7 @@ keepalive_granted(struct lock_engine *engine, struct hold *hold)
 		timers_set(engine->timers, &engine->lease.watch, next_moment(engine, hold, now));
 }
 
-/* Verify. */
+/* 4. Verify. */
 
 /* A verify gives up after so many dead channels. */
 #define TRIES 4

@@ -6,6 +6,17 @@
 #include "daemon/base/margin.h"
 #include "daemon/broker/beads.h"
 
+/*
+ * Contents:
+ *	from_of() and lease_length() are the beginning and the length of the lease of a hold.
+ *	lease_until() and lease_suspect_at() are its end, and the time from which it is suspect.
+ *	lease_is_good() compares it with a fresh clock.
+ *	lease_set_state() changes the lease of the connection, and tells all its holders.
+ *	lease_answered() and lease_b_answered() extend a lease, and tell_peers() tells those who asked for it.
+ *	lease_end() and lease_recover() are the end of the lock connection.
+ *	lock_takeover() and lock_is_recovering() tell operators how long a death goes unnoticed.
+ */
+
 int64_t
 lease_heartbeat(const struct lock_engine *engine)
 {
@@ -113,13 +124,6 @@ tell_holders(struct lock_engine *engine, bool suspect)
 	}
 }
 
-/* A lease is told again when it ends at least so much later. */
-static int64_t
-step_of(const struct lock_engine *engine, const struct hold *hold)
-{
-	return is_timed(hold) ? lease_length(engine, hold) / 8 : lease_heartbeat(engine) / 3;
-}
-
 /*
  * A peer that wants to know is told of the earliest lease of its holds, once for all of them. Holds
  * that it knows to be suspect do not count. Not each of many answers is told.
@@ -130,6 +134,7 @@ tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE};
 	const struct hold *hold, *oldest = NULL;
 	bool wanted = false;
+	int64_t later;
 
 	TAILQ_FOREACH (hold, &peer->holds, of_peer) {
 		FAULT_IF(SUSPECT_UNTOLD_IS_LEFT_OUT,
@@ -139,7 +144,10 @@ tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 			continue;
 		wanted |= hold->wants_lease;
 		FAULT(LEASE_OF_OLDER_ANSWER, peer->lease_told = INT64_MIN / 2);
-		if (lease_until(engine, hold) < peer->lease_told + step_of(engine, hold))
+		/* A lease is told again when it ends at least so much later. */
+		later =
+		    is_timed(hold) ? lease_length(engine, hold) / 8 : lease_heartbeat(engine) / 3;
+		if (lease_until(engine, hold) < peer->lease_told + later)
 			return;
 		if (oldest == NULL || lease_until(engine, hold) < lease_until(engine, oldest))
 			oldest = hold;

@@ -11,7 +11,18 @@
 #include "daemon/lock/registry.h"
 #include "daemon/lock/scan.h"
 
-/* The directory of names. */
+/*
+ * Contents:
+ *	1. The directory: begin() takes its mutex for the first request, on_mutex() reads or enters or leaves.
+ *	   finish_read() sorts the names, and directory_finish() tells the caller.
+ *	   directory_read(), directory_enter(), directory_leave() and directory_forget() are its calls.
+ *	2. list: lock_list() reads the directory, full_scan_rows() scans some names at once, on_row() tells one.
+ *	   explain: lock_explain() probes a mutex first, or scans, and explain() tells the state.
+ *	   lock_busy(): the busy slots of one semaphore.
+ *	   lock_verdict_word() has the words of the states.
+ */
+
+/* 1. The directory of names. */
 
 /* Maximum attempts, if the channel is closed before the answer. */
 #define TRIES_MOST 3
@@ -95,16 +106,6 @@ refuse(
  * connection. A read without an answer would keep the mutexes as long as the connection lives.
  */
 static void
-end_with_link(struct lock_engine *engine, const struct directory *directory)
-{
-	if ((directory->state == DIRECTORY_READING || directory->state == DIRECTORY_ENTERING ||
-		directory->state == DIRECTORY_LEAVING) &&
-	    broker_auxiliary_is_up(engine->broker))
-		broker_reset(engine->broker, BROKER_AUXILIARY,
-		    "the broker did not answer about the directory");
-}
-
-static void
 too_late(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
@@ -113,7 +114,10 @@ too_late(void *ctx, uint64_t id)
 	    engine_refusal_unknown(engine, "the broker did not answer in time");
 
 	if (directory->state != DIRECTORY_LOCKING) {
-		end_with_link(engine, directory);
+		if (directory->state != DIRECTORY_UNLOCKING &&
+		    broker_auxiliary_is_up(engine->broker))
+			broker_reset(engine->broker, BROKER_AUXILIARY,
+			    "the broker did not answer about the directory");
 		/* Before the connection ends, because the alarm is then no longer known. */
 		refuse(engine, directory, unknown.reason, unknown.text);
 		return; /* requests in flight are answered first */
@@ -163,17 +167,6 @@ finish_read(
 	free(sorted);
 }
 
-/*
- * The broker may have closed the channel for another request. The work begins again, because it is
- * unknown how far it came.
- */
-static bool
-may_try_again(const struct lock_engine *engine, const struct directory *directory)
-{
-	return directory->done != NULL && directory->tries < TRIES_MOST &&
-	       broker_takes_messages(engine->broker);
-}
-
 static void begin(struct lock_engine *engine, struct directory *directory);
 
 static void
@@ -189,7 +182,12 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 	if (directory == NULL)
 		return; /* the mutex is gone with the connection */
 	if (reply->answer != BROKER_OK) {
-		if (may_try_again(engine, directory)) {
+		/*
+		 * The broker may have closed the channel for another request. The work begins again,
+		 * because it is unknown how far it came.
+		 */
+		if (directory->done != NULL && directory->tries < TRIES_MOST &&
+		    broker_takes_messages(engine->broker)) {
 			begin(engine, directory);
 			return;
 		}
@@ -324,7 +322,7 @@ directory_free_all(struct lock_engine *engine)
 		directory_free(engine, directory);
 }
 
-/* list, explain and lock_busy(). */
+/* 2. list, explain and lock_busy(). */
 
 /* Full scans in flight at once. */
 #define FULL_SCANS_MOST 16

@@ -21,6 +21,16 @@
 #include "daemon/lock/scan.h"
 #include "protocol/methods.h"
 
+/*
+ * Contents:
+ *	The broker's events, each given to the files that it concerns: on_link() and on_channel_closed().
+ *	on_cancelled(), on_unclean(), on_reclaimed(), on_suspended() and on_removed() concern one hold.
+ *	run_dirty() is the timer that runs the queue runner. on_replied(): all answers pass it.
+ *	lock_engine_new(), lock_engine_free() and lock_engine_set() are its life.
+ *	lock_cancel() and lock_peer_gone() end the requests of a client, in all files.
+ *	lock_drain() and lock_quiet(): the stop.
+ */
+
 /* ---- the broker's events ---- */
 
 static void

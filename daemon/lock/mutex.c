@@ -11,7 +11,19 @@
 #include "daemon/broker/beads.h"
 #include "daemon/lock/engine.h"
 
-/* The administration mutex. */
+/*
+ * Contents:
+ *	1. The administration mutex: go_on() claims the queue for the first taker, on_claimed() judges the answer.
+ *	   claim_lost() is another daemon's: it is claimed again after a while. on_dropped() serves the next taker.
+ *	   mutex_take(), mutex_drop() and mutex_leave() are the calls of a taker, mutex_channel() its channel.
+ *	   mutex_link_died() tells the owners that the mutex is lost.
+ *	2. The floor of the fences: fence_floor_granted() tells the need, and raise_to() has it written.
+ *	3. The Bs of removed slots: removed_delete_holder() and removed_holder_in_use() begin with a check of A.
+ *	   work() deletes B under the mutex. removed_delete_beads() needs no mutex.
+ *	4. The posts of held mutexes by quorum: next_round() declares them again, one after another.
+ */
+
+/* 1. The administration mutex. */
 
 /*
  * The rest before another claim, while another administrator has the mutex. Random, up to twice
@@ -517,7 +529,7 @@ mutex_free_all(struct lock_engine *engine)
 		mutex_free(engine, mutex);
 }
 
-/* The floor of the fences. */
+/* 2. The floor of the fences. */
 
 /* A mutex that comes so close to the floor raises it, by that much. So it seldom does. */
 #define NEAR 2
@@ -619,13 +631,6 @@ fence_floor_again_due(void *ctx, uint64_t id)
 
 /* ---- the doors ---- */
 
-/* Each later set is to be above this epoch. */
-static void
-fence_floor_raise(struct lock_engine *engine, uint64_t epoch)
-{
-	raise_to(engine, epoch, epoch);
-}
-
 void
 fence_floor_rose(struct lock_engine *engine, uint64_t epoch)
 {
@@ -656,7 +661,7 @@ fence_floor_done(struct lock_engine *engine)
 	timers_cancel(engine->timers, &engine->fence_floor.again);
 }
 
-/* The Bs of removed slots. */
+/* 3. The Bs of removed slots. */
 
 /* The maximum in work at once. Each takes a channel of the auxiliary connection. */
 #define WORK_MOST 8
@@ -793,12 +798,6 @@ removed_begin(struct lock_engine *engine, struct removed_slot *removed)
 	    &(struct mutex_order){removed->id, "the end of a removed slot", on_mutex});
 }
 
-static bool
-is_in_work(const struct removed_slot *removed)
-{
-	return removed->state == REMOVED_CLAIMS || removed->state == REMOVED_WORKS;
-}
-
 /* One slot of a name at a time has the mutex, or waits for it. */
 static void
 begin_next(struct lock_engine *engine)
@@ -807,7 +806,7 @@ begin_next(struct lock_engine *engine)
 	size_t count = 0, i;
 
 	HASH_ITER (by_id, engine->removed_slots, removed, next) {
-		if (is_in_work(removed))
+		if (removed->state == REMOVED_CLAIMS || removed->state == REMOVED_WORKS)
 			in_work[count++] = removed;
 	}
 	HASH_ITER (by_id, engine->removed_slots, removed, next) {
@@ -850,14 +849,16 @@ on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
+	uint64_t epoch;
 
 	/* The next claims would find the same for a while. Nobody else could look into the slot then. */
 	if (reply->answer == BROKER_LOCKED && reply->removed) {
 		timers_set(engine->timers, &removed->timer, engine_now(engine) + BEADS_REST);
 		return;
 	}
+	epoch = bead_fence_epoch(reply->fence) + 1;
 	if (reply->answer == BROKER_OK)
-		fence_floor_raise(engine, bead_fence_epoch(reply->fence) + 1);
+		raise_to(engine, epoch, epoch);
 	removed_free(engine, removed);
 }
 
@@ -937,7 +938,7 @@ removed_free_all(struct lock_engine *engine)
 		removed_free(engine, removed);
 }
 
-/* The posts of held mutexes by quorum. */
+/* 4. The posts of held mutexes by quorum. */
 
 /* Declares that the broker does not perform are repeated so often before a post ends. */
 #define ROUNDS 12

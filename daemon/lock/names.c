@@ -10,6 +10,16 @@
 #include "daemon/base/mem.h"
 #include "protocol/lockname.h"
 
+/*
+ * Contents:
+ *	Namings of the configuration: queue_naming_new() reads the templates of an administrator.
+ *	append() and its likes put a name together, within the limit of AMQP.
+ *	queue_name_a(), queue_name_b() and queue_name_quorum_slot() name the queues of a slot.
+ *	queue_name_mutex(), _admin(), _gate(), _unlimited(), _wait() name the other queues of a lock.
+ *	queue_name_directory() and queue_name_directory_mutex() name those of the directory.
+ *	queue_name_refusal() says why a name cannot be a lock: its queue would be the queue of another name.
+ */
+
 /* The suffixes of a lock's name for the queues without a slot. */
 static const char *const plain_suffixes[] = {"", "-M", "-W", "-M-W", "-G", "-U"};
 #define PLAIN_SUFFIXES (sizeof(plain_suffixes) / sizeof(plain_suffixes[0]))

@@ -9,7 +9,20 @@
 #include "daemon/lock/lock.h"
 #include "protocol/json.h"
 
-/* Requesters. */
+/*
+ * Contents:
+ *	1. Requesters: requester_new() keeps the user, the process and the words of an acquire.
+ *	2. Holds: hold_new() reserves a B, and hold_free() ends the reservation.
+ *	   The lists of ages have the oldest answer first, for the lease. hold_answered() moves a hold.
+ *	   hold_find*() look up. hold_set_channel() and hold_set_grace() keep the counts.
+ *	   hold_set_state() is the diagram of objects.h, and hold_sane() the invariant of each state.
+ *	3. The local queue: goes_before() is the order of its waiters. split() and merge() are the treap.
+ *	   local_queue_join(), _leave() and _set_state() keep the counts of states in the tree.
+ *	   local_queue_first() and _next() find waiters, and local_queue_position() counts those before one.
+ *	4. Semaphores: semaphore_saw_size(), _saw_slot() and _saw_way() keep what the broker said last.
+ */
+
+/* 1. Requesters. */
 
 const char *
 lock_row_word(enum lock_row_state state)
@@ -65,7 +78,7 @@ requester_free(struct requester *requester)
 	free(requester);
 }
 
-/* Holds. */
+/* 2. Holds. */
 
 static struct hold *
 add(struct hold_table *table, uint64_t id, enum hold_state state, const char *name,
@@ -331,7 +344,7 @@ hold_sane(const struct hold *hold)
 	}
 }
 
-/* The local queue: waiters. */
+/* 3. The local queue: waiters. */
 
 /* ---- states ---- */
 
@@ -645,7 +658,7 @@ local_queue_position(const struct local_queue *queue, const struct waiter *waite
 	return position;
 }
 
-/* Semaphores. */
+/* 4. Semaphores. */
 
 struct semaphore *
 semaphore_new(const char *name, bool mutex)

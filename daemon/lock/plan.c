@@ -11,7 +11,18 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/scan.h"
 
-/* The steps of a change. */
+/*
+ * Contents:
+ *	1. The steps of a change. plan_order() is the order, plan_nonsense() refuses it, plan_words() names it.
+ *	   create_new() and create_again(), plan_resize() and resize_by_quorum(), plan_destroy().
+ *	   plan_make() makes the list of steps, plan_undo() what is left to do after a refusal.
+ *	   plan_slots() and plan_step_slot() count and number the slots of steps.
+ *	2. The findings of fsck. fsck_seen_take() keeps what the scan saw.
+ *	   add_gap(), add_make(), add_claim() and add_holder() find one kind each.
+ *	   fsck_findings_make() finds all, and fsck_findings_compare() says which are repaired.
+ */
+
+/* 1. The steps of a change. */
 
 /* ---- orders ---- */
 
@@ -501,23 +512,9 @@ plan_slots(const struct plan *plan, enum step_kind kind)
 	return slots;
 }
 
-/* The findings of fsck. */
+/* 2. The findings of fsck. */
 
 /* ---- the scan's results ---- */
-
-/*
- * A busy B with other arguments does not refuse probes, as an exclusive queue. Only the pass that
- * declared the queues can tell the two apart.
- */
-static void
-keep_odd(struct fsck_seen *seen, const struct fsck_seen *before)
-{
-	for (int i = 0; i < seen->full_scan.seen && i < before->full_scan.seen; i++) {
-		seen->odd[i] = before->odd[i] && seen->b[i] == BROKER_OK;
-		if (seen->odd[i])
-			seen->ways[i] = BROKER_BY_CONSUMER;
-	}
-}
 
 void
 fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found, bool keeps_odd)
@@ -540,8 +537,15 @@ fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found, bool keeps
 	seen->make = mem_alloc((slots + 1) * sizeof(*seen->make));
 	seen->odd = mem_alloc((slots + 1) * sizeof(*seen->odd));
 	seen->listed = false;
-	if (keeps_odd)
-		keep_odd(seen, &before);
+	/*
+	 * A busy B with other arguments does not refuse probes, as an exclusive queue. Only the pass that
+	 * declared the queues can tell the two apart.
+	 */
+	for (int i = 0; keeps_odd && i < found->seen && i < before.full_scan.seen; i++) {
+		seen->odd[i] = before.odd[i] && seen->b[i] == BROKER_OK;
+		if (seen->odd[i])
+			seen->ways[i] = BROKER_BY_CONSUMER;
+	}
 	fsck_seen_done(&before);
 }
 

@@ -15,7 +15,19 @@
 #include "daemon/lock/scan.h"
 #include "protocol/duration.h"
 
-/* Acquires. */
+/*
+ * Contents:
+ *	1. Acquires: lock_acquire() checks a request and makes it a waiter, deadline_passed() ends one by time.
+ *	   acquire_link_changed() refuses, or begins anew. lock_admit() and lock_deny() are an administrator's.
+ *	2. Hints that come: hint_came() claims the slot for a waiter, or passes the hint on.
+ *	3. The queue runner: queue_runner_run() visits a dirty semaphore, and move() goes as far as it can.
+ *	   known_free_slot() and claim_for(): a slot is known to be free.
+ *	   scan_if_wanted() begins a scan or asks for the next window.
+ *	   end_scan(), then judge() and find_verdict(): the result for all who waited for the scan.
+ *	   claim_unseen(): probes fail, so slot after slot is claimed.
+ */
+
+/* 1. Acquires. */
 
 /* Refuses an acquire that cannot reach the broker, in the words of the broker or the system. */
 static void
@@ -348,7 +360,7 @@ lock_deny_all(struct lock_engine *engine, const char *name)
 	return denied;
 }
 
-/* Hints that come. */
+/* 2. Hints that come. */
 
 /* The minimum time between two hints of a name that are passed on. */
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
@@ -468,7 +480,7 @@ hint_news(void *ctx, const struct broker_wait_queue_event *event)
 		hint_came(engine, semaphore, event->slot);
 }
 
-/* The queue runner. */
+/* 3. The queue runner. */
 
 #define NEW LOCAL_QUEUE_OF(WAITER_NEW)
 #define SCANNED LOCAL_QUEUE_OF(WAITER_SCANNED)

@@ -10,7 +10,19 @@
 #include "daemon/lock/channels.h"
 #include "daemon/lock/engine.h"
 
-/* Rows. */
+/*
+ * Contents:
+ *	1. Rows: a row is a waiter or a hold, as others see it. rows_*() tell each change.
+ *	   lock_each_holding(), lock_next_waiting(), lock_each() and lock_row_find() walk through them.
+ *	   lock_each_use() tells which locks are in use, for metrics.
+ *	2. Peers: registry_peer() and registry_hold_attach() give a hold to a peer.
+ *	   Watches: registry_hold_watch() and registry_hold_unwatch().
+ *	   Waiters: registry_waiter_attach(), _set_state(), and _end(), which alone answers an acquire.
+ *	   Semaphores: registry_semaphore(), and registry_admin_done(), after which waiters go on.
+ *	   Reservations: registry_is_reserved(), and registry_hold_end(), which frees a hold and wakes its name.
+ */
+
+/* 1. Rows. */
 
 static struct lock_row
 row_of(const struct requester *requester, enum lock_row_state state)
@@ -355,7 +367,7 @@ lock_each_use(
 	each_slotless(engine, fn, ctx);
 }
 
-/* The lives of peers, semaphores, waiters and holds. */
+/* 2. The lives of peers, semaphores, waiters and holds. */
 
 #define BEHIND LOCAL_QUEUE_OF(WAITER_BEHIND)
 

@@ -13,6 +13,16 @@
 #include "daemon/lock/registry.h"
 #include "daemon/lock/scan.h"
 
+/*
+ * Contents:
+ *	next_waiter() is the one to whom a slot may be handed off.
+ *	count() asks for the consumers of other daemons, and on_counted() keeps the answer.
+ *	The hand-off: go_on() decides, step by step. is_certain(): no question is needed.
+ *	check() asks about A or B first, and on_checked() judges. pass() gives the hold to the waiter.
+ *	lock_release() and release_peer(): the holder releases, or hangs up. let_go() hands off or drops.
+ *	lock_abandon(): the daemon stops.
+ */
+
 /* The interval at which a slot is freed for clients that poll. */
 #define OPEN_AGAIN (250 * NSEC_PER_MSEC)
 /* An older answer is requested again. */

@@ -9,7 +9,20 @@
 #include "daemon/lock/engine.h"
 #include "daemon/lock/registry.h"
 
-/* The full scan of one semaphore. */
+/*
+ * Contents:
+ *	1. The full scan. take_markers(), take_window() and take_quorum_window() read the answers of a window.
+ *	   full_scan_on_probed() sends the next window, or tells the caller.
+ *	   full_scan_claim() and lock_claim_word() say how the slots are held.
+ *	   next_scan(): full scans to the end of all slots go one after another.
+ *	2. The scan for waiters: list_queues() are the queues of a window, list_again() those of a rescan.
+ *	   take_slot_answers() and take_quorum_answers() put the answers into the semaphore.
+ *	   take_mutex_answer() and take_guarded_answers() read those of a true mutex, take_again_answers() a rescan.
+ *	   scan_start(), scan_continue() and scan_end() are the scan as the queue runner drives it.
+ *	   rescan_will_do() and rescan_start() ask only whether something has changed.
+ */
+
+/* 1. The full scan of one semaphore. */
 
 /* Maximum full scans of depth FULL_SCAN_ALL_SLOTS at once. */
 #define FULL_SCANS_AT_ONCE 2
@@ -424,7 +437,7 @@ full_scan_free_all(struct lock_engine *engine)
 	}
 }
 
-/* The scan for waiters, and the rescan. */
+/* 2. The scan for waiters, and the rescan. */
 
 /*
  * The first window of an unknown semaphore, and the largest one, in slots. Each slot costs two

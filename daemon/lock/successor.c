@@ -1,4 +1,14 @@
 /*
+ * Contents:
+ *	The records: the fields of holds and waiters in the state.
+ *	Freezing: lock_freeze(), and lock_is_still(), which says when nothing is in flight.
+ *	Saving: lock_save_holds() and lock_save_waits().
+ *	Restoring: hold_is_possible() checks a record, restore_hold() and restore_grace() make the hold.
+ *	lock_restore_holds() restores all, and checks that their counts add up.
+ *	lock_restore_waits() restores the acquires and the waits for holders.
+ */
+
+/*
  * The engine's part of the state for a successor (lock.h): its holds, its waiters and its waits
  * for holders. Requests that are being worked on are not saved: the caller repeats them.
  */
@@ -200,16 +210,6 @@ lock_freeze(struct lock_engine *engine, bool frozen)
 		timers_set(engine->timers, &engine->run_queues, engine_now(engine));
 }
 
-/*
- * By quorum, claims in their graces go on, and others end. Requests about a hold can be unanswered: the broker
- * layer knows them.
- */
-static bool
-is_still_by_quorum(const struct hold *hold)
-{
-	return hold->state == HOLD_CLAIMING || hold->state == HOLD_HELD;
-}
-
 static bool
 hands_link_over(const struct lock_engine *engine)
 {
@@ -225,7 +225,11 @@ lock_is_still(const struct lock_engine *engine)
 		if (hold->state == HOLD_SLOTLESS)
 			continue;
 		if (way_row(hold->way)->by_beads) {
-			if (!is_still_by_quorum(hold))
+			/*
+			 * Claims in their graces go on, and others end. Requests about a hold can be
+			 * unanswered: the broker layer knows them.
+			 */
+			if (hold->state != HOLD_CLAIMING && hold->state != HOLD_HELD)
 				return false;
 			continue;
 		}

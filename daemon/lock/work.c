@@ -14,6 +14,17 @@
 #include "daemon/lock/list.h"
 #include "daemon/lock/mutex.h"
 
+/*
+ * Contents:
+ *	The list: work_add(). Its deadline: be_patient().
+ *	A sweep: sweep_on() probes window by window and puts the deletes behind itself.
+ *	Records: open_records(), then on_records(), which decides the epoch and the grace: decide_beads().
+ *	Slots by quorum: make_more() makes, looks at or deletes several at once, on_made() judges one.
+ *	send() turns a request into a call of the broker layer. send_more() fills the window.
+ *	Answers: on_answer(), then settle(), which asks the owner. work_on() goes on with the next ones.
+ *	work_start() begins, work_fail() and work_again() are verdicts for the owner.
+ */
+
 /* Slots of a further window, after one with uncounted slots. */
 #define SWEEP_MORE 256
 
@@ -55,22 +66,10 @@ patience(const struct work *work)
 {
 	const struct work_request *awaited = work_awaited(work);
 
-	if (awaited == NULL)
-		return 0;
-	switch (awaited->kind) {
-	case WORK_RECORD: /* behind another administrator */
-	case WORK_RESERVE_EPOCH:
-	case WORK_READ_RECORD:
-	case WORK_FORGET_RECORD:
-	case WORK_MAKE_BEADS:
-	case WORK_LOOK_AT_BEADS:
-	case WORK_CLEAR_BEADS:
-	case WORK_DELETE_BEADS:
-	case WORK_CONVERT_BEADS:
-		return work->beads.wait + BEAD_GRACE_MOST;
-	default:
-		return 0;
-	}
+	/* A record is behind another administrator, and a slot can be in a grace. */
+	return awaited != NULL && awaited->kind >= WORK_BY_QUORUM
+		   ? work->beads.wait + BEAD_GRACE_MOST
+		   : 0;
 }
 
 /* The deadline begins anew. */
@@ -511,14 +510,6 @@ on_records_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 
 static void make_more(struct lock_engine *engine, struct work *work);
 
-/* It is gone, or nobody else will get it. */
-static bool
-is_removed(struct work *work, const struct broker_reply *reply)
-{
-	work_saw_fence(work, reply->fence);
-	return reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT || reply->removed;
-}
-
 static void
 on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -535,12 +526,16 @@ on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 	work->making.open--;
 	be_patient(engine, work);
 	/* Without the connection there is no mutex, and the owner ends. */
-	if (request->kind == WORK_DELETE_BEADS)
-		taken = is_removed(work, reply);
-	else if (work->saw != NULL && broker_auxiliary_is_up(engine->broker))
+	if (request->kind == WORK_DELETE_BEADS) {
+		work_saw_fence(work, reply->fence);
+		/* It is gone, or nobody else will get it. */
+		taken =
+		    reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT || reply->removed;
+	} else if (work->saw != NULL && broker_auxiliary_is_up(engine->broker)) {
 		taken = work->saw(engine, work, request->kind, slot, reply);
-	else
+	} else {
 		taken = reply->answer == BROKER_OK;
+	}
 	if (request->kind == WORK_DELETE_BEADS ? taken : reply->answer == BROKER_OK)
 		work->making.done++;
 	if (!taken && work->making.failure == BROKER_OK) {
@@ -614,14 +609,6 @@ make_more(struct lock_engine *engine, struct work *work)
 		work->making.open++;
 		make_one(engine, work, request, slot);
 	}
-}
-
-static bool
-is_of_many(const struct work_request *request)
-{
-	return request->kind == WORK_MAKE_BEADS || request->kind == WORK_LOOK_AT_BEADS ||
-	       request->kind == WORK_CLEAR_BEADS || request->kind == WORK_DELETE_BEADS ||
-	       request->kind == WORK_CONVERT_BEADS;
 }
 
 static void
@@ -734,7 +721,8 @@ send_more(struct lock_engine *engine, struct work *work)
 		if (work->unanswered > 0 &&
 		    (!request->flows || (work->unanswered >= work->window && !request->depends)))
 			return;
-		if (is_of_many(request) && next_wanted(engine, work, request, request->slot) == 0) {
+		if (request->kind >= WORK_OF_MANY &&
+		    next_wanted(engine, work, request, request->slot) == 0) {
 			work->sent = ++work->at;
 		} else if (request->kind != WORK_SWEEP && request->kind != WORK_SWEEP_BEADS) {
 			work->sent++;

@@ -13,21 +13,9 @@
 #include "daemon/lock/engine.h"
 
 enum work_kind {
-	WORK_ENTER, /* the name into the directory. OK */
-	WORK_LEAVE, /* the name out of it. OK, or ABSENT: it was not there */
-	/*
-	 * The record of a name by quorum: opens the records, writes this one, and closes them. slot: the size,
-	 * -1: the record is removed. last: the first slot that will be made, 0: none. Decides about work.beads.
-	 */
-	WORK_RECORD,
-	/*
-	 * The same about work.beads, and the floor alone rises: for a repair. The record stays. last: 0: above the
-	 * slots that were deleted, and nothing will be made.
-	 */
-	WORK_RESERVE_EPOCH,
-	WORK_READ_RECORD, /* OK: work.record has it, if there is one; ABSENT: nothing was ever recorded */
-	WORK_FORGET_RECORD, /* removes the record, if there are records. OK or ABSENT */
-	WORK_DECLARE_POST,  /* of a mutex by quorum */
+	WORK_ENTER,        /* the name into the directory. OK */
+	WORK_LEAVE,        /* the name out of it. OK, or ABSENT: it was not there */
+	WORK_DECLARE_POST, /* of a mutex by quorum */
 	WORK_DECLARE_GATE,
 	WORK_DELETE_GATE,
 	WORK_DECLARE_UNLIMITED,
@@ -42,6 +30,27 @@ enum work_kind {
 	WORK_DECLARE_SLOT,     /* A */
 	WORK_DELETE_SLOT,      /* A */
 	WORK_DELETE_UNCOUNTED, /* A of a slot above the size */
+	WORK_MAKE_HOLDER,      /* a durable B */
+	WORK_DELETE_HOLDER,    /* a durable B, unless it is held */
+	WORK_CHECK_HOLDER,     /* B, without a declare */
+	WORK_CLAIM_HOLDER, /* B becomes an exclusive queue of the auxiliary connection, so nobody holds it */
+	WORK_DROP_HOLDER, /* such a B */
+	WORK_ASK_HOLDER,  /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
+
+	/* From here on: the records of slots by quorum. Then these slots, several at once. */
+
+	/*
+	 * The record of a name by quorum: opens the records, writes this one, and closes them. slot: the size,
+	 * -1: the record is removed. last: the first slot that will be made, 0: none. Decides about work.beads.
+	 */
+	WORK_RECORD,
+	/*
+	 * The same about work.beads, and the floor alone rises: for a repair. The record stays. last: 0: above the
+	 * slots that were deleted, and nothing will be made.
+	 */
+	WORK_RESERVE_EPOCH,
+	WORK_READ_RECORD, /* OK: work.record has it, if there is one; ABSENT: nothing was ever recorded */
+	WORK_FORGET_RECORD, /* removes the record, if there are records. OK or ABSENT */
 	/* The Bs of the slots by quorum slot..last, in any order: see work.beads. It can take seconds. */
 	WORK_MAKE_BEADS,
 	WORK_LOOK_AT_BEADS, /* the same slots, and all free ones stay as they are: see work.saw */
@@ -49,12 +58,9 @@ enum work_kind {
 	/* Downwards from slot to last. One that is held stays, as a removed slot. It can take a grace */
 	WORK_DELETE_BEADS,
 	WORK_CONVERT_BEADS, /* of a slot by quorum: claimed and deleted. One that is held stays as it is */
-	WORK_MAKE_HOLDER,   /* a durable B */
-	WORK_DELETE_HOLDER, /* a durable B, unless it is held */
-	WORK_CHECK_HOLDER,  /* B, without a declare */
-	WORK_CLAIM_HOLDER, /* B becomes an exclusive queue of the auxiliary connection, so nobody holds it */
-	WORK_DROP_HOLDER, /* such a B */
-	WORK_ASK_HOLDER   /* whether B is held: OK, ABSENT, UNREACHABLE or UNKNOWN */
+
+	WORK_BY_QUORUM = WORK_RECORD, /* this kind, and those behind it */
+	WORK_OF_MANY = WORK_MAKE_BEADS
 };
 
 struct work_request {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -14,20 +15,195 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
 #include "daemon/peer/requests.h"
-#include "daemon/peer/unread.h"
 #include "protocol/message.h"
+
+/*
+ * Contents:
+ *	output			unread_*: lines that the kernel has not taken yet, and their memory
+ *	credentials		credentials_*: which user and process is at the other end
+ *	life			conn_new, conn_free; conn_save and conn_restore for a successor
+ *	reasons not to read	conn_may_ask: throttled, halted, held or parked
+ *				conn_watch: what the loop watches the socket for
+ *	the end			conn_kill, conn_end
+ *	lines out		conn_send: limits of unread output
+ *	lines in		conn_take, conn_drain, conn_read: from bytes to lines
+ *	a visit			conn_event, conn_visit: reads, takes lines, writes
+ */
 
 #define READ_SIZE (16 * 1024)
 /* More groups than Linux lets a process have (NGROUPS_MAX). */
 #define GROUPS_MAX 65536
+/* Lines that are written at once. */
+#define LINES_AT_ONCE 64
+/* Of the allocator, for each line. */
+#define OVERHEAD 16
+
+struct unread_line {
+	size_t len;
+	TAILQ_ENTRY(unread_line) next;
+	char text[];
+};
+
+struct unread {
+	TAILQ_HEAD(, unread_line) lines; /* owned */
+	size_t written;                  /* of the first */
+	size_t length;                   /* bytes to be written, without the newest line */
+	size_t size; /* bytes of memory; a line is freed when all of it was written */
+	struct unread_line *newest; /* owned; NULL = none */
+};
 
 static void conn_event(evutil_socket_t fd, short what, void *ctx);
 static void conn_write(struct conn *conn);
 
+/* ---- output that the kernel has not taken yet ---- */
+
+static size_t
+unread_line_size(const struct unread_line *line)
+{
+	return sizeof(*line) + line->len + OVERHEAD;
+}
+
+static struct unread_line *
+unread_line_new(struct unread *unread, const void *text, size_t len)
+{
+	struct unread_line *line = mem_alloc(sizeof(*line) + len);
+
+	line->len = len;
+	memcpy(line->text, text, len);
+	unread->size += unread_line_size(line);
+	return line;
+}
+
+static void
+unread_line_free(struct unread *unread, struct unread_line *line)
+{
+	if (line == NULL)
+		return;
+	unread->size -= unread_line_size(line);
+	free(line);
+}
+
+static void
+unread_append(struct unread *unread, struct unread_line *line)
+{
+	TAILQ_INSERT_TAIL(&unread->lines, line, next);
+	unread->length += line->len;
+}
+
+/* The newest line is in its place: none replaces it any more. */
+static void
+unread_place_newest(struct unread *unread)
+{
+	if (unread->newest == NULL)
+		return;
+	unread_append(unread, unread->newest);
+	unread->newest = NULL;
+}
+
+/* The first bytes were written. */
+static void
+unread_drop(struct unread *unread, size_t written)
+{
+	struct unread_line *line;
+
+	unread->length -= written;
+	unread->written += written;
+	while ((line = TAILQ_FIRST(&unread->lines)) != NULL && unread->written >= line->len) {
+		unread->written -= line->len;
+		TAILQ_REMOVE(&unread->lines, line, next);
+		unread_line_free(unread, line);
+	}
+}
+
+static void
+unread_free(struct unread *unread)
+{
+	unread_drop(unread, unread->length);
+	unread_line_free(unread, unread->newest);
+	free(unread);
+}
+
+/* Copies the bytes, of any number of lines. */
+static void
+unread_put_bytes(struct unread *unread, const void *bytes, size_t len)
+{
+	unread_place_newest(unread);
+	if (len > 0)
+		unread_append(unread, unread_line_new(unread, bytes, len));
+}
+
+/*
+ * Copies the line. The next such line replaces it, unless another line came between them or it is
+ * being written.
+ */
+static void
+unread_put_newest(struct unread *unread, const char *line)
+{
+	unread_line_free(unread, unread->newest);
+	unread->newest = unread_line_new(unread, line, strlen(line));
+}
+
+/* All bytes to be written, and the newest line. The caller frees the copy. */
+static char *
+unread_copy(const struct unread *unread, size_t *ret_len)
+{
+	size_t newest = unread->newest == NULL ? 0 : unread->newest->len;
+	char *bytes = mem_alloc(unread->length + newest), *at = bytes;
+	size_t skip = unread->written;
+	const struct unread_line *line;
+
+	TAILQ_FOREACH (line, &unread->lines, next) {
+		memcpy(at, line->text + skip, line->len - skip);
+		at += line->len - skip;
+		skip = 0;
+	}
+	if (newest > 0)
+		memcpy(at, unread->newest->text, newest);
+	*ret_len = unread->length + newest;
+	return bytes;
+}
+
+static ssize_t
+unread_write_some(const struct unread *unread, int fd)
+{
+	struct iovec parts[LINES_AT_ONCE];
+	struct unread_line *line;
+	int count = 0;
+
+	for (line = TAILQ_FIRST(&unread->lines); line != NULL && count < LINES_AT_ONCE;
+	     line = TAILQ_NEXT(line, next))
+		parts[count++] = (struct iovec){.iov_base = line->text, .iov_len = line->len};
+	parts[0].iov_base = (char *)parts[0].iov_base + unread->written;
+	parts[0].iov_len -= unread->written;
+	return writev(fd, parts, count);
+}
+
+/* Writes as much as fd takes. Returns 0 or an errno. An errno ends the connection. */
+static int
+unread_write(struct unread *unread, int fd)
+{
+	ssize_t written;
+
+	for (;;) {
+		if (unread->length == 0)
+			unread_place_newest(unread);
+		if (unread->length == 0)
+			return 0;
+		written = unread_write_some(unread, fd);
+		if (written >= 0)
+			unread_drop(unread, (size_t)written);
+		else if (errno != EINTR)
+			return errno == EAGAIN ? 0 : errno;
+	}
+}
+
+/* ---- credentials ---- */
+
 /* The kernel answers ERANGE with the size it needs; the groups of a socket do not change. */
 static bool
-groups_read(int fd, struct access_subject *subject)
+credentials_read_groups(int fd, struct access_subject *subject)
 {
 	socklen_t size = 32 * sizeof(gid_t);
 	gid_t *groups = mem_grow(NULL, 32, sizeof(gid_t));
@@ -56,7 +232,7 @@ credentials_read(int fd, struct access_subject *ret)
 	subject.uid = cred.uid;
 	subject.gid = cred.gid;
 	subject.pid = cred.pid;
-	if (!groups_read(fd, &subject))
+	if (!credentials_read_groups(fd, &subject))
 		return false;
 	*ret = subject;
 	return true;
@@ -69,8 +245,10 @@ credentials_done(struct access_subject *subject)
 	*subject = (struct access_subject){0};
 }
 
+/* ---- life ---- */
+
 static const char *
-state_name(enum conn_state state)
+conn_state_name(enum conn_state state)
 {
 	switch (state) {
 	case CONN_OPEN:
@@ -87,8 +265,8 @@ static void
 conn_set_state(struct conn *conn, enum conn_state state)
 {
 	assert(state > conn->state);
-	log_debug("client %llu: %s -> %s", (unsigned long long)conn->id, state_name(conn->state),
-	    state_name(state));
+	log_debug("client %llu: %s -> %s", (unsigned long long)conn->id,
+	    conn_state_name(conn->state), conn_state_name(state));
 	conn->state = state;
 }
 
@@ -112,7 +290,8 @@ conn_new(struct conn_room *room, int fd, uint64_t id)
 	conn->account = account_open(&room->accounts, conn->subject.uid);
 	conn->requests = requests_new(conn->account);
 	conn->in = line_reader_new(LINE_MAX_IN);
-	conn->out = unread_new();
+	conn->out = mem_alloc(sizeof(*conn->out));
+	TAILQ_INIT(&conn->out->lines);
 	conn->event = event_new(room->base, fd, EV_READ | EV_PERSIST, conn_event, conn);
 	conn->interest = EV_READ;
 	if (conn->in == NULL || conn->event == NULL || event_add(conn->event, NULL) != 0) {
@@ -123,7 +302,7 @@ conn_new(struct conn_room *room, int fd, uint64_t id)
 }
 
 static void
-tell_gone(struct conn *conn)
+conn_tell_gone(struct conn *conn)
 {
 	if (conn->told_gone)
 		return;
@@ -136,7 +315,7 @@ conn_leave(struct conn *conn)
 {
 	if (conn->has_left)
 		return;
-	tell_gone(conn);
+	conn_tell_gone(conn);
 	conn->has_left = true;
 	conn->room->handler.left(conn->room->handler.ctx, conn);
 }
@@ -160,6 +339,20 @@ conn_free(struct conn *conn)
 	free(conn);
 }
 
+/* Updates the charge after a change of its memory. */
+static void
+conn_charge(struct conn *conn)
+{
+	size_t bytes = line_reader_size(conn->in) + conn->out->size;
+
+	FAULT(UNREAD_IS_FREE, bytes = line_reader_size(conn->in));
+	if (conn->parked != NULL)
+		bytes += conn->parked_len + 1;
+	account_add(conn->account, ACCOUNT_BYTES, bytes);
+	account_remove(conn->account, ACCOUNT_BYTES, conn->charged);
+	conn->charged = bytes;
+}
+
 void
 conn_save(const struct conn *conn, struct conn_saved *ret)
 {
@@ -177,19 +370,36 @@ conn_save(const struct conn *conn, struct conn_saved *ret)
 	ret->output.len = output;
 }
 
-/* Updates the charge after a change of its memory. */
-static void
-conn_charge(struct conn *conn)
+struct conn *
+conn_restore(struct conn_room *room, const struct conn_saved *saved)
 {
-	size_t bytes = line_reader_size(conn->in) + unread_size(conn->out);
+	struct conn *conn = conn_new(room, saved->fd, saved->id);
 
-	FAULT(UNREAD_IS_FREE, bytes = line_reader_size(conn->in));
-	if (conn->parked != NULL)
-		bytes += conn->parked_len + 1;
-	account_add(conn->account, ACCOUNT_BYTES, bytes);
-	account_remove(conn->account, ACCOUNT_BYTES, conn->charged);
-	conn->charged = bytes;
+	if (conn == NULL)
+		return NULL;
+	requests_set_last(conn->requests, saved->last_request);
+	if (line_reader_feed(conn->in, saved->input.bytes, saved->input.len) != LINE_NONE) {
+		conn_kill(conn, "out of memory");
+		return conn;
+	}
+	conn->lines_left = saved->input.len > 0;
+	unread_put_bytes(conn->out, saved->output.bytes, saved->output.len);
+	if (saved->parked != NULL) {
+		conn->parked = mem_strdup(saved->parked);
+		conn->parked_len = strlen(saved->parked);
+		TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
+	}
+	if (saved->ending) {
+		conn->told_gone = true;
+		conn_set_state(conn, CONN_ENDING);
+	}
+	conn->is_shut = true; /* it may have hung up meanwhile, which is told once */
+	conn_charge(conn);
+	conn_make_due(conn);
+	return conn;
 }
+
+/* ---- reasons not to read ---- */
 
 static bool
 conn_is_throttled(const struct conn *conn)
@@ -249,35 +459,6 @@ conn_take_parked(struct conn *conn)
 	conn_make_due(conn);
 }
 
-struct conn *
-conn_restore(struct conn_room *room, const struct conn_saved *saved)
-{
-	struct conn *conn = conn_new(room, saved->fd, saved->id);
-
-	if (conn == NULL)
-		return NULL;
-	requests_set_last(conn->requests, saved->last_request);
-	if (line_reader_feed(conn->in, saved->input.bytes, saved->input.len) != LINE_NONE) {
-		conn_kill(conn, "out of memory");
-		return conn;
-	}
-	conn->lines_left = saved->input.len > 0;
-	unread_put_bytes(conn->out, saved->output.bytes, saved->output.len);
-	if (saved->parked != NULL) {
-		conn->parked = mem_strdup(saved->parked);
-		conn->parked_len = strlen(saved->parked);
-		TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
-	}
-	if (saved->ending) {
-		conn->told_gone = true;
-		conn_set_state(conn, CONN_ENDING);
-	}
-	conn->is_shut = true; /* it may have hung up meanwhile, which is told once */
-	conn_charge(conn);
-	conn_make_due(conn);
-	return conn;
-}
-
 /* Whether it is to be read, or a line of it taken. */
 static bool
 conn_may_ask(struct conn *conn)
@@ -311,7 +492,7 @@ conn_watch(struct conn *conn)
 	 * By edges it is told once; and to give the interest up and take it again would be told as
 	 * a new one.
 	 */
-	if (unread_length(conn->out) > 0 && (!conn->is_due || (interest & EV_ET) != 0))
+	if (conn->out->length > 0 && (!conn->is_due || (interest & EV_ET) != 0))
 		interest |= EV_WRITE;
 	if (interest == conn->interest)
 		return;
@@ -339,6 +520,8 @@ conn_make_due(struct conn *conn)
 	TAILQ_INSERT_TAIL(&account->due, conn, due);
 }
 
+/* ---- the end ---- */
+
 void
 conn_kill(struct conn *conn, const char *why)
 {
@@ -365,9 +548,11 @@ conn_end(struct conn *conn)
 {
 	conn_set_state(conn, CONN_ENDING);
 	FAULT(HALF_CLOSED_GOES_ON, conn_make_due(conn); return;);
-	tell_gone(conn);
+	conn_tell_gone(conn);
 	conn_make_due(conn);
 }
+
+/* ---- lines out ---- */
 
 /*
  * Whether the peer may get so many more bytes. If its user has no bytes left, a peer that has read
@@ -376,12 +561,12 @@ conn_end(struct conn *conn)
 static bool
 conn_can_take(struct conn *conn, size_t len)
 {
-	if (unread_length(conn->out) + len > CONN_OUT_MAX)
+	if (conn->out->length + len > CONN_OUT_MAX)
 		return false;
 	if (account_has_room(conn->account, ACCOUNT_BYTES))
 		return true;
 	conn_write(conn);
-	return conn->state == CONN_DEAD || unread_length(conn->out) == 0;
+	return conn->state == CONN_DEAD || conn->out->length == 0;
 }
 
 static void
@@ -395,7 +580,7 @@ conn_put(struct conn *conn, char *line, bool newest)
 		if (newest)
 			unread_put_newest(conn->out, line);
 		else
-			unread_put(conn->out, line);
+			unread_put_bytes(conn->out, line, strlen(line));
 		conn_charge(conn);
 		conn_make_due(conn);
 	}
@@ -417,7 +602,7 @@ conn_send_newest(struct conn *conn, char *line)
 size_t
 conn_unread(const struct conn *conn)
 {
-	return unread_length(conn->out);
+	return conn->out->length;
 }
 
 bool
@@ -427,32 +612,15 @@ conn_is_owed(const struct conn *conn)
 	return requests_count(conn->requests) > 0 || (conn->parked != NULL && !conn->room->deaf);
 }
 
+/* ---- lines in ---- */
+
 /* The input is no line, so the answer has no id. */
 static void
-refuse_input(struct conn *conn, const struct message_error *error)
+conn_refuse_input(struct conn *conn, const struct message_error *error)
 {
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
 
 	conn_send(conn, message_error_line(&nobody, error, NULL));
-}
-
-static void
-refuse_long_line(struct conn *conn)
-{
-	struct message_error error;
-
-	message_error_set(
-	    &error, REASON_INVALID_REQUEST, "a line is longer than %d bytes", LINE_MAX_IN);
-	refuse_input(conn, &error);
-}
-
-static void
-refuse_line_without_end(struct conn *conn)
-{
-	struct message_error error;
-
-	message_error_set(&error, REASON_INVALID_REQUEST, "the last line has no LF");
-	refuse_input(conn, &error);
 }
 
 /* False: it has to wait until the one that is parked has begun, or until no line is held. */
@@ -479,6 +647,7 @@ conn_take(struct conn *conn, const char *line, size_t len)
 static void
 conn_drain(struct conn *conn)
 {
+	struct message_error error;
 	const char *line;
 	size_t len;
 
@@ -497,7 +666,9 @@ conn_drain(struct conn *conn)
 			conn->lines_left = false;
 			return;
 		case LINE_TOO_LONG:
-			refuse_long_line(conn);
+			message_error_set(&error, REASON_INVALID_REQUEST,
+			    "a line is longer than %d bytes", LINE_MAX_IN);
+			conn_refuse_input(conn, &error);
 			if (conn->state == CONN_OPEN)
 				conn_end(conn);
 			return;
@@ -514,7 +685,7 @@ conn_drain(struct conn *conn)
  * both directions are shut (unix_poll). Only then can the peer read no answer.
  */
 static bool
-is_hung_up(int fd)
+conn_is_hung_up(int fd)
 {
 	struct pollfd poller = {.fd = fd};
 
@@ -525,6 +696,7 @@ static void
 conn_read(struct conn *conn)
 {
 	char bytes[READ_SIZE];
+	struct message_error error;
 	size_t left;
 	ssize_t got;
 
@@ -538,12 +710,15 @@ conn_read(struct conn *conn)
 	}
 	if (got == 0) {
 		/* Nothing is read while lines are left: dispatch has had all earlier ones. */
-		if (is_hung_up(conn->fd)) {
+		if (conn_is_hung_up(conn->fd)) {
 			conn_kill(conn, NULL);
 			return;
 		}
-		if (line_reader_left(conn->in, &left) != NULL)
-			refuse_line_without_end(conn);
+		if (line_reader_left(conn->in, &left) != NULL) {
+			message_error_set(
+			    &error, REASON_INVALID_REQUEST, "the last line has no LF");
+			conn_refuse_input(conn, &error);
+		}
 		if (conn->state == CONN_OPEN)
 			conn_end(conn);
 		return;
@@ -563,9 +738,11 @@ conn_write(struct conn *conn)
 
 	if (error != 0)
 		conn_kill(conn, error == EPIPE || error == ECONNRESET ? NULL : strerror(error));
-	else if (conn->state == CONN_ENDING && !conn_is_owed(conn) && unread_length(conn->out) == 0)
+	else if (conn->state == CONN_ENDING && !conn_is_owed(conn) && conn->out->length == 0)
 		conn_kill(conn, NULL);
 }
+
+/* ---- a visit ---- */
 
 static void
 conn_event(evutil_socket_t fd, short what, void *ctx)
@@ -612,7 +789,7 @@ conn_see_shut(struct conn *conn)
 		return;
 	conn->is_shut = false;
 	if (conn->state != CONN_DEAD && (conn->state == CONN_ENDING || conn_is_throttled(conn)) &&
-	    is_hung_up(conn->fd))
+	    conn_is_hung_up(conn->fd))
 		conn_kill(conn, NULL);
 }
 

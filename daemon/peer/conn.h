@@ -20,13 +20,12 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/config/access.h"
-#include "daemon/peer/account.h"
+#include "daemon/peer/requests.h"
 #include "daemon/state/state.h"
 #include "protocol/line.h"
 
 struct event;
 struct event_base;
-struct requests;
 struct unread;
 
 /* Lines that one visit takes from one peer. Then other peers have their turn. */

@@ -1,8 +1,8 @@
 /*
  * The path from lines to the engine and back. It checks the request (protocol) and the privilege
  * (config), and passes the request to the engine or the view. It turns answers and notices into
- * lines for the peers. The table of the methods is in handlers.h. Owns the lock log. It borrows
- * peers, engine, view, broker and configuration.
+ * lines for the peers. One table has the privilege, the handler and the result of each method.
+ * Owns the lock log. It borrows peers, engine, view, broker and configuration.
  */
 #ifndef PEER_DISPATCH_H
 #define PEER_DISPATCH_H

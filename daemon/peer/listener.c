@@ -20,6 +20,16 @@
 #include "daemon/base/mem.h"
 
 /*
+ * Contents:
+ *	the socket	socket_inherit: a socket of the service manager
+ *			socket_file_is_stale: whether an old socket file may be replaced
+ *			listener_socket_make: a new file, its group and its mode
+ *	accepting	listener_accept: new clients, and a pause without descriptors
+ *			listener_open, listener_restore: from a socket to a listener
+ *			listener_close, listener_turn_away: its end
+ */
+
+/*
  * Limit of one pass, so that present peers have their turn, too.
  */
 #define ACCEPTS_A_PASS 64
@@ -48,7 +58,7 @@ struct listener {
  * service. False and *ret_error.
  */
 static bool
-accept_at_once(int fd, char **ret_error)
+socket_accept_at_once(int fd, char **ret_error)
 {
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0)
 		return true;
@@ -83,12 +93,12 @@ socket_inherit(char **ret_error)
 		return -2;
 	}
 	/* sd_listen_fds has set close-on-exec. */
-	return accept_at_once(fd, ret_error) ? fd : -2;
+	return socket_accept_at_once(fd, ret_error) ? fd : -2;
 }
 
 /* The process that listens: "pid 12 (name)". */
 static char *
-listener_name(int fd)
+socket_listener_name(int fd)
 {
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
@@ -115,7 +125,7 @@ listener_name(int fd)
  * behind it. A full backlog (EAGAIN) has.
  */
 static bool
-file_is_stale(const struct sockaddr_un *address, char **ret_error)
+socket_file_is_stale(const struct sockaddr_un *address, char **ret_error)
 {
 	struct stat found;
 	bool stale = false;
@@ -138,7 +148,7 @@ file_is_stale(const struct sockaddr_un *address, char **ret_error)
 		return false;
 	}
 	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0) {
-		who = listener_name(fd);
+		who = socket_listener_name(fd);
 		*ret_error = mem_printf("%s: %s listens there already", address->sun_path, who);
 		free(who);
 	} else if (errno == ECONNREFUSED) {
@@ -161,7 +171,7 @@ file_is_stale(const struct sockaddr_un *address, char **ret_error)
  * a lock on a file without a name is void.
  */
 static int
-start_lock(const char *path, char **ret_error)
+socket_start_lock(const char *path, char **ret_error)
 {
 	const struct timespec nap = {.tv_nsec = 10 * NSEC_PER_MSEC};
 	struct stat found = {0};
@@ -198,7 +208,8 @@ start_lock(const char *path, char **ret_error)
  * the file at any time.
  */
 static bool
-file_take(struct listener_file *file, const struct listener_address *address, char **ret_error)
+socket_file_take(
+    struct listener_file *file, const struct listener_address *address, char **ret_error)
 {
 	int fd = open(address->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	const struct group *group = NULL;
@@ -245,14 +256,14 @@ listener_file_remove(struct listener_file *file)
 
 /* Under the lock. */
 static int
-make_alone(const struct sockaddr_un *name, const struct listener_address *address,
+socket_make_alone(const struct sockaddr_un *name, const struct listener_address *address,
     struct listener_file *file, char **ret_error)
 {
 	mode_t mask;
 	bool bound;
 	int fd;
 
-	if (!file_is_stale(name, ret_error))
+	if (!socket_file_is_stale(name, ret_error))
 		return -2;
 	if (unlink(address->path) != 0 && errno != ENOENT) {
 		*ret_error = mem_printf("%s: %s", address->path, strerror(errno));
@@ -272,7 +283,7 @@ make_alone(const struct sockaddr_un *name, const struct listener_address *addres
 	if (!bound)
 		*ret_error = mem_printf("%s: %s", address->path, strerror(errno));
 	umask(mask);
-	if (bound && file_take(file, address, ret_error)) {
+	if (bound && socket_file_take(file, address, ret_error)) {
 		if (listen(fd, BACKLOG) == 0)
 			return fd;
 		*ret_error = mem_printf("%s: %s", address->path, strerror(errno));
@@ -297,9 +308,9 @@ listener_socket_make(
 	}
 	memcpy(name.sun_path, address->path, strlen(address->path));
 	lock_path = mem_printf("%s.lock", address->path);
-	lock = start_lock(lock_path, ret_error);
+	lock = socket_start_lock(lock_path, ret_error);
 	if (lock >= 0) {
-		fd = make_alone(&name, address, file, ret_error);
+		fd = socket_make_alone(&name, address, file, ret_error);
 		unlink(lock_path);
 		close(lock);
 	}
@@ -372,7 +383,7 @@ listener_accept(evutil_socket_t fd, short what, void *ctx)
 
 /* Its own name: one that was handed over need not be the configuration's. */
 static void
-tell_socket(int fd, bool inherited)
+listener_tell_socket(int fd, bool inherited)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	socklen_t size = sizeof(name);
@@ -386,7 +397,7 @@ tell_socket(int fd, bool inherited)
 }
 
 static bool
-watch_socket(struct listener *listener, int fd, char **ret_error)
+listener_watch_socket(struct listener *listener, int fd, char **ret_error)
 {
 	listener->fd = fd;
 	listener->event =
@@ -406,9 +417,9 @@ listener_open(struct listener *listener, const struct listener_address *address,
 
 	if (fd == -1)
 		fd = listener_socket_make(address, &listener->file, ret_error);
-	if (fd < 0 || !watch_socket(listener, fd, ret_error))
+	if (fd < 0 || !listener_watch_socket(listener, fd, ret_error))
 		return false;
-	tell_socket(fd, inherited);
+	listener_tell_socket(fd, inherited);
 	return true;
 }
 
@@ -427,12 +438,12 @@ listener_restore(
 
 	if (passed >= 0) {
 		close(fd);
-		return watch_socket(listener, passed, ret_error);
+		return listener_watch_socket(listener, passed, ret_error);
 	}
 	listener->file = *file;
 	listener->file.path = mem_strdup(file->path);
-	return passed == -1 && accept_at_once(fd, ret_error) &&
-	       watch_socket(listener, fd, ret_error);
+	return passed == -1 && socket_accept_at_once(fd, ret_error) &&
+	       listener_watch_socket(listener, fd, ret_error);
 }
 
 void

@@ -5,24 +5,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uthash.h>
+
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/users.h"
-#include "daemon/peer/handlers.h"
-#include "daemon/peer/log_limit.h"
-#include "daemon/view/wire_id.h"
+#include "daemon/peer/dispatch_internal.h"
+#include "daemon/view/wire.h"
 
-/* Has room for all that what_words() and outcome_words() may say. */
+/*
+ * Contents:
+ *	the limit			log_limit_*: lines of each user in a second
+ *	entries				changes and releases that are not answered yet
+ *	words				users, slots, times and parameters in words
+ *	holds				acquired, refused, lost, revoked, released
+ *	requests and their answers	changes and reads: requested, then done or refused
+ */
+
+/* Lines of one user in a second. */
+#define LOG_LIMIT_LINES 64
+#define PERIOD NSEC_PER_SEC
+
+/* A user with lines in the last second. */
+struct log_writer {
+	uid_t uid;
+	uint64_t lines; /* with those that were left out */
+	struct timer end;
+	UT_hash_handle hh;
+};
+
+/* Has room for all that log_what_words() and log_outcome_words() may say. */
 #define WHAT_MAX 192
 
-struct entry_key {
+struct log_entry_key {
 	uint64_t peer, number;
 };
 
 /* A change, a read, or a release. */
-struct entry {
-	struct entry_key key;
+struct log_entry {
+	struct log_entry_key key;
 	bool loud;     /* at info, not at debug */
 	bool unproven; /* whether its user has the right is not known yet */
 	uid_t uid;
@@ -34,11 +56,60 @@ struct entry {
 };
 
 struct lock_log {
-	const struct clock *clock; /* borrowed */
-	struct log_limit *limit;   /* owned */
-	uint32_t run;              /* of the ids of locks */
-	struct entry *entries;     /* owned */
+	const struct clock *clock;  /* borrowed */
+	struct timers *timers;      /* borrowed */
+	struct log_writer *writers; /* owned */
+	uint32_t run;               /* of the ids of locks */
+	struct log_entry *entries;  /* owned */
 };
+
+/* ---- the limit of lines about the requests of a user ---- */
+
+static void
+log_writer_end(struct lock_log *lock_log, struct log_writer *writer)
+{
+	const char *name = user_name(writer->uid);
+
+	if (writer->lines > LOG_LIMIT_LINES)
+		log_info("uid %u%s%.60s%s: %" PRIu64 " log lines about its requests were left out",
+		    (unsigned)writer->uid, name == NULL ? "" : " (", name == NULL ? "" : name,
+		    name == NULL ? "" : ")", writer->lines - LOG_LIMIT_LINES);
+	timers_cancel(lock_log->timers, &writer->end);
+	HASH_DEL(lock_log->writers, writer);
+	free(writer);
+}
+
+static void
+log_writer_second_is_over(void *ctx, uint64_t uid)
+{
+	struct lock_log *lock_log = ctx;
+	const uid_t key = (uid_t)uid;
+	struct log_writer *writer;
+
+	HASH_FIND(hh, lock_log->writers, &key, sizeof(key), writer);
+	log_writer_end(lock_log, writer);
+}
+
+/* Whether a line about a request of that user may be written. Counts it. */
+static bool
+log_limit_takes(struct lock_log *lock_log, uid_t uid)
+{
+	struct log_writer *writer;
+
+	HASH_FIND(hh, lock_log->writers, &uid, sizeof(uid), writer);
+	if (writer == NULL) {
+		writer = mem_alloc(sizeof(*writer));
+		writer->uid = uid;
+		timer_init(&writer->end, log_writer_second_is_over, lock_log, uid);
+		timers_set(lock_log->timers, &writer->end,
+		    clock_now(timers_clock(lock_log->timers)) + PERIOD);
+		HASH_ADD(hh, lock_log->writers, uid, sizeof(writer->uid), writer);
+	}
+	FAULT(FLOOD_IS_LOGGED, return true);
+	return ++writer->lines <= LOG_LIMIT_LINES;
+}
+
+/* ---- entries ---- */
 
 struct lock_log *
 lock_log_new(struct timers *timers, uint32_t run)
@@ -46,13 +117,13 @@ lock_log_new(struct timers *timers, uint32_t run)
 	struct lock_log *lock_log = mem_alloc(sizeof(*lock_log));
 
 	lock_log->clock = timers_clock(timers);
-	lock_log->limit = log_limit_new(timers);
+	lock_log->timers = timers;
 	lock_log->run = run;
 	return lock_log;
 }
 
 static void
-entry_free(struct lock_log *lock_log, struct entry *entry)
+log_entry_free(struct lock_log *lock_log, struct log_entry *entry)
 {
 	HASH_DELETE(hh, lock_log->entries, entry);
 	free((char *)entry->name);
@@ -62,44 +133,48 @@ entry_free(struct lock_log *lock_log, struct entry *entry)
 void
 lock_log_free(struct lock_log *lock_log)
 {
-	struct entry *entry, *next;
+	struct log_entry *entry, *next;
 
 	if (lock_log == NULL)
 		return;
 	HASH_ITER (hh, lock_log->entries, entry, next)
-		entry_free(lock_log, entry);
-	log_limit_free(lock_log->limit);
+		log_entry_free(lock_log, entry);
+	lock_log_end_second(lock_log);
 	free(lock_log);
 }
 
 void
 lock_log_end_second(struct lock_log *lock_log)
 {
-	log_limit_end(lock_log->limit);
+	struct log_writer *writer, *next;
+
+	HASH_ITER (hh, lock_log->writers, writer, next)
+		log_writer_end(lock_log, writer);
 }
 
 /* Whether a line about a request of that user is written. */
 static bool
-takes(const struct lock_log *lock_log, enum log_level level, uid_t uid)
+lock_log_takes(struct lock_log *lock_log, enum log_level level, uid_t uid)
 {
-	return log_takes(level) && log_limit_takes(lock_log->limit, uid);
+	return log_takes(level) && log_limit_takes(lock_log, uid);
 }
 
-static struct entry *
-entry_find(const struct lock_log *lock_log, uint64_t peer, uint64_t number)
+static struct log_entry *
+log_entry_find(const struct lock_log *lock_log, uint64_t peer, uint64_t number)
 {
-	const struct entry_key key = {.peer = peer, .number = number};
-	struct entry *entry;
+	const struct log_entry_key key = {.peer = peer, .number = number};
+	struct log_entry *entry;
 
 	HASH_FIND(hh, lock_log->entries, &key, sizeof(key), entry);
 	return entry;
 }
 
 /* On the stack: the name is borrowed. */
-static struct entry
-entry_of(bool loud, const struct conn *conn, const struct request *request, const char *name)
+static struct log_entry
+log_entry_of(
+    bool loud, const struct conn *conn, const struct peer_request *request, const char *name)
 {
-	return (struct entry){
+	return (struct log_entry){
 	    .key = {.peer = conn->id, .number = request->number},
 	    .loud = loud,
 	    .unproven = request->row->name_later && name == NULL,
@@ -110,13 +185,13 @@ entry_of(bool loud, const struct conn *conn, const struct request *request, cons
 	};
 }
 
-static struct entry *
-entry_add(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
-    const char *name)
+static struct log_entry *
+log_entry_add(struct lock_log *lock_log, const struct conn *conn,
+    const struct peer_request *request, const char *name)
 {
-	struct entry *entry = mem_alloc(sizeof(*entry));
+	struct log_entry *entry = mem_alloc(sizeof(*entry));
 
-	*entry = entry_of(true, conn, request, mem_strdup(name));
+	*entry = log_entry_of(true, conn, request, mem_strdup(name));
 	HASH_ADD(hh, lock_log->entries, key, sizeof(entry->key), entry);
 	return entry;
 }
@@ -127,7 +202,7 @@ entry_add(struct lock_log *lock_log, const struct conn *conn, const struct reque
 
 /* "uid 1000 (alice)", or "uid 1000". Returns buf. */
 static const char *
-user_words(char buf[USER_MAX], const struct log_event *event)
+log_user_words(char buf[USER_MAX], const struct log_event *event)
 {
 	if (event->user == NULL)
 		snprintf(buf, USER_MAX, "uid %u", (unsigned)*event->uid);
@@ -137,7 +212,7 @@ user_words(char buf[USER_MAX], const struct log_event *event)
 }
 
 static struct log_event
-event_of(enum log_kind kind, const char *method, const char *name, const uid_t *uid, pid_t pid)
+log_event_of(enum log_kind kind, const char *method, const char *name, const uid_t *uid, pid_t pid)
 {
 	return (struct log_event){.kind = kind,
 	    .method = method,
@@ -149,7 +224,7 @@ event_of(enum log_kind kind, const char *method, const char *name, const uid_t *
 
 /* " slot 3", or "" for a hold without one. */
 static const char *
-slot_words(char buf[24], int slot)
+log_slot_words(char buf[24], int slot)
 {
 	buf[0] = '\0';
 	if (slot > 0)
@@ -159,7 +234,7 @@ slot_words(char buf[24], int slot)
 
 /* "without a limit", or "5.000 s". Returns buf. */
 static const char *
-time_words(char buf[32], int64_t ns)
+log_time_words(char buf[32], int64_t ns)
 {
 	if (ns == DURATION_FOREVER)
 		snprintf(buf, 32, "without a limit");
@@ -170,7 +245,7 @@ time_words(char buf[32], int64_t ns)
 
 /* "3 slots", or "unlimited". */
 static const char *
-count_words(char buf[24], int slots)
+log_count_words(char buf[24], int slots)
 {
 	if (slots == LOCK_UNLIMITED)
 		snprintf(buf, 24, "unlimited");
@@ -181,7 +256,7 @@ count_words(char buf[24], int slots)
 
 /* The parameters of a request besides method and name; "": none. Returns buf. */
 static const char *
-what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
+log_what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
 {
 	char slots[24], wait[32], waiter[80];
 	int used = 0;
@@ -192,9 +267,9 @@ what_words(char buf[WHAT_MAX], const char *method, const struct method_params *p
 	else if (params->remove > 0)
 		used = snprintf(buf, WHAT_MAX, ", removes %d", params->remove);
 	else if (strcmp(method, "create") == 0)
-		used = snprintf(buf, WHAT_MAX, ", %s", count_words(slots, params->slots));
+		used = snprintf(buf, WHAT_MAX, ", %s", log_count_words(slots, params->slots));
 	else if (strcmp(method, "resize") == 0)
-		used = snprintf(buf, WHAT_MAX, ", to %s", count_words(slots, params->slots));
+		used = snprintf(buf, WHAT_MAX, ", to %s", log_count_words(slots, params->slots));
 	if (params->order == METHOD_ORDER_ASCENDING)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", ascending");
 	if (params->overshoot > 0)
@@ -215,13 +290,13 @@ what_words(char buf[WHAT_MAX], const char *method, const struct method_params *p
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", repairs");
 	if (params->wait != 0)
 		snprintf(buf + used, WHAT_MAX - (size_t)used, ", waits %s for holders",
-		    time_words(wait, params->wait));
+		    log_time_words(wait, params->wait));
 	return buf;
 }
 
 /* Whether the size is what the method is about. */
 static bool
-is_about_size(const char *method)
+log_is_about_size(const char *method)
 {
 	return strcmp(method, "create") == 0 || strcmp(method, "resize") == 0 ||
 	       strcmp(method, "size") == 0;
@@ -229,17 +304,18 @@ is_about_size(const char *method)
 
 /* The state of the semaphore according to the answer. */
 static const char *
-outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *answer)
+log_outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *answer)
 {
 	char number[24];
 	int used = 0;
 
 	buf[0] = '\0';
-	if (is_about_size(method) && answer->target != -1 && answer->target != answer->slots)
-		used += snprintf(buf, WHAT_MAX, ", target %s", count_words(number, answer->target));
-	if (is_about_size(method) && answer->slots != -1)
+	if (log_is_about_size(method) && answer->target != -1 && answer->target != answer->slots)
+		used +=
+		    snprintf(buf, WHAT_MAX, ", target %s", log_count_words(number, answer->target));
+	if (log_is_about_size(method) && answer->slots != -1)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", %s",
-		    count_words(number, answer->slots));
+		    log_count_words(number, answer->slots));
 	if (answer->held_count > 0)
 		used += snprintf(
 		    buf + used, WHAT_MAX - (size_t)used, ", %zu still held", answer->held_count);
@@ -255,67 +331,67 @@ outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *
 /* ---- holds ---- */
 
 static void
-hold_log(const struct lock_log *lock_log, enum log_level level, enum log_kind kind,
+log_hold(struct lock_log *lock_log, enum log_level level, enum log_kind kind,
     const struct lock_row *hold, const char *why)
 {
-	struct log_event event = event_of(kind, NULL, hold->name, &hold->uid, hold->pid);
+	struct log_event event = log_event_of(kind, NULL, hold->name, &hold->uid, hold->pid);
 	char slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
-	FAULT_IF(LOSS_IS_LEFT_OUT, !takes(lock_log, level, hold->uid), return );
+	FAULT_IF(LOSS_IS_LEFT_OUT, !lock_log_takes(lock_log, level, hold->uid), return );
 	if ((kind == LOG_RELEASED || kind == LOG_NOT_RELEASED) &&
-	    !takes(lock_log, level, hold->uid))
+	    !lock_log_takes(lock_log, level, hold->uid))
 		return;
 	event.lock = wire_id_write(id, lock_log->run, hold->lock);
 	event.slot = hold->slot;
 	log_event_at(level, &event, "%s%s: lock %s, %s, pid %d, held %.3f s%s%s", hold->name,
-	    slot_words(slot, hold->slot), id, user_words(user, &event), (int)hold->pid,
+	    log_slot_words(slot, hold->slot), id, log_user_words(user, &event), (int)hold->pid,
 	    duration_to_seconds(clock_now(lock_log->clock) - hold->since),
 	    why[0] == '\0' ? "" : ", ", why);
 }
 
 static void
-acquire_requested(
-    const struct lock_log *lock_log, const struct conn *conn, const struct method_params *params)
+log_acquire_requested(
+    struct lock_log *lock_log, const struct conn *conn, const struct method_params *params)
 {
 	const struct access_subject *subject = &conn->subject;
 	const struct log_event event =
-	    event_of(LOG_REQUESTED, "acquire", params->name, &subject->uid, subject->pid);
+	    log_event_of(LOG_REQUESTED, "acquire", params->name, &subject->uid, subject->pid);
 	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "", user[USER_MAX];
 
-	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+	if (!lock_log_takes(lock_log, LOG_LEVEL_INFO, subject->uid))
 		return;
 	if (params->create > 0)
 		snprintf(create, sizeof(create), ", creates it with %d slot%s if it does not exist",
 		    params->create, params->create == 1 ? "" : "s");
 	log_event_at(LOG_LEVEL_INFO, &event,
 	    "%s: client %" PRIu64 ", %s, pid %d, waits %s%s%s%s%s%s", params->name, conn->id,
-	    user_words(user, &event), (int)subject->pid, time_words(wait, params->timeout), create,
-	    params->who == NULL ? "" : ", who ",
+	    log_user_words(user, &event), (int)subject->pid, log_time_words(wait, params->timeout),
+	    create, params->who == NULL ? "" : ", who ",
 	    params->who == NULL ? "" : log_quote(who, params->who, strlen(params->who)),
 	    params->why == NULL ? "" : ", why ",
 	    params->why == NULL ? "" : log_quote(why, params->why, strlen(params->why)));
 }
 
 static void
-acquire_ended(
-    const struct lock_log *lock_log, const struct conn *conn, const struct lock_answer *answer)
+log_acquire_ended(
+    struct lock_log *lock_log, const struct conn *conn, const struct lock_answer *answer)
 {
 	const struct access_subject *subject = &conn->subject;
 	struct log_event event =
-	    event_of(answer->reason == REASON_NONE ? LOG_ACQUIRED : LOG_REFUSED, "acquire",
+	    log_event_of(answer->reason == REASON_NONE ? LOG_ACQUIRED : LOG_REFUSED, "acquire",
 		answer->name, &subject->uid, subject->pid);
 	const char *words = answer->text == NULL ? "" : answer->text;
 	char text[LOG_QUOTE_MAX], slot[24], id[WIRE_ID_SIZE], user[USER_MAX];
 
-	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+	if (!lock_log_takes(lock_log, LOG_LEVEL_INFO, subject->uid))
 		return;
-	user_words(user, &event);
+	log_user_words(user, &event);
 	if (answer->reason == REASON_NONE) {
 		event.lock = wire_id_write(id, lock_log->run, answer->lock);
 		event.slot = answer->slot;
 		log_event_at(LOG_LEVEL_INFO, &event,
 		    "%s%s: lock %s, client %" PRIu64 ", %s, pid %d, waited %.3f s", answer->name,
-		    slot_words(slot, answer->slot), id, conn->id, user, (int)subject->pid,
+		    log_slot_words(slot, answer->slot), id, conn->id, user, (int)subject->pid,
 		    duration_to_seconds(answer->waited));
 	} else {
 		log_event_at(LOG_LEVEL_INFO, &event, "%s: client %" PRIu64 ", %s, pid %d, %s%s%s",
@@ -326,19 +402,19 @@ acquire_ended(
 }
 
 void
-lock_log_forbidden(const struct lock_log *lock_log, const struct conn *conn, const char *method,
+lock_log_forbidden(struct lock_log *lock_log, const struct conn *conn, const char *method,
     const char *name, const char *why)
 {
 	const struct access_subject *subject = &conn->subject;
 	const struct log_event event =
-	    event_of(LOG_FORBIDDEN, method, name, &subject->uid, subject->pid);
+	    log_event_of(LOG_FORBIDDEN, method, name, &subject->uid, subject->pid);
 	char user[USER_MAX];
 
-	if (!takes(lock_log, LOG_LEVEL_INFO, subject->uid))
+	if (!lock_log_takes(lock_log, LOG_LEVEL_INFO, subject->uid))
 		return;
 	log_event_at(LOG_LEVEL_INFO, &event, "%s%s%s: client %" PRIu64 ", %s, pid %d: %s", method,
 	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
-	    user_words(user, &event), (int)subject->pid, why);
+	    log_user_words(user, &event), (int)subject->pid, why);
 }
 
 static void
@@ -369,30 +445,30 @@ lock_log_notice(
 		log_event_at(LOG_LEVEL_WARNING, &reserved,
 		    "%s%s: no answer to its claim or release for two heartbeats; not "
 		    "granted until the broker answers, or until a reconnect without held locks",
-		    notice->name, slot_words(slot, notice->slot));
+		    notice->name, log_slot_words(slot, notice->slot));
 	if (hold == NULL)
 		return;
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		hold_log(lock_log, LOG_LEVEL_WARNING, LOG_LOST, hold,
+		log_hold(lock_log, LOG_LEVEL_WARNING, LOG_LOST, hold,
 		    words[0] == '\0' ? reason_word(notice->reason)
 				     : log_quote(text, words, strlen(words)));
 		break;
 	case LOCK_NOTICE_REVOKED:
-		hold_log(lock_log, LOG_LEVEL_INFO, LOG_REVOKED, hold, "");
+		log_hold(lock_log, LOG_LEVEL_INFO, LOG_REVOKED, hold, "");
 		break;
 	case LOCK_NOTICE_EVICTED:
 		evicted_log(lock_log, notice->eviction, hold);
 		break;
 	case LOCK_NOTICE_VANISHED:
-		hold_log(lock_log, LOG_LEVEL_INFO, LOG_VANISHED, hold, "claimed again");
+		log_hold(lock_log, LOG_LEVEL_INFO, LOG_VANISHED, hold, "claimed again");
 		break;
 	case LOCK_NOTICE_SUSPECT:
-		hold_log(lock_log, LOG_LEVEL_INFO, LOG_SUSPECT, hold,
+		log_hold(lock_log, LOG_LEVEL_INFO, LOG_SUSPECT, hold,
 		    "the broker has not answered for a heartbeat");
 		break;
 	case LOCK_NOTICE_RESTORED:
-		hold_log(lock_log, LOG_LEVEL_INFO, LOG_RESTORED, hold, "the broker answers again");
+		log_hold(lock_log, LOG_LEVEL_INFO, LOG_RESTORED, hold, "the broker answers again");
 		break;
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
@@ -404,93 +480,91 @@ lock_log_notice(
 }
 
 void
-lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold)
+lock_log_gone(struct lock_log *lock_log, const struct lock_row *hold)
 {
-	hold_log(lock_log, LOG_LEVEL_INFO, LOG_RELEASED, hold, "its client has disconnected");
+	log_hold(lock_log, LOG_LEVEL_INFO, LOG_RELEASED, hold, "its client has disconnected");
 }
 
 /* ---- requests and their answers ---- */
 
 /* "<kind> resize of db: client 3, uid 0 (root), pid 7<more>" */
 static void
-entry_log(const struct lock_log *lock_log, const struct entry *entry, enum log_kind kind,
-    const char *more)
+log_entry_write(
+    struct lock_log *lock_log, const struct log_entry *entry, enum log_kind kind, const char *more)
 {
 	enum log_level level = entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
 	bool limited = !entry->loud || (entry->unproven && kind != LOG_DONE);
 	const struct log_event event =
-	    event_of(kind, entry->method, entry->name, &entry->uid, entry->pid);
+	    log_event_of(kind, entry->method, entry->name, &entry->uid, entry->pid);
 	char user[USER_MAX];
 
-	if (limited && !takes(lock_log, level, entry->uid))
+	if (limited && !lock_log_takes(lock_log, level, entry->uid))
 		return;
 	log_event_at(level, &event, "%s%s%s: client %" PRIu64 ", %s, pid %d%s", entry->method,
 	    entry->name == NULL ? "" : " of ", entry->name == NULL ? "" : entry->name,
-	    entry->key.peer, user_words(user, &event), (int)entry->pid, more);
-}
-
-/* The change was made, and only the wait for the holders of removed slots has failed. */
-static bool
-is_changed(const struct lock_answer *answer)
-{
-	return answer->reason == REASON_NONE || answer->held != NULL;
+	    entry->key.peer, log_user_words(user, &event), (int)entry->pid, more);
 }
 
 static void
-entry_log_end(
-    const struct lock_log *lock_log, const struct entry *entry, const struct lock_answer *answer)
+log_entry_write_end(
+    struct lock_log *lock_log, const struct log_entry *entry, const struct lock_answer *answer)
 {
 	const char *words = answer->reason == REASON_NONE ? answer->warning : answer->text;
 	char more[512], text[LOG_QUOTE_MAX], outcome[WHAT_MAX];
+	bool changed;
 
 	if (words == NULL)
 		words = "";
-	snprintf(more, sizeof(more), "%s%s%s%s%s", outcome_words(outcome, entry->method, answer),
+	snprintf(more, sizeof(more), "%s%s%s%s%s",
+	    log_outcome_words(outcome, entry->method, answer),
 	    answer->reason == REASON_NONE ? "" : ", ",
 	    answer->reason == REASON_NONE ? "" : reason_word(answer->reason),
 	    words[0] == '\0' ? "" : ": ", log_quote(text, words, strlen(words)));
-	entry_log(lock_log, entry, is_changed(answer) ? LOG_DONE : LOG_REFUSED, more);
+	/* With holders, the change was made, and only the wait for the holders has failed. */
+	changed = answer->reason == REASON_NONE || answer->held != NULL;
+	log_entry_write(lock_log, entry, changed ? LOG_DONE : LOG_REFUSED, more);
 }
 
 void
-lock_log_request(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
-    const struct method_params *params)
+lock_log_request(struct lock_log *lock_log, const struct conn *conn,
+    const struct peer_request *request, const struct method_params *params)
 {
 	const char *method = request->row->method;
 	char what[WHAT_MAX];
-	struct entry read;
+	struct log_entry read;
 
 	switch (request->row->lock_log) {
 	case LOCK_LOG_NOTHING:
 	case LOCK_LOG_RELEASE:
 		return;
 	case LOCK_LOG_ACQUIRE:
-		acquire_requested(lock_log, conn, params);
+		log_acquire_requested(lock_log, conn, params);
 		return;
 	case LOCK_LOG_CHANGE:
-		entry_log(lock_log, entry_add(lock_log, conn, request, params->name), LOG_REQUESTED,
-		    what_words(what, method, params));
+		log_entry_write(lock_log, log_entry_add(lock_log, conn, request, params->name),
+		    LOG_REQUESTED, log_what_words(what, method, params));
 		return;
 	case LOCK_LOG_READ:
-		read = entry_of(false, conn, request, params->name);
-		entry_log(lock_log, &read, LOG_REQUESTED, what_words(what, method, params));
+		read = log_entry_of(false, conn, request, params->name);
+		log_entry_write(
+		    lock_log, &read, LOG_REQUESTED, log_what_words(what, method, params));
 		return;
 	}
 }
 
 void
-lock_log_resume(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
-    const struct method_params *params)
+lock_log_resume(struct lock_log *lock_log, const struct conn *conn,
+    const struct peer_request *request, const struct method_params *params)
 {
 	if (request->row->lock_log == LOCK_LOG_CHANGE)
-		entry_add(lock_log, conn, request, params->name);
+		log_entry_add(lock_log, conn, request, params->name);
 }
 
 void
-lock_log_releases(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
-    const struct lock_row *hold)
+lock_log_releases(struct lock_log *lock_log, const struct conn *conn,
+    const struct peer_request *request, const struct lock_row *hold)
 {
-	struct entry *entry = entry_add(lock_log, conn, request, hold->name);
+	struct log_entry *entry = log_entry_add(lock_log, conn, request, hold->name);
 
 	entry->hold = *hold;
 	entry->hold.name = entry->name;
@@ -498,40 +572,41 @@ lock_log_releases(struct lock_log *lock_log, const struct conn *conn, const stru
 
 /* why: of a release that has succeeded. A release of what is not held has released nothing. */
 static void
-entry_end(struct lock_log *lock_log, struct entry *entry, const struct lock_answer *answer,
+log_entry_end(struct lock_log *lock_log, struct log_entry *entry, const struct lock_answer *answer,
     const char *why)
 {
 	if (entry == NULL)
 		return;
 	if (entry->hold.lock == 0)
-		entry_log_end(lock_log, entry, answer);
+		log_entry_write_end(lock_log, entry, answer);
 	else if (answer->reason == REASON_NONE)
-		hold_log(lock_log, LOG_LEVEL_INFO, LOG_RELEASED, &entry->hold, why);
+		log_hold(lock_log, LOG_LEVEL_INFO, LOG_RELEASED, &entry->hold, why);
 	else if (answer->reason != REASON_NOT_HELD)
-		hold_log(lock_log, LOG_LEVEL_INFO, LOG_NOT_RELEASED, &entry->hold,
+		log_hold(lock_log, LOG_LEVEL_INFO, LOG_NOT_RELEASED, &entry->hold,
 		    reason_word(answer->reason));
-	entry_free(lock_log, entry);
+	log_entry_free(lock_log, entry);
 }
 
 void
-lock_log_answer(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
-    const struct lock_answer *answer)
+lock_log_answer(struct lock_log *lock_log, const struct conn *conn,
+    const struct peer_request *request, const struct lock_answer *answer)
 {
-	struct entry read;
+	struct log_entry read;
 
 	switch (request->row->lock_log) {
 	case LOCK_LOG_NOTHING:
 		return;
 	case LOCK_LOG_ACQUIRE:
-		acquire_ended(lock_log, conn, answer);
+		log_acquire_ended(lock_log, conn, answer);
 		return;
 	case LOCK_LOG_READ:
-		read = entry_of(false, conn, request, answer->name);
-		entry_log_end(lock_log, &read, answer);
+		read = log_entry_of(false, conn, request, answer->name);
+		log_entry_write_end(lock_log, &read, answer);
 		return;
 	case LOCK_LOG_RELEASE:
 	case LOCK_LOG_CHANGE:
-		entry_end(lock_log, entry_find(lock_log, conn->id, request->number), answer, "");
+		log_entry_end(
+		    lock_log, log_entry_find(lock_log, conn->id, request->number), answer, "");
 		return;
 	}
 }
@@ -540,17 +615,17 @@ void
 lock_log_unheard(
     struct lock_log *lock_log, uint64_t peer, uint64_t number, const struct lock_answer *answer)
 {
-	entry_end(
-	    lock_log, entry_find(lock_log, peer, number), answer, "its client has disconnected");
+	log_entry_end(lock_log, log_entry_find(lock_log, peer, number), answer,
+	    "its client has disconnected");
 }
 
 void
 lock_log_left(struct lock_log *lock_log, uint64_t peer, uint64_t number)
 {
-	struct entry *entry = entry_find(lock_log, peer, number);
+	struct log_entry *entry = log_entry_find(lock_log, peer, number);
 
 	if (entry == NULL)
 		return;
-	entry_log(lock_log, entry, LOG_LEFT, ", its client has disconnected");
-	entry_free(lock_log, entry);
+	log_entry_write(lock_log, entry, LOG_LEFT, ", its client has disconnected");
+	log_entry_free(lock_log, entry);
 }

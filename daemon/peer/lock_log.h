@@ -5,9 +5,11 @@
  * read. It remembers changes and releases until they end, because they continue when their peer
  * hangs up. It takes holds from the engine's rows. It decides nothing.
  *
- * Lines about requests are limited for each user (log_limit.h). Those are acquires and releases,
- * requests that are forbidden, and requests that only read. Losses and other events that come from the
- * broker are not limited, nor are changes by a user that has the right.
+ * Lines about requests are limited for each user: LOG_LIMIT_LINES a second. Then one line has the
+ * number of those that were left out. No user can then drive the other lines out of the log. A
+ * user's count outlives its connections. The limit covers acquires and releases, requests that are
+ * forbidden, and requests that only read. It covers neither losses and other events that come from
+ * the broker, nor changes by a user that has the right.
  */
 #ifndef PEER_LOCK_LOG_H
 #define PEER_LOCK_LOG_H
@@ -18,7 +20,7 @@
 
 struct lock_log;
 struct method_params;
-struct request;
+struct peer_request;
 
 struct lock_log *lock_log_new(struct timers *timers, uint32_t run);
 void lock_log_free(struct lock_log *lock_log); /* as lock_log_end_second() first */
@@ -36,16 +38,16 @@ enum lock_log_kind {
 
 /* The request was passed on. */
 void lock_log_request(struct lock_log *lock_log, const struct conn *conn,
-    const struct request *request, const struct method_params *params);
+    const struct peer_request *request, const struct method_params *params);
 /* The same for a request of an earlier program, which has logged it. */
 void lock_log_resume(struct lock_log *lock_log, const struct conn *conn,
-    const struct request *request, const struct method_params *params);
+    const struct peer_request *request, const struct method_params *params);
 /* The same for a release of that hold. */
 void lock_log_releases(struct lock_log *lock_log, const struct conn *conn,
-    const struct request *request, const struct lock_row *hold);
+    const struct peer_request *request, const struct lock_row *hold);
 /* The request has ended with this answer to its peer. */
 void lock_log_answer(struct lock_log *lock_log, const struct conn *conn,
-    const struct request *request, const struct lock_answer *answer);
+    const struct peer_request *request, const struct lock_answer *answer);
 /* The request waits by design, and its peer has ended: there will be no answer. */
 void lock_log_left(struct lock_log *lock_log, uint64_t peer, uint64_t number);
 /* The request has ended after its peer. */
@@ -55,9 +57,9 @@ void lock_log_unheard(
 void lock_log_notice(
     struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_row *hold);
 /* The access rules refused a request. name may be NULL. */
-void lock_log_forbidden(const struct lock_log *lock_log, const struct conn *conn,
-    const char *method, const char *name, const char *why);
+void lock_log_forbidden(struct lock_log *lock_log, const struct conn *conn, const char *method,
+    const char *name, const char *why);
 /* The peer of the hold has ended: the hold is released. */
-void lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold);
+void lock_log_gone(struct lock_log *lock_log, const struct lock_row *hold);
 
 #endif

@@ -13,6 +13,19 @@
 #include "protocol/message.h"
 
 /*
+ * Contents:
+ *	all peers		peers_new, peers_free
+ *				peers_take_next: the next peer to visit: users take turns
+ *	limits			peers_set_*, peers_have_room: connections and descriptors
+ *				peers_add: a new connection, which may find no room
+ *	peers by id		peers_find, peers_each*
+ *	visits			peers_visit: visits the due peers, and frees the dead
+ *				peers_resume_halted: peers that may be read again
+ *	an earlier program	peers_last, peers_resume: its peers go on
+ *	pauses			peers_pause, peers_hold, peers_stop_reading
+ */
+
+/*
  * Time for the visits after one pass. Then broker and timers have their turn. It is short, because
  * a wait for the broker takes several passes.
  */
@@ -36,6 +49,8 @@ struct peers {
 	bool complained;                  /* of a lack of descriptors that is not over yet */
 };
 
+/* ---- all peers ---- */
+
 struct peers *
 peers_new(struct event_base *base, const struct conn_handler *handler)
 {
@@ -54,7 +69,7 @@ peers_new(struct event_base *base, const struct conn_handler *handler)
 
 /* It is visited now; other users have their turns before the next of its user. */
 static void
-take_from_due(struct conn_room *room, struct conn *conn)
+peers_take_from_due(struct conn_room *room, struct conn *conn)
 {
 	struct account *account = conn->account;
 
@@ -68,18 +83,18 @@ take_from_due(struct conn_room *room, struct conn *conn)
 
 /* The first that is due of the user whose turn it is. */
 static struct conn *
-take_next(struct conn_room *room)
+peers_take_next(struct conn_room *room)
 {
 	struct account *account = TAILQ_FIRST(&room->turns);
 	struct conn *conn = account == NULL ? NULL : TAILQ_FIRST(&account->due);
 
 	if (conn != NULL)
-		take_from_due(room, conn);
+		peers_take_from_due(room, conn);
 	return conn;
 }
 
 static void
-forget(struct peers *peers, struct conn *conn)
+peers_forget(struct peers *peers, struct conn *conn)
 {
 	HASH_DELETE(by_id, peers->by_id, conn);
 	conn_free(conn);
@@ -96,10 +111,12 @@ peers_free(struct peers *peers)
 		conn_kill(conn, NULL);
 		conn_make_due(conn); /* It may have died before, and scan still. */
 	}
-	while ((conn = take_next(&peers->room)) != NULL)
-		forget(peers, conn);
+	while ((conn = peers_take_next(&peers->room)) != NULL)
+		peers_forget(peers, conn);
 	free(peers);
 }
+
+/* ---- limits ---- */
 
 void
 peers_set_limits(struct peers *peers, size_t max_requests, const struct account_limits *limits)
@@ -120,7 +137,7 @@ peers_set_descriptors(struct peers *peers, size_t descriptors, const struct acce
  * *ret_complained is where to remember that it was logged.
  */
 static bool
-has_room(struct peers *peers, const struct conn *conn, struct message_error *error,
+peers_have_room(struct peers *peers, const struct conn *conn, struct message_error *error,
     bool **ret_complained)
 {
 	struct account *account = conn->account;
@@ -155,7 +172,7 @@ has_room(struct peers *peers, const struct conn *conn, struct message_error *err
  * One line before the door is shut; it fits an empty socket's buffer. Logged once until it is over.
  */
 static void
-turn_away(int fd, const struct message_error *error, bool *complained)
+peers_turn_away(int fd, const struct message_error *error, bool *complained)
 {
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
 	char *line;
@@ -182,11 +199,13 @@ peers_add(struct peers *peers, int fd)
 		return;
 	}
 	HASH_ADD(by_id, peers->by_id, id, sizeof(conn->id), conn);
-	if (!has_room(peers, conn, &error, &complained)) {
-		turn_away(fd, &error, complained);
+	if (!peers_have_room(peers, conn, &error, &complained)) {
+		peers_turn_away(fd, &error, complained);
 		conn_kill(conn, NULL);
 	}
 }
+
+/* ---- peers by id ---- */
 
 struct conn *
 peers_find(const struct peers *peers, uint64_t id)
@@ -235,9 +254,11 @@ peers_count(const struct peers *peers)
 	return HASH_CNT(by_id, peers->by_id);
 }
 
+/* ---- visits ---- */
+
 /* Conns that lacked something which there is again. */
 static void
-resume(struct account *account)
+peers_resume_halted(struct account *account)
 {
 	struct conn *conn;
 
@@ -267,25 +288,27 @@ peers_visit(struct peers *peers)
 	struct conn *conn;
 
 	room->visit_end = clock_now(&clock_boottime) + VISIT_MAX;
-	while (left-- > 0 && (conn = take_next(room)) != NULL) {
+	while (left-- > 0 && (conn = peers_take_next(room)) != NULL) {
 		if (conn->state != CONN_DEAD)
 			conn_visit(conn);
 		if (conn->state == CONN_DEAD) {
 			/* It died in its own visit. */
 			if (conn->is_due)
-				take_from_due(room, conn);
+				peers_take_from_due(room, conn);
 			conn_leave(conn);
 			/* A scan counts until the broker has answered it. */
 			if (requests_scanning(conn->requests) == 0 && !conn->is_due)
-				forget(peers, conn);
+				peers_forget(peers, conn);
 		}
 		if (clock_now(&clock_boottime) >= room->visit_end)
 			break;
 	}
 	for (account = room->accounts.by_uid; account != NULL && !room->deaf && !room->paused;
 	     account = account->hh.next)
-		resume(account);
+		peers_resume_halted(account);
 }
+
+/* ---- an earlier program ---- */
 
 uint64_t
 peers_last(const struct peers *peers)
@@ -313,8 +336,10 @@ peers_resume(struct peers *peers, const struct conn_saved *saved)
 	return conn;
 }
 
+/* ---- pauses ---- */
+
 static void
-make_due(void *ctx, struct conn *conn)
+peers_make_due(void *ctx, struct conn *conn)
 {
 	(void)ctx;
 	conn_make_due(conn);
@@ -326,11 +351,11 @@ peers_pause(struct peers *peers, bool pauses)
 	peers->room.paused = pauses;
 	/* Their visit changes what the loop watches their sockets for. */
 	if (!pauses)
-		peers_each(peers, make_due, NULL);
+		peers_each(peers, peers_make_due, NULL);
 }
 
 static void
-let_go(void *ctx, struct conn *conn)
+peers_let_go(void *ctx, struct conn *conn)
 {
 	(void)ctx;
 	conn_let_go(conn);
@@ -341,7 +366,7 @@ peers_hold(struct peers *peers, bool holds)
 {
 	peers->room.holds = holds;
 	if (!holds)
-		peers_each(peers, let_go, NULL);
+		peers_each(peers, peers_let_go, NULL);
 }
 
 void

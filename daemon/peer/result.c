@@ -2,12 +2,26 @@
 
 #include <stdio.h>
 
-#include "daemon/view/wire_id.h"
+#include "daemon/view/wire.h"
 #include "protocol/duration.h"
 #include "protocol/json.h"
 
+/* ---- locks ---- */
+
+/*
+ * Contents:
+ *	locks		acquire, verify, release: a hold, its lease and its fence
+ *	changes		create, destroy, resize; size and await
+ *	fsck		findings, and what was repaired
+ *	list		the semaphores of the directory
+ *	explain		why an acquire waits or fails, in words
+ *	errors		result_error: a refusal and its data
+ *	notices		result_notice: notifications to a client
+ *	the daemon	broker and counts, for info and ping
+ */
+
 static void
-add_lock(struct cJSON *object, const struct result_facts *facts, uint64_t lock)
+result_add_lock(struct cJSON *object, const struct result_facts *facts, uint64_t lock)
 {
 	char id[WIRE_ID_SIZE];
 
@@ -16,7 +30,7 @@ add_lock(struct cJSON *object, const struct result_facts *facts, uint64_t lock)
 
 /* A slot, or null for 0. */
 static void
-add_slot(struct cJSON *object, int slot)
+result_add_slot(struct cJSON *object, int slot)
 {
 	if (slot > 0)
 		json_add_integer(object, "slot", slot);
@@ -28,7 +42,7 @@ add_slot(struct cJSON *object, int slot)
  * A number as lock.h has them: null for -1, which is not known, and "unlimited" for LOCK_UNLIMITED.
  */
 static void
-add_count(struct cJSON *object, const char *name, int count)
+result_add_count(struct cJSON *object, const char *name, int count)
 {
 	if (count == LOCK_UNLIMITED)
 		json_add_string(object, name, "unlimited");
@@ -39,19 +53,20 @@ add_count(struct cJSON *object, const char *name, int count)
 }
 
 static struct cJSON *
-new_hold(const struct result_facts *facts, const struct lock_answer *answer)
+result_new_hold(const struct result_facts *facts, const struct lock_answer *answer)
 {
 	struct cJSON *result = json_new_object();
 
-	add_lock(result, facts, answer->lock);
+	result_add_lock(result, facts, answer->lock);
 	json_add_string(result, "name", answer->name);
 	json_add_string(result, "kind", lock_kind_word(answer->kind));
-	add_slot(result, answer->slot);
+	result_add_slot(result, answer->slot);
 	return result;
 }
 
 static void
-add_safe(struct cJSON *result, const struct result_facts *facts, const struct lock_answer *answer)
+result_add_safe(
+    struct cJSON *result, const struct result_facts *facts, const struct lock_answer *answer)
 {
 	if (answer->safe_until == 0) {
 		json_add_null(result, "safe_for");
@@ -64,7 +79,8 @@ add_safe(struct cJSON *result, const struct result_facts *facts, const struct lo
 
 /* The lease of a hold by quorum has a length of its own. Clients of 0.1 compute it from the first two. */
 static void
-add_lease(struct cJSON *result, const struct result_facts *facts, const struct lock_answer *answer)
+result_add_lease(
+    struct cJSON *result, const struct result_facts *facts, const struct lock_answer *answer)
 {
 	int64_t grace = answer->grace, length = answer->lease;
 	struct cJSON *lease = json_new_object();
@@ -85,7 +101,7 @@ add_lease(struct cJSON *result, const struct result_facts *facts, const struct l
 }
 
 static void
-add_fence(struct cJSON *result, const struct lock_answer *answer)
+result_add_fence(struct cJSON *result, const struct lock_answer *answer)
 {
 	if (answer->fence == 0)
 		json_add_null(result, "fence");
@@ -96,25 +112,25 @@ add_fence(struct cJSON *result, const struct lock_answer *answer)
 struct cJSON *
 result_verify(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = new_hold(facts, answer);
+	struct cJSON *result = result_new_hold(facts, answer);
 
-	add_safe(result, facts, answer);
-	add_fence(result, answer);
+	result_add_safe(result, facts, answer);
+	result_add_fence(result, answer);
 	return result;
 }
 
 struct cJSON *
 result_acquire(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = new_hold(facts, answer);
+	struct cJSON *result = result_new_hold(facts, answer);
 
 	json_add_seconds(result, "waited", answer->waited);
-	add_safe(result, facts, answer);
+	result_add_safe(result, facts, answer);
 	if (answer->safe_until == 0)
 		json_add_null(result, "lease");
 	else
-		add_lease(result, facts, answer);
-	add_fence(result, answer);
+		result_add_lease(result, facts, answer);
+	result_add_fence(result, answer);
 	return result;
 }
 
@@ -123,14 +139,14 @@ result_release(const struct result_facts *facts, const struct lock_answer *answe
 {
 	struct cJSON *result = json_new_object();
 
-	add_lock(result, facts, answer->lock);
+	result_add_lock(result, facts, answer->lock);
 	return result;
 }
 
 /* ---- changes of a semaphore, and its size ---- */
 
 static struct cJSON *
-new_named(const struct lock_answer *answer)
+result_new_named(const struct lock_answer *answer)
 {
 	struct cJSON *result = json_new_object();
 
@@ -139,7 +155,7 @@ new_named(const struct lock_answer *answer)
 }
 
 static void
-add_warning(struct cJSON *result, const struct lock_answer *answer)
+result_add_warning(struct cJSON *result, const struct lock_answer *answer)
 {
 	if (answer->warning != NULL)
 		json_add_string(result, "warning", answer->warning);
@@ -148,61 +164,61 @@ add_warning(struct cJSON *result, const struct lock_answer *answer)
 struct cJSON *
 result_create(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = new_named(answer);
+	struct cJSON *result = result_new_named(answer);
 
 	(void)facts;
 	json_add_string(result, "kind", lock_kind_word(answer->kind));
-	add_count(result, "slots", answer->slots);
-	add_warning(result, answer);
+	result_add_count(result, "slots", answer->slots);
+	result_add_warning(result, answer);
 	return result;
 }
 
 struct cJSON *
 result_destroy(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = new_named(answer);
+	struct cJSON *result = result_new_named(answer);
 
 	(void)facts;
-	add_warning(result, answer);
+	result_add_warning(result, answer);
 	return result;
 }
 
 struct cJSON *
 result_resize(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = new_named(answer);
+	struct cJSON *result = result_new_named(answer);
 
 	(void)facts;
-	add_count(result, "slots", answer->slots);
-	add_count(result, "target", answer->target);
-	add_warning(result, answer);
+	result_add_count(result, "slots", answer->slots);
+	result_add_count(result, "target", answer->target);
+	result_add_warning(result, answer);
 	return result;
 }
 
 struct cJSON *
 result_size(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = new_named(answer);
+	struct cJSON *result = result_new_named(answer);
 
 	(void)facts;
-	add_count(result, "slots", answer->slots);
+	result_add_count(result, "slots", answer->slots);
 	return result;
 }
 
 struct cJSON *
 result_await(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = new_named(answer);
+	struct cJSON *result = result_new_named(answer);
 
 	(void)facts;
-	add_slot(result, answer->slot);
+	result_add_slot(result, answer->slot);
 	return result;
 }
 
 /* ---- fsck ---- */
 
 static struct cJSON *
-new_finding(const struct lock_finding *finding)
+result_new_finding(const struct lock_finding *finding)
 {
 	struct cJSON *object = json_new_object();
 	char text[MESSAGE_ERROR_MAX];
@@ -210,7 +226,7 @@ new_finding(const struct lock_finding *finding)
 	/* It may quote the broker. */
 	message_escape(text, sizeof(text), finding->text == NULL ? "" : finding->text);
 	json_add_string(object, "problem", lock_problem_word(finding->problem));
-	add_slot(object, finding->slot);
+	result_add_slot(object, finding->slot);
 	json_add_string(object, "text", text);
 	json_add_bool(object, "repaired", finding->repaired);
 	return object;
@@ -218,7 +234,7 @@ new_finding(const struct lock_finding *finding)
 
 /* How many are listed; the rest is counted in `more`. */
 static size_t
-listed(size_t count, size_t most)
+result_listed(size_t count, size_t most)
 {
 	return count < most ? count : most;
 }
@@ -226,7 +242,7 @@ listed(size_t count, size_t most)
 struct cJSON *
 result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = new_named(answer), *findings = json_new_array();
+	struct cJSON *result = result_new_named(answer), *findings = json_new_array();
 	struct cJSON *holders = json_new_array(), *holder;
 	size_t count = 0, extra = 0;
 
@@ -237,10 +253,10 @@ result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 		/* The holder of a removed slot works on. That is no problem. */
 		if (finding->problem != LOCK_PROBLEM_ORPHAN) {
 			if (count++ < RESULT_FINDINGS_MAX)
-				json_append(findings, new_finding(finding));
+				json_append(findings, result_new_finding(finding));
 		} else if (extra++ < RESULT_FINDINGS_MAX) {
 			holder = json_new_object();
-			add_slot(holder, finding->slot);
+			result_add_slot(holder, finding->slot);
 			json_append(holders, holder);
 		}
 	}
@@ -248,7 +264,8 @@ result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 	json_add(result, "findings", findings);
 	json_add_integer(result, "converted", answer->converted);
 	json_add_string(result, "claim", lock_claim_word(answer->claim));
-	json_add_integer(result, "more", (int64_t)(count - listed(count, RESULT_FINDINGS_MAX)));
+	json_add_integer(
+	    result, "more", (int64_t)(count - result_listed(count, RESULT_FINDINGS_MAX)));
 	json_add_integer(result, "extra", (int64_t)extra);
 	json_add(result, "holders", holders);
 	return result;
@@ -257,13 +274,13 @@ result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 /* ---- list ---- */
 
 static struct cJSON *
-new_row(const struct lock_listed *row)
+result_new_row(const struct lock_listed *row)
 {
 	struct cJSON *object = json_new_object();
 
 	json_add_string(object, "name", row->name);
-	add_count(object, "slots", row->slots);
-	add_count(object, "busy", row->busy);
+	result_add_count(object, "slots", row->slots);
+	result_add_count(object, "busy", row->busy);
 	json_add_bool(object, "exists", row->exists);
 	json_add_string(object, "claim", lock_claim_word(row->claim));
 	return object;
@@ -281,17 +298,17 @@ result_list(const struct result_facts *facts, const struct lock_answer *answer, 
 		if (facts->tells != NULL && !facts->tells(facts->tells_ctx, row->name))
 			continue;
 		if (count++ < RESULT_ROWS_MAX)
-			json_append(semaphores, new_row(row));
+			json_append(semaphores, result_new_row(row));
 	}
 	json_add(result, "semaphores", semaphores);
-	*ret_more = count - listed(count, RESULT_ROWS_MAX);
+	*ret_more = count - result_listed(count, RESULT_ROWS_MAX);
 	return result;
 }
 
 /* ---- explain ---- */
 
 static const char *
-number_words(char buf[24], int number)
+explain_number_words(char buf[24], int number)
 {
 	if (number < 0)
 		return "an unknown number";
@@ -301,11 +318,12 @@ number_words(char buf[24], int number)
 
 /* The part of the busy slots that this daemon's clients hold. */
 static const char *
-here_words(char buf[24], const struct lock_explanation *why)
+explain_here_words(char buf[24], const struct lock_explanation *why)
 {
 	if (why->here == 0)
 		return "none";
-	return why->here > 0 && why->here == why->busy ? "all" : number_words(buf, why->here);
+	return why->here > 0 && why->here == why->busy ? "all"
+						       : explain_number_words(buf, why->here);
 }
 
 static void
@@ -337,7 +355,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 	switch (why->verdict) {
 	case LOCK_VERDICT_FREE:
 		snprintf(buf, size, "%s of %s slots are busy: an acquire gets a free one",
-		    number_words(busy, why->busy), number_words(slots, why->slots));
+		    explain_number_words(busy, why->busy), explain_number_words(slots, why->slots));
 		return;
 	case LOCK_VERDICT_UNLIMITED:
 		snprintf(buf, size, "it is unlimited: an acquire needs no slot");
@@ -346,8 +364,8 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 		snprintf(buf, size,
 		    "%s of %s slots are busy, %s held by clients of this daemon: an acquire waits "
 		    "until one is released",
-		    number_words(busy, why->busy), number_words(slots, why->slots),
-		    here_words(here, why));
+		    explain_number_words(busy, why->busy), explain_number_words(slots, why->slots),
+		    explain_here_words(here, why));
 		return;
 	case LOCK_VERDICT_GATE:
 		snprintf(buf, size, "it has 0 slots: an acquire waits until it is resized");
@@ -364,7 +382,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 
 /* How the slots are held, behind the rest. "": not known, or there are none. */
 static const char *
-claim_words(char buf[80], enum lock_claim claim)
+explain_claim_words(char buf[80], enum lock_claim claim)
 {
 	const char *how = lock_claim_how(claim);
 
@@ -377,7 +395,7 @@ claim_words(char buf[80], enum lock_claim claim)
 
 /* All that is to be said, in one sentence or two. */
 static void
-add_explanation(struct cJSON *result, const struct result_facts *facts, enum lock_kind kind,
+explain_add_explanation(struct cJSON *result, const struct result_facts *facts, enum lock_kind kind,
     const struct lock_explanation *why)
 {
 	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "";
@@ -404,13 +422,14 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 		    why->extra == 1 ? "" : "s", why->extra == 1 ? "s" : "");
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", broker,
 	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, extra, unreachable, uncounted,
-	    has_slots ? claim_words(claim, why->claim) : "");
+	    has_slots ? explain_claim_words(claim, why->claim) : "");
 	json_add_string(result, "text", text);
 }
 
 /* The error of an acquire that does not wait; null: it would be granted, or that is not known. */
 static void
-add_reason(struct cJSON *result, const struct result_facts *facts, enum lock_verdict verdict)
+explain_add_reason(
+    struct cJSON *result, const struct result_facts *facts, enum lock_verdict verdict)
 {
 	enum reason reason = facts->hindered;
 
@@ -438,22 +457,22 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	    .extra = -1};
 	const struct lock_explanation *why =
 	    answer->explanation != NULL ? answer->explanation : &unknown;
-	struct cJSON *result = new_named(answer);
+	struct cJSON *result = result_new_named(answer);
 
 	json_add_string(result, "kind", lock_kind_word(answer->kind));
 	if (why->verdict == LOCK_VERDICT_UNKNOWN)
 		json_add_null(result, "verdict");
 	else
 		json_add_string(result, "verdict", lock_verdict_word(why->verdict));
-	add_count(result, "slots", why->slots);
-	add_count(result, "busy", why->busy);
-	add_count(result, "here", why->here);
-	add_count(result, "waiting", why->waiting);
-	add_count(result, "uncounted", why->uncounted);
-	add_count(result, "extra", why->extra);
+	result_add_count(result, "slots", why->slots);
+	result_add_count(result, "busy", why->busy);
+	result_add_count(result, "here", why->here);
+	result_add_count(result, "waiting", why->waiting);
+	result_add_count(result, "uncounted", why->uncounted);
+	result_add_count(result, "extra", why->extra);
 	json_add_string(result, "claim", lock_claim_word(why->claim));
-	add_reason(result, facts, why->verdict);
-	add_explanation(result, facts, answer->kind, answer->explanation);
+	explain_add_reason(result, facts, why->verdict);
+	explain_add_explanation(result, facts, answer->kind, answer->explanation);
 	return result;
 }
 
@@ -461,7 +480,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 
 /* Whether an error of that reason tells the size; of those that are about slots, more. */
 static bool
-says_size(enum reason reason)
+result_says_size(enum reason reason)
 {
 	return reason == REASON_WOULD_BLOCK || reason == REASON_TIMEOUT ||
 	       reason == REASON_ALREADY_EXISTS;
@@ -469,14 +488,14 @@ says_size(enum reason reason)
 
 /* Slots with holders: how many there are, and which (the first of them). */
 static void
-add_held(struct cJSON *object, const char *name, const int *held, size_t count)
+result_add_held(struct cJSON *object, const char *name, const int *held, size_t count)
 {
 	struct cJSON *holders = json_new_array(), *holder;
 
 	json_add_integer(object, "left", (int64_t)count);
 	for (size_t i = 0; i < count && i < RESULT_HOLDERS_MAX; i++) {
 		holder = json_new_object();
-		add_slot(holder, held[i]);
+		result_add_slot(holder, held[i]);
 		json_append(holders, holder);
 	}
 	json_add(object, name, holders);
@@ -506,24 +525,24 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 	if (answer->reason == REASON_INVALID_PARAMS && answer->parameter != NULL)
 		message_escape(
 		    ret_error->parameter, sizeof(ret_error->parameter), answer->parameter);
-	if (says_size(answer->reason))
-		add_count(data, "slots", answer->slots);
+	if (result_says_size(answer->reason))
+		result_add_count(data, "slots", answer->slots);
 	if (answer->reason == REASON_WOULD_BLOCK || answer->reason == REASON_TIMEOUT) {
-		add_count(data, "busy", answer->busy);
-		add_count(data, "waiting", answer->waiting);
+		result_add_count(data, "busy", answer->busy);
+		result_add_count(data, "waiting", answer->waiting);
 	}
 	if (answer->free_in != 0)
 		json_add_seconds(data, "free_in", answer->free_in);
 	if (answer->denied)
 		json_add_bool(data, "denied", true);
 	if (answer->target != -1)
-		add_count(data, "target", answer->target);
+		result_add_count(data, "target", answer->target);
 	if (answer->unchanged &&
 	    (answer->reason == REASON_BROKER_UNAVAILABLE ||
 		answer->reason == REASON_BROKER_BLOCKED || answer->reason == REASON_BROKER_REFUSED))
 		json_add_bool(data, "changed", false);
 	if (answer->held != NULL)
-		add_held(data, "holders", answer->held, answer->held_count);
+		result_add_held(data, "holders", answer->held, answer->held_count);
 	if (answer->warning != NULL)
 		json_add_string(data, "warning", answer->warning);
 	return data;
@@ -532,7 +551,7 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 /* ---- notices ---- */
 
 static void
-add_id(struct cJSON *object, const struct message_id *id)
+result_add_id(struct cJSON *object, const struct message_id *id)
 {
 	if (id->kind == MESSAGE_ID_INTEGER)
 		json_add_integer(object, "id", id->integer);
@@ -545,7 +564,7 @@ result_watched(const struct message_id *id, struct cJSON *params)
 {
 	struct cJSON *all = json_new_object();
 
-	add_id(all, id);
+	result_add_id(all, id);
 	json_add_members(all, params);
 	return all;
 }
@@ -563,9 +582,9 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 	case LOCK_NOTICE_LOST:
 	case LOCK_NOTICE_REVOKED:
 		method = notice->kind == LOCK_NOTICE_LOST ? "lost" : "revoked";
-		add_lock(params, facts, notice->lock);
+		result_add_lock(params, facts, notice->lock);
 		json_add_string(params, "name", notice->name);
-		add_slot(params, notice->slot);
+		result_add_slot(params, notice->slot);
 		json_add_string(params, "reason",
 		    notice->eviction != NULL ? "evicted" : reason_word(notice->reason));
 		if (notice->kind == LOCK_NOTICE_LOST)
@@ -573,9 +592,9 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		break;
 	case LOCK_NOTICE_EVICTED:
 		method = "evicted";
-		add_lock(params, facts, notice->lock);
+		result_add_lock(params, facts, notice->lock);
 		json_add_string(params, "name", notice->name);
-		add_slot(params, notice->slot);
+		result_add_slot(params, notice->slot);
 		json_add_seconds(params, "grace", notice->eviction->deadline - facts->now);
 		json_add_seconds(params, "deadline", notice->eviction->deadline);
 		json_add_string(params, "why", notice->eviction->why);
@@ -584,11 +603,11 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		break;
 	case LOCK_NOTICE_SUSPECT:
 		method = "suspect";
-		add_lock(params, facts, notice->lock);
+		result_add_lock(params, facts, notice->lock);
 		break;
 	case LOCK_NOTICE_RESTORED:
 		method = "restored";
-		add_lock(params, facts, notice->lock);
+		result_add_lock(params, facts, notice->lock);
 		break;
 	case LOCK_NOTICE_LEASE:
 		method = "lease";
@@ -597,10 +616,10 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		break;
 	case LOCK_NOTICE_WAITING:
 		method = "waiting";
-		add_id(params, id);
+		result_add_id(params, id);
 		json_add_integer(params, "position", notice->position);
-		add_count(params, "busy", notice->busy);
-		add_count(params, "extra", notice->extra);
+		result_add_count(params, "busy", notice->busy);
+		result_add_count(params, "extra", notice->extra);
 		break;
 	case LOCK_NOTICE_BROKER:
 		method = "broker";
@@ -609,8 +628,8 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		break;
 	case LOCK_NOTICE_HOLDERS:
 		method = "holders";
-		add_id(params, id);
-		add_held(params, "holders", notice->held, notice->held_count);
+		result_add_id(params, id);
+		result_add_held(params, "holders", notice->held, notice->held_count);
 		break;
 	case LOCK_NOTICE_VANISHED:
 	case LOCK_NOTICE_STUCK:
@@ -620,6 +639,8 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 	*ret_params = params;
 	return method;
 }
+
+/* ---- the daemon ---- */
 
 struct cJSON *
 result_pinged(const struct broker_info *info, int64_t silence)

@@ -9,8 +9,16 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/peer/handlers.h"
+#include "daemon/peer/dispatch_internal.h"
 #include "daemon/state/state.h"
+
+/*
+ * Contents:
+ *	records		the fields of clients and requests
+ *	saving		dispatch_save: each client, then its requests
+ *	restoring	dispatch_restore: clients; requests that the engine has not are repeated
+ *			dispatch_restored: clients that left meanwhile are gone
+ */
 
 /* ---- records ---- */
 
@@ -69,7 +77,7 @@ struct saving {
 };
 
 static void
-save_request(void *ctx, const struct request *request)
+save_request(void *ctx, const struct peer_request *request)
 {
 	const struct saving *saving = ctx;
 	struct request_record record = {
@@ -131,7 +139,7 @@ dispatch_save(struct dispatch *dispatch, struct state_writer *writer)
 /* ---- restoring ---- */
 
 static int64_t
-rest_of(int64_t time, int64_t age)
+restore_rest_of_time(int64_t time, int64_t age)
 {
 	if (time == 0 || time == DURATION_FOREVER)
 		return time;
@@ -141,7 +149,7 @@ rest_of(int64_t time, int64_t age)
 
 /* It was allowed, and its time has begun. */
 static bool
-repeat(const struct call *call, const struct request_record *record,
+restore_repeat(const struct call *call, const struct request_record *record,
     const struct message_request *message)
 {
 	const struct dispatch_row *row = call->request->row;
@@ -153,8 +161,8 @@ repeat(const struct call *call, const struct request_record *record,
 	if (strcmp(message->method, row->method) != 0 ||
 	    !method_params_parse(method_find(row->method), message->params, &params, &error))
 		return false;
-	params.timeout = rest_of(params.timeout, age);
-	params.wait = rest_of(params.wait, age);
+	params.timeout = restore_rest_of_time(params.timeout, age);
+	params.wait = restore_rest_of_time(params.wait, age);
 	if (record->slots >= 0) {
 		params.slots = record->slots;
 		params.add = params.remove = 0;
@@ -169,7 +177,7 @@ repeat(const struct call *call, const struct request_record *record,
 }
 
 static bool
-go_on(const struct call *call, const struct request_record *record)
+restore_go_on(const struct call *call, const struct request_record *record)
 {
 	struct message_request message;
 	struct message_error error;
@@ -177,7 +185,7 @@ go_on(const struct call *call, const struct request_record *record)
 
 	if (!message_parse_request(record->line, strlen(record->line), &message, &error))
 		return false;
-	good = repeat(call, record, &message);
+	good = restore_repeat(call, record, &message);
 	message_request_done(&message);
 	return good;
 }
@@ -185,9 +193,9 @@ go_on(const struct call *call, const struct request_record *record)
 static bool
 restore_request(struct dispatch *dispatch, struct conn *conn, const struct request_record *record)
 {
-	struct request resumed = {
+	struct peer_request resumed = {
 	    .number = record->number,
-	    .row = record->method == NULL ? NULL : handlers_find(record->method),
+	    .row = record->method == NULL ? NULL : dispatch_find_row(record->method),
 	    .kind = (enum request_kind)record->kind,
 	};
 	struct call call = {.dispatch = dispatch, .conn = conn};
@@ -210,15 +218,7 @@ restore_request(struct dispatch *dispatch, struct conn *conn, const struct reque
 		return true;
 	requests_keep_line(
 	    conn->requests, record->number, record->line, strlen(record->line), record->since);
-	return go_on(&call, record);
-}
-
-static void
-note_missing(struct dispatch *dispatch, uint64_t id)
-{
-	dispatch->missing =
-	    mem_grow(dispatch->missing, dispatch->missing_count + 1, sizeof(*dispatch->missing));
-	dispatch->missing[dispatch->missing_count++] = id;
+	return restore_go_on(&call, record);
 }
 
 /* A client whose socket did not arrive has hung up. */
@@ -236,7 +236,9 @@ restore_client(struct dispatch *dispatch, struct state_reader *reader)
 		if (conn == NULL)
 			return state_spoil(reader, "invalid record of a client");
 	} else {
-		note_missing(dispatch, saved.id);
+		dispatch->missing = mem_grow(
+		    dispatch->missing, dispatch->missing_count + 1, sizeof(*dispatch->missing));
+		dispatch->missing[dispatch->missing_count++] = saved.id;
 	}
 	while (state_is(reader, "request")) {
 		if (!state_take(reader, "request", request_fields, &record))

@@ -1,13 +1,25 @@
 #include "daemon/view/row.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/view/wire_id.h"
+#include "daemon/base/mem.h"
+#include "daemon/view/queries.h"
+#include "daemon/view/wire.h"
 #include "protocol/json.h"
 #include "protocol/lockname.h"
 #include "protocol/methods.h"
+
+/*
+ * Contents:
+ *	making		row_new: a row of the engine as JSON; row_unknown: a slot without one
+ *	checking	row_is_sane: whether a daemon could have made that row
+ *	reading		row_*: members of a row, and whether two rows are equal
+ *	our own rows	view_row: a row of this daemon
+ *	a walk		walk_*: goes through the rows of this daemon in steps
+ */
 
 /* A fencing number is smaller than 2^53. */
 #define FENCE_MOST ((INT64_C(1) << 53) - 1)
@@ -15,7 +27,7 @@
 /* ---- making ---- */
 
 static void
-add_id(struct cJSON *row, const char *name, uint32_t run, uint64_t number)
+row_add_id(struct cJSON *row, const char *name, uint32_t run, uint64_t number)
 {
 	char id[WIRE_ID_SIZE];
 
@@ -27,7 +39,7 @@ add_id(struct cJSON *row, const char *name, uint32_t run, uint64_t number)
 
 /* Counted from 1; 0 is none. */
 static void
-add_place(struct cJSON *row, const char *name, int place)
+row_add_place(struct cJSON *row, const char *name, int place)
 {
 	if (place > 0)
 		json_add_integer(row, name, place);
@@ -36,7 +48,7 @@ add_place(struct cJSON *row, const char *name, int place)
 }
 
 static void
-add_since(struct cJSON *row, const struct row_facts *facts, int64_t since)
+row_add_since(struct cJSON *row, const struct row_facts *facts, int64_t since)
 {
 	int64_t age = facts->now > since ? facts->now - since : 0;
 	time_t seconds = (time_t)((facts->wall - age) / NSEC_PER_SEC);
@@ -54,13 +66,13 @@ row_new(const struct row_facts *facts, const struct lock_row *source)
 {
 	struct cJSON *row = json_new_object();
 
-	add_id(row, "waiter", facts->run, source->waiter);
-	add_id(row, "lock", facts->run, source->lock);
+	row_add_id(row, "waiter", facts->run, source->waiter);
+	row_add_id(row, "lock", facts->run, source->lock);
 	json_add_string(row, "state", lock_row_word(source->state));
 	json_add_string(row, "name", source->name);
 	json_add_string(row, "kind", lock_kind_word(source->kind));
-	add_place(row, "slot", source->slot);
-	add_place(row, "position", source->position);
+	row_add_place(row, "slot", source->slot);
+	row_add_place(row, "position", source->position);
 	if (source->lock == 0)
 		json_add_integer(row, "priority", source->priority);
 	else
@@ -71,7 +83,7 @@ row_new(const struct row_facts *facts, const struct lock_row *source)
 	json_add_string(row, "host", facts->host);
 	json_add_integer(row, "uid", source->uid);
 	json_add_integer(row, "pid", source->pid);
-	add_since(row, facts, source->since);
+	row_add_since(row, facts, source->since);
 	json_add_bool(row, "revoked", source->revoked);
 	json_add_bool(row, "unknown", false);
 	if (source->fence == 0)
@@ -94,7 +106,7 @@ row_unknown(const char *name, int slot)
 	json_add_string(row, "name", name);
 	json_add_string(
 	    row, "kind", lock_kind_word(slot > 0 ? LOCK_KIND_SEMAPHORE : LOCK_KIND_MUTEX));
-	add_place(row, "slot", slot);
+	row_add_place(row, "slot", slot);
 	for (size_t i = 0; i < sizeof(not_known) / sizeof(not_known[0]); i++)
 		json_add_null(row, not_known[i]);
 	json_add_bool(row, "revoked", false);
@@ -106,7 +118,7 @@ row_unknown(const char *name, int slot)
 /* ---- checking ---- */
 
 static bool
-is_id(const struct cJSON *value, uint32_t run)
+row_is_id(const struct cJSON *value, uint32_t run)
 {
 	const char *text;
 	uint64_t number;
@@ -119,7 +131,7 @@ is_id(const struct cJSON *value, uint32_t run)
 }
 
 static bool
-is_word(const struct cJSON *value, const char *const *words)
+row_is_word(const struct cJSON *value, const char *const *words)
 {
 	const char *text;
 
@@ -131,7 +143,7 @@ is_word(const struct cJSON *value, const char *const *words)
 }
 
 static bool
-is_integer(const struct cJSON *value, int64_t min, int64_t max)
+row_is_integer(const struct cJSON *value, int64_t min, int64_t max)
 {
 	int64_t integer;
 
@@ -139,7 +151,7 @@ is_integer(const struct cJSON *value, int64_t min, int64_t max)
 }
 
 static bool
-is_words_or_null(const struct cJSON *value)
+row_is_words_or_null(const struct cJSON *value)
 {
 	const char *text;
 
@@ -149,7 +161,7 @@ is_words_or_null(const struct cJSON *value)
 
 /* "2026-01-31T23:59:59Z" */
 static bool
-is_time(const struct cJSON *value)
+row_is_time(const struct cJSON *value)
 {
 	static const char form[] = "0000-00-00T00:00:00Z";
 	const char *text;
@@ -166,7 +178,7 @@ is_time(const struct cJSON *value)
 }
 
 static bool
-is_age(const struct cJSON *value)
+row_is_age(const struct cJSON *value)
 {
 	double age;
 
@@ -174,38 +186,38 @@ is_age(const struct cJSON *value)
 }
 
 static bool
-is_named(const struct cJSON *row)
+row_is_named(const struct cJSON *row)
 {
 	const char *name;
 
 	return json_string(json_get(row, "name"), &name) &&
 	       lockname_error(name, strlen(name)) == NULL &&
-	       is_word(json_get(row, "kind"), lock_kind_words);
+	       row_is_word(json_get(row, "kind"), lock_kind_words);
 }
 
 /* Where it stands: in the line, or with a hold. */
 static bool
-is_placed(const struct cJSON *row, uint32_t run)
+row_is_placed(const struct cJSON *row, uint32_t run)
 {
 	static const char *const holding[] = {"busy", "granted", NULL};
 	static const char *const waiting[] = {"waiting", NULL};
 	const struct cJSON *state = json_get(row, "state"), *slot = json_get(row, "slot");
 
-	if (is_word(state, waiting))
+	if (row_is_word(state, waiting))
 		return json_is_null(json_get(row, "lock")) && json_is_null(slot) &&
-		       is_integer(json_get(row, "position"), 1, INT32_MAX) &&
-		       is_integer(json_get(row, "priority"), -METHODS_PRIORITY_MOST,
+		       row_is_integer(json_get(row, "position"), 1, INT32_MAX) &&
+		       row_is_integer(json_get(row, "priority"), -METHODS_PRIORITY_MOST,
 			   METHODS_PRIORITY_MOST);
-	return is_word(state, holding) && is_id(json_get(row, "lock"), run) &&
-	       (json_is_null(slot) || is_integer(slot, 1, METHODS_SLOTS_MAX)) &&
+	return row_is_word(state, holding) && row_is_id(json_get(row, "lock"), run) &&
+	       (json_is_null(slot) || row_is_integer(slot, 1, METHODS_SLOTS_MAX)) &&
 	       json_is_null(json_get(row, "position")) && json_is_null(json_get(row, "priority"));
 }
 
 /* A daemon of version 0.1.0 does not send the member. */
 static bool
-is_fence_or_null(const struct cJSON *value)
+row_is_fence_or_null(const struct cJSON *value)
 {
-	return value == NULL || json_is_null(value) || is_integer(value, 1, FENCE_MOST);
+	return value == NULL || json_is_null(value) || row_is_integer(value, 1, FENCE_MOST);
 }
 
 bool
@@ -214,15 +226,17 @@ row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
 	const char *its_host;
 	bool revoked, unknown;
 
-	return json_is_object(row) && is_id(json_get(row, "waiter"), run) && is_placed(row, run) &&
-	       is_named(row) && is_words_or_null(json_get(row, "who")) &&
-	       is_words_or_null(json_get(row, "why")) &&
-	       is_words_or_null(json_get(row, "command")) &&
+	return json_is_object(row) && row_is_id(json_get(row, "waiter"), run) &&
+	       row_is_placed(row, run) && row_is_named(row) &&
+	       row_is_words_or_null(json_get(row, "who")) &&
+	       row_is_words_or_null(json_get(row, "why")) &&
+	       row_is_words_or_null(json_get(row, "command")) &&
 	       json_string(json_get(row, "host"), &its_host) && strcmp(its_host, host) == 0 &&
-	       is_integer(json_get(row, "uid"), 0, UINT32_MAX) &&
-	       is_integer(json_get(row, "pid"), 0, INT32_MAX) && is_time(json_get(row, "since")) &&
-	       is_age(json_get(row, "age")) && json_bool(json_get(row, "revoked"), &revoked) &&
-	       is_fence_or_null(json_get(row, "fence")) &&
+	       row_is_integer(json_get(row, "uid"), 0, UINT32_MAX) &&
+	       row_is_integer(json_get(row, "pid"), 0, INT32_MAX) &&
+	       row_is_time(json_get(row, "since")) && row_is_age(json_get(row, "age")) &&
+	       json_bool(json_get(row, "revoked"), &revoked) &&
+	       row_is_fence_or_null(json_get(row, "fence")) &&
 	       json_bool(json_get(row, "unknown"), &unknown) && !unknown;
 }
 
@@ -246,7 +260,7 @@ row_copy(const struct cJSON *row)
 /* ---- reading ---- */
 
 static const char *
-text_of(const struct cJSON *row, const char *name)
+row_text(const struct cJSON *row, const char *name)
 {
 	const char *text = "";
 
@@ -257,13 +271,13 @@ text_of(const struct cJSON *row, const char *name)
 const char *
 row_waiter(const struct cJSON *row)
 {
-	return text_of(row, "waiter");
+	return row_text(row, "waiter");
 }
 
 const char *
 row_name(const struct cJSON *row)
 {
-	return text_of(row, "name");
+	return row_text(row, "name");
 }
 
 int
@@ -278,18 +292,18 @@ row_slot(const struct cJSON *row)
 int
 row_takes(const struct cJSON *row)
 {
-	bool mutex = strcmp(text_of(row, "kind"), lock_kind_word(LOCK_KIND_MUTEX)) == 0;
+	bool mutex = strcmp(row_text(row, "kind"), lock_kind_word(LOCK_KIND_MUTEX)) == 0;
 	int slot = row_slot(row);
 
 	if (slot > 0)
 		return slot;
-	return mutex && strcmp(text_of(row, "state"), lock_row_word(LOCK_ROW_BUSY)) == 0 ? 0 : -1;
+	return mutex && strcmp(row_text(row, "state"), lock_row_word(LOCK_ROW_BUSY)) == 0 ? 0 : -1;
 }
 
 bool
 row_waits(const struct cJSON *row)
 {
-	return strcmp(text_of(row, "state"), lock_row_word(LOCK_ROW_WAITING)) == 0;
+	return strcmp(row_text(row, "state"), lock_row_word(LOCK_ROW_WAITING)) == 0;
 }
 
 bool
@@ -300,7 +314,74 @@ row_same(const struct cJSON *a, const struct cJSON *b)
 	json_bool(json_get(a, "revoked"), &a_revoked);
 	json_bool(json_get(b, "revoked"), &b_revoked);
 	/* The rest is of the acquire, and stays. */
-	return strcmp(text_of(a, "state"), text_of(b, "state")) == 0 &&
-	       strcmp(text_of(a, "lock"), text_of(b, "lock")) == 0 && row_slot(a) == row_slot(b) &&
-	       a_revoked == b_revoked;
+	return strcmp(row_text(a, "state"), row_text(b, "state")) == 0 &&
+	       strcmp(row_text(a, "lock"), row_text(b, "lock")) == 0 &&
+	       row_slot(a) == row_slot(b) && a_revoked == b_revoked;
+}
+
+/* ---- our own rows ---- */
+
+struct cJSON *
+view_row(const struct view *view, const struct lock_row *source)
+{
+	const struct row_facts facts = {.run = view->run,
+	    .host = view->host,
+	    .now = view_now(view),
+	    .wall = clock_now(&clock_wall)};
+
+	return row_new(&facts, source);
+}
+
+/* ---- a walk through our own rows ---- */
+
+struct walk_row {
+	uint64_t waiter, lock;
+};
+
+static void
+walk_note(void *ctx, const struct lock_row *row)
+{
+	struct walk *walk = ctx;
+
+	if (walk->count == walk->room) {
+		walk->room *= 2;
+		walk->rows = mem_grow(walk->rows, walk->room, sizeof(*walk->rows));
+	}
+	walk->rows[walk->count++] = (struct walk_row){row->waiter, row->lock};
+}
+
+void
+walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name)
+{
+	*walk = (struct walk){.name = name, .room = 16};
+	walk->rows = mem_grow(NULL, walk->room, sizeof(*walk->rows));
+	if (name == NULL)
+		lock_each(engine, NULL, walk_note, walk);
+	else
+		lock_each_holding(engine, name, walk_note, walk);
+}
+
+size_t
+walk_size(const struct walk *walk)
+{
+	return walk->room * sizeof(*walk->rows);
+}
+
+bool
+walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_row *ret)
+{
+	while (walk->next < walk->count) {
+		const struct walk_row *row = &walk->rows[walk->next++];
+
+		if (lock_row_find(engine, row->waiter, row->lock, ret))
+			return true;
+	}
+	return walk->name != NULL && lock_next_waiting(engine, walk->name, &walk->place, ret);
+}
+
+void
+walk_end(struct walk *walk)
+{
+	free(walk->rows);
+	*walk = (struct walk){.count = 0};
 }

@@ -1,6 +1,6 @@
 /*
- * Rows as on the wire (PROTOCOL.md, "show"). They are made of the engine's rows, and checked if
- * another daemon sent them. Pure: values in, JSON trees out. The caller owns the trees.
+ * Rows as on the wire (PROTOCOL.md, "show"): made of the engine's rows, and checked if another
+ * daemon sent them. Also a walk through the rows of this daemon. The caller owns the trees.
  */
 #ifndef VIEW_ROW_H
 #define VIEW_ROW_H
@@ -12,6 +12,7 @@
 #include "daemon/lock/lock.h"
 
 struct cJSON;
+struct view;
 
 /* Facts that a row shows besides the engine's own. */
 struct row_facts {
@@ -41,5 +42,31 @@ int row_takes(const struct cJSON *row);
 bool row_waits(const struct cJSON *row);
 /* Whether both are equal apart from position and age, which change without an event. */
 bool row_same(const struct cJSON *a, const struct cJSON *b);
+
+/* ---- our own rows ---- */
+
+/* A row of this daemon. From here on rows of all daemons take one path. */
+struct cJSON *view_row(const struct view *view, const struct lock_row *source);
+
+/*
+ * A walk through the rows of this daemon, in steps. Rows change between two steps. The walk returns
+ * each row that existed at its beginning, unless the row is gone or its waiter became a holder
+ * before its step.
+ */
+struct walk {
+	const char *name;      /* borrowed; NULL: all names */
+	struct walk_row *rows; /* owned; of one name the holders alone; NULL: not begun */
+	size_t count, room, next;
+	struct lock_place place; /* for one name: where the walk is in its local queue */
+};
+
+/* Notes the rows of all names, or the holders of one name. name is borrowed; NULL: all names. */
+void walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name);
+/* The memory of the walk, in bytes. */
+size_t walk_size(const struct walk *walk);
+/* The next row. False: the walk is over. */
+bool walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_row *ret);
+/* Frees the walk. A zeroed walk that never began is allowed. */
+void walk_end(struct walk *walk);
 
 #endif

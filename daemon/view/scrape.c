@@ -1,37 +1,215 @@
+#include "daemon/view/scrape.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <uthash.h>
+
 #include "config.h"
 #include "daemon/base/mem.h"
-#include "daemon/view/internal.h"
-#include "daemon/view/metrics.h"
+#include "daemon/view/queries.h"
+#include "daemon/view/row.h"
 #include "protocol/json.h"
 #include "protocol/line.h"
 
 /*
+ * Contents:
+ *	counts		metrics_*: what happened to each name since the start
+ *			places: which names have counts of their own
+ *			events: acquires, losses, ends of holds
+ *	the metrics	families[]: the table of all metrics
+ *	text		write_*: values, histograms and heads
+ *	the request	view_metrics: copies the counts; a job writes the text
+ */
+
+/* ---- counts ---- */
+
+const enum reason metrics_reasons[METRICS_REASONS] = {REASON_WOULD_BLOCK, REASON_TIMEOUT,
+    REASON_CONTENDED, REASON_CANCELLED, REASON_NO_SUCH_LOCK, REASON_ALREADY_EXISTS,
+    REASON_PERMISSION_DENIED, REASON_TOO_MANY_LOCKS, REASON_TOO_MANY_WAITERS, REASON_DRAINING,
+    REASON_BROKER_UNAVAILABLE, REASON_BROKER_BLOCKED, REASON_BROKER_REFUSED, REASON_INVALID_PARAMS,
+    REASON_INTERNAL};
+
+struct metrics_entry {
+	struct metrics_place place;
+	UT_hash_handle hh; /* by place.name */
+};
+
+struct metrics {
+	const struct lock_engine *engine; /* borrowed */
+	struct metrics_entry entries[METRICS_NAMES + 1];
+	struct metrics_entry *by_name; /* entries with a name; borrowed */
+	size_t used;                   /* the first of `entries` have names */
+	int64_t full_until;            /* clock time before which no name gives up its place */
+};
+
+struct metrics *
+metrics_new(const struct lock_engine *engine)
+{
+	struct metrics *metrics = mem_alloc(sizeof(*metrics));
+
+	metrics->engine = engine;
+	metrics->full_until = INT64_MIN;
+	return metrics;
+}
+
+void
+metrics_free(struct metrics *metrics)
+{
+	HASH_CLEAR(hh, metrics->by_name);
+	free(metrics);
+}
+
+/* ---- places ---- */
+
+static struct metrics_entry *
+metrics_entry_find(const struct metrics *metrics, const char *name)
+{
+	struct metrics_entry *entry = NULL;
+
+	if (name != NULL)
+		HASH_FIND(hh, metrics->by_name, name, strlen(name), entry);
+	return entry;
+}
+
+size_t
+metrics_find(const struct metrics *metrics, const char *name)
+{
+	const struct metrics_entry *entry = metrics_entry_find(metrics, name);
+
+	return entry == NULL ? METRICS_OTHERS : (size_t)(entry - metrics->entries);
+}
+
+const struct metrics_place *
+metrics_at(const struct metrics *metrics, size_t place)
+{
+	return &metrics->entries[place].place;
+}
+
+static void
+metrics_note_row(void *ctx, const struct lock_row *row)
+{
+	(void)row;
+	*(bool *)ctx = true;
+}
+
+/* The place that a name gives up. NULL: none does. */
+static struct metrics_entry *
+metrics_give_up(struct metrics *metrics, int64_t now)
+{
+	struct metrics_entry *oldest = metrics->entries;
+	bool in_use = false;
+
+	if (now < metrics->full_until)
+		return NULL;
+	for (size_t i = 1; i < METRICS_NAMES; i++) {
+		if (metrics->entries[i].place.used < oldest->place.used)
+			oldest = &metrics->entries[i];
+	}
+	metrics->full_until = oldest->place.used + METRICS_IDLE;
+	if (now < metrics->full_until)
+		return NULL;
+	lock_each(metrics->engine, oldest->place.name, metrics_note_row, &in_use);
+	if (in_use) {
+		oldest->place.used = now;
+		return NULL;
+	}
+	HASH_DEL(metrics->by_name, oldest);
+	*oldest = (struct metrics_entry){.place.used = now};
+	return oldest;
+}
+
+/* The place of a name that a client uses now. */
+static struct metrics_place *
+metrics_use(struct metrics *metrics, int64_t now, const char *name)
+{
+	struct metrics_entry *entry = metrics_entry_find(metrics, name);
+
+	if (entry == NULL) {
+		entry = metrics->used < METRICS_NAMES ? &metrics->entries[metrics->used++]
+						      : metrics_give_up(metrics, now);
+		if (entry == NULL)
+			return &metrics->entries[METRICS_OTHERS].place;
+		snprintf(entry->place.name, sizeof(entry->place.name), "%s", name);
+		HASH_ADD_KEYPTR(
+		    hh, metrics->by_name, entry->place.name, strlen(entry->place.name), entry);
+	}
+	entry->place.used = now;
+	return &entry->place;
+}
+
+void
+metrics_place_merge(struct metrics_place *place, const struct metrics_place *from)
+{
+	place->granted += from->granted;
+	place->lost += from->lost;
+	place->revoked += from->revoked;
+	for (size_t i = 0; i < METRICS_REASONS; i++)
+		place->refused[i] += from->refused[i];
+	histogram_merge(&place->waits, &from->waits);
+	histogram_merge(&place->holds, &from->holds);
+}
+
+/* ---- events ---- */
+
+void
+metrics_acquired(
+    struct metrics *metrics, int64_t now, const char *name, const struct lock_answer *answer)
+{
+	struct metrics_place *place;
+	size_t i = 0;
+
+	if (answer->reason == REASON_NONE) {
+		place = metrics_use(metrics, now, name);
+		place->granted++;
+		histogram_add(&place->waits, &histogram_clients, answer->waited);
+		return;
+	}
+	while (i < METRICS_REASONS - 1 && metrics_reasons[i] != answer->reason)
+		i++;
+	metrics->entries[metrics_find(metrics, name)].place.refused[i]++;
+}
+
+void
+metrics_noticed(struct metrics *metrics, int64_t now, const struct lock_notice *notice)
+{
+	if (notice->kind == LOCK_NOTICE_LOST)
+		metrics_use(metrics, now, notice->name)->lost++;
+	else if (notice->kind == LOCK_NOTICE_REVOKED)
+		metrics_use(metrics, now, notice->name)->revoked++;
+}
+
+void
+metrics_hold_ended(struct metrics *metrics, int64_t now, const struct lock_row *hold)
+{
+	histogram_add(
+	    &metrics_use(metrics, now, hold->name)->holds, &histogram_clients, now - hold->since);
+}
+
+/*
  * metrics: the counts and the present state of this daemon as text for Prometheus. One table has
  * the name, the type, the help and the value of each metric. The daemon writes the text, so that
- * the command needs no second table. Writing is a job (internal.h), because there may be many names
+ * the command needs no second table. Writing is a job (queries.h), because there may be many names
  * and rows. The counts are those of its beginning.
  */
 
 /* A connection to the broker. */
-struct shown_connection {
+struct scraped_connection {
 	enum broker_state state;
 	struct broker_traffic traffic;
 	uint64_t quorum_holds;
 };
 
-struct shown_daemon {
+struct scraped_daemon {
 	int64_t started, time; /* ns since 1970 */
 	uint64_t takeovers, draining, clients;
 	uint64_t blocked, channels, channels_limit, in_flight, holder_queues_lost, graces,
 	    reclaimed;
 };
 
-struct shown_name {
+struct scraped_name {
 	struct metrics_place counts;
 	bool is_shown; /* the place has a name that the client may see; always for METRICS_OTHERS */
 	uint64_t holds, extra_holds, waiters;
@@ -40,14 +218,14 @@ struct shown_name {
 
 struct scrape {
 	struct view_request request;
-	struct job job;
+	struct view_job job;
 	struct walk walk;
 	bool openmetrics;
 	int64_t now;
-	struct shown_daemon daemon;
-	struct shown_connection connections[BROKER_LINKS]; /* by enum broker_link */
+	struct scraped_daemon daemon;
+	struct scraped_connection connections[BROKER_LINKS]; /* by enum broker_link */
 	size_t connection_count;
-	struct shown_name names[METRICS_NAMES + 1];
+	struct scraped_name names[METRICS_NAMES + 1];
 	FILE *to; /* owned, as `text`; NULL: the walk is not over */
 	char *text;
 	size_t size;
@@ -61,7 +239,7 @@ enum metric_type { METRIC_GAUGE, METRIC_COUNTER, METRIC_HISTOGRAM };
 /* The members of a family: one sample, or one histogram, each. */
 enum metric_group { GROUP_DAEMON, GROUP_CONNECTION, GROUP_NAME };
 
-struct family {
+struct metric_family {
 	const char *name; /* of a counter, without _total */
 	enum metric_type type;
 	enum metric_group group;
@@ -70,24 +248,26 @@ struct family {
 	bool seconds; /* the value is int64_t in ns */
 	const struct histogram_bounds *bounds;
 	/* Writes samples with other labels, or other values. */
-	void (*write)(struct scrape *scrape, const struct family *family, size_t member);
+	void (*write)(struct scrape *scrape, const struct metric_family *family, size_t member);
 };
 
-static void write_version(struct scrape *scrape, const struct family *family, size_t member);
-static void write_state(struct scrape *scrape, const struct family *family, size_t member);
-static void write_round_trips(struct scrape *scrape, const struct family *family, size_t member);
-static void write_quorum_holds(struct scrape *scrape, const struct family *family, size_t member);
-static void write_refused(struct scrape *scrape, const struct family *family, size_t member);
+static void write_version(struct scrape *scrape, const struct metric_family *family, size_t member);
+static void write_state(struct scrape *scrape, const struct metric_family *family, size_t member);
+static void write_round_trips(
+    struct scrape *scrape, const struct metric_family *family, size_t member);
+static void write_quorum_holds(
+    struct scrape *scrape, const struct metric_family *family, size_t member);
+static void write_refused(struct scrape *scrape, const struct metric_family *family, size_t member);
 
-#define OF_DAEMON(member) .group = GROUP_DAEMON, .at = offsetof(struct shown_daemon, member)
+#define OF_DAEMON(member) .group = GROUP_DAEMON, .at = offsetof(struct scraped_daemon, member)
 #define OF_CONNECTION(member)                                                                      \
-	.group = GROUP_CONNECTION, .at = offsetof(struct shown_connection, member)
-#define OF_NAME(member) .group = GROUP_NAME, .at = offsetof(struct shown_name, member)
+	.group = GROUP_CONNECTION, .at = offsetof(struct scraped_connection, member)
+#define OF_NAME(member) .group = GROUP_NAME, .at = offsetof(struct scraped_name, member)
 #define GAUGE .type = METRIC_GAUGE
 #define COUNTER .type = METRIC_COUNTER
 #define HISTOGRAM(of) .type = METRIC_HISTOGRAM, .bounds = &(of), .seconds = true
 
-static const struct family families[] = {
+static const struct metric_family families[] = {
     {"lockbroker_build_info", GAUGE, .group = GROUP_DAEMON, .write = write_version,
 	.help = "The version of the daemon, as a label. Always 1."},
     {"lockbroker_start_time_seconds", GAUGE, OF_DAEMON(started), .seconds = true,
@@ -164,7 +344,7 @@ connection_word(size_t member)
 #define LABELS_MAX (LOCKNAME_MAX + 32)
 
 static void
-write_count(const struct scrape *scrape, const struct family *family, const char *suffix,
+write_count(const struct scrape *scrape, const struct metric_family *family, const char *suffix,
     const char *labels, uint64_t value)
 {
 	bool bare = labels[0] == '\0';
@@ -174,7 +354,7 @@ write_count(const struct scrape *scrape, const struct family *family, const char
 }
 
 static void
-write_seconds(const struct scrape *scrape, const struct family *family, const char *suffix,
+write_seconds(const struct scrape *scrape, const struct metric_family *family, const char *suffix,
     const char *labels, int64_t ns)
 {
 	bool bare = labels[0] == '\0';
@@ -185,7 +365,7 @@ write_seconds(const struct scrape *scrape, const struct family *family, const ch
 
 /* OpenMetrics wants a point in each bound. */
 static void
-write_bucket(const struct scrape *scrape, const struct family *family, const char *labels,
+write_bucket(const struct scrape *scrape, const struct metric_family *family, const char *labels,
     int64_t bound, uint64_t count)
 {
 	char seconds[32];
@@ -196,7 +376,7 @@ write_bucket(const struct scrape *scrape, const struct family *family, const cha
 }
 
 static void
-write_histogram(const struct scrape *scrape, const struct family *family, const char *labels,
+write_histogram(const struct scrape *scrape, const struct metric_family *family, const char *labels,
     const struct histogram *histogram)
 {
 	uint64_t count = 0;
@@ -212,14 +392,14 @@ write_histogram(const struct scrape *scrape, const struct family *family, const 
 }
 
 static void
-write_version(struct scrape *scrape, const struct family *family, size_t member)
+write_version(struct scrape *scrape, const struct metric_family *family, size_t member)
 {
 	(void)member;
 	write_count(scrape, family, "", "version=\"" PACKAGE_VERSION "\"", 1);
 }
 
 static void
-write_state(struct scrape *scrape, const struct family *family, size_t member)
+write_state(struct scrape *scrape, const struct metric_family *family, size_t member)
 {
 	static const enum broker_state states[] = {BROKER_UP, BROKER_DOWN, BROKER_LOGIN_REFUSED};
 	char labels[LABELS_MAX];
@@ -234,7 +414,7 @@ write_state(struct scrape *scrape, const struct family *family, size_t member)
 
 /* Of the connections that carry requests. Holds by quorum have others. */
 static void
-write_round_trips(struct scrape *scrape, const struct family *family, size_t member)
+write_round_trips(struct scrape *scrape, const struct metric_family *family, size_t member)
 {
 	char labels[LABELS_MAX];
 
@@ -245,7 +425,7 @@ write_round_trips(struct scrape *scrape, const struct family *family, size_t mem
 }
 
 static void
-write_quorum_holds(struct scrape *scrape, const struct family *family, size_t member)
+write_quorum_holds(struct scrape *scrape, const struct metric_family *family, size_t member)
 {
 	char labels[LABELS_MAX];
 
@@ -257,14 +437,14 @@ write_quorum_holds(struct scrape *scrape, const struct family *family, size_t me
 
 /* The name of a place, as a label. METRICS_OTHERS has one that no lock can have. */
 static const char *
-name_of(const struct scrape *scrape, size_t member)
+scrape_name(const struct scrape *scrape, size_t member)
 {
 	return member == METRICS_OTHERS ? "(other)" : scrape->names[member].counts.name;
 }
 
 /* Reasons that never occurred are left out. The place of all other names has all reasons. */
 static void
-write_refused(struct scrape *scrape, const struct family *family, size_t member)
+write_refused(struct scrape *scrape, const struct metric_family *family, size_t member)
 {
 	const struct metrics_place *counts = &scrape->names[member].counts;
 	char labels[LABELS_MAX + 32];
@@ -273,7 +453,7 @@ write_refused(struct scrape *scrape, const struct family *family, size_t member)
 		if (counts->refused[i] == 0 && member != METRICS_OTHERS)
 			continue;
 		snprintf(labels, sizeof(labels), "name=\"%s\",reason=\"%s\"",
-		    name_of(scrape, member), reason_word(metrics_reasons[i]));
+		    scrape_name(scrape, member), reason_word(metrics_reasons[i]));
 		write_count(scrape, family, "_total", labels, counts->refused[i]);
 	}
 }
@@ -289,7 +469,7 @@ member_count(const struct scrape *scrape, enum metric_group group)
 }
 
 static void
-write_member(struct scrape *scrape, const struct family *family, size_t member)
+write_member(struct scrape *scrape, const struct metric_family *family, size_t member)
 {
 	const void *value = NULL;
 	char labels[LABELS_MAX] = "";
@@ -306,7 +486,7 @@ write_member(struct scrape *scrape, const struct family *family, size_t member)
 		if (!scrape->names[member].is_shown)
 			return;
 		value = (const char *)&scrape->names[member] + family->at;
-		snprintf(labels, sizeof(labels), "name=\"%s\"", name_of(scrape, member));
+		snprintf(labels, sizeof(labels), "name=\"%s\"", scrape_name(scrape, member));
 		break;
 	}
 	if (family->write != NULL)
@@ -325,7 +505,7 @@ write_member(struct scrape *scrape, const struct family *family, size_t member)
  * Prometheus text format with it. In the latter, other lines with # are comments.
  */
 static void
-write_head(const struct scrape *scrape, const struct family *family)
+write_head(const struct scrape *scrape, const struct metric_family *family)
 {
 	static const char *const types[] = {"gauge", "counter", "histogram"};
 	const char *suffix = family->type == METRIC_COUNTER && !scrape->openmetrics ? "_total" : "";
@@ -340,7 +520,7 @@ write_head(const struct scrape *scrape, const struct family *family)
 static bool
 write_all(const struct view *view, struct scrape *scrape, int64_t end)
 {
-	const struct family *family;
+	const struct metric_family *family;
 
 	for (; scrape->family < FAMILIES; scrape->family++, scrape->member = 0) {
 		family = &families[scrape->family];
@@ -373,10 +553,10 @@ scrape_free(struct view *view, struct view_request *request)
 }
 
 static void
-add_row(const struct view *view, struct scrape *scrape, const struct lock_row *row)
+scrape_add_row(const struct view *view, struct scrape *scrape, const struct lock_row *row)
 {
 	size_t place = metrics_find(view->metrics, row->name);
-	struct shown_name *name = &scrape->names[place];
+	struct scraped_name *name = &scrape->names[place];
 	int64_t age = scrape->now - row->since;
 
 	/* The place may have changed hands since the scrape began. */
@@ -395,7 +575,7 @@ add_row(const struct view *view, struct scrape *scrape, const struct lock_row *r
 }
 
 static void
-finish(struct view *view, struct scrape *scrape)
+scrape_finish(struct view *view, struct scrape *scrape)
 {
 	uint64_t peer = scrape->request.peer, number = scrape->request.number;
 	struct view_peer state = view_peer(view, peer);
@@ -415,13 +595,13 @@ finish(struct view *view, struct scrape *scrape)
 }
 
 static void
-step(struct view *view, struct job *job, int64_t end)
+scrape_step(struct view *view, struct view_job *job, int64_t end)
 {
 	struct scrape *scrape = job->ctx;
 	struct lock_row row;
 
 	while (scrape->to == NULL && walk_next(&scrape->walk, view->engine, &row)) {
-		add_row(view, scrape, &row);
+		scrape_add_row(view, scrape, &row);
 		if (view_is_over(view, end))
 			return;
 	}
@@ -430,19 +610,19 @@ step(struct view *view, struct job *job, int64_t end)
 	if (scrape->to == NULL)
 		abort(); /* as mem_alloc() without memory */
 	if (write_all(view, scrape, end))
-		finish(view, scrape);
+		scrape_finish(view, scrape);
 }
 
 /* Copies the counts. A name that the client may not see adds to all other names. */
 static void
-take_counts(const struct view *view, struct scrape *scrape)
+scrape_take_counts(const struct view *view, struct scrape *scrape)
 {
-	struct shown_name *others = &scrape->names[METRICS_OTHERS];
+	struct scraped_name *others = &scrape->names[METRICS_OTHERS];
 
 	others->is_shown = true;
 	others->counts = *metrics_at(view->metrics, METRICS_OTHERS);
 	for (size_t i = 0; i < METRICS_NAMES; i++) {
-		struct shown_name *name = &scrape->names[i];
+		struct scraped_name *name = &scrape->names[i];
 
 		name->counts = *metrics_at(view->metrics, i);
 		name->is_shown = name->counts.name[0] != '\0' &&
@@ -454,7 +634,7 @@ take_counts(const struct view *view, struct scrape *scrape)
 }
 
 static void
-take_broker(const struct view *view, struct scrape *scrape)
+scrape_take_broker(const struct view *view, struct scrape *scrape)
 {
 	struct broker_info info;
 	struct broker_quorum_info quorum;
@@ -494,14 +674,14 @@ view_metrics(struct view *view, uint64_t peer, uint64_t request, const struct vi
 	scrape->now = view_now(view);
 	scrape->daemon.started = wanted->started;
 	scrape->daemon.takeovers = wanted->takeovers;
-	scrape->daemon.time = view_facts(view).wall;
+	scrape->daemon.time = clock_now(&clock_wall);
 	scrape->daemon.draining = wanted->draining;
 	scrape->daemon.clients = wanted->clients;
-	take_broker(view, scrape);
-	take_counts(view, scrape);
+	scrape_take_broker(view, scrape);
+	scrape_take_counts(view, scrape);
 	walk_begin(&scrape->walk, view->engine, NULL);
 	view->events.keep(
 	    view->events.ctx, peer, request, sizeof(*scrape) + walk_size(&scrape->walk));
-	scrape->job = (struct job){.step = step, .ctx = scrape};
-	view_job_begin(view, &scrape->job, scrape->request.user);
+	scrape->job = (struct view_job){.step = scrape_step, .ctx = scrape};
+	view_job_begin(view, &scrape->job, scrape->request.ask.user);
 }

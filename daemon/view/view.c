@@ -3,8 +3,18 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/view/internal.h"
-#include "daemon/view/metrics.h"
+#include "daemon/view/queries.h"
+#include "daemon/view/responder.h"
+#include "daemon/view/scrape.h"
+#include "daemon/view/watch.h"
+
+/*
+ * Contents:
+ *	whether others are answered	view_changed, view_settle: it has rows
+ *					view_acquired, view_noticed: counts for metrics
+ *	a peer has left			view_peer_left: its requests end
+ *	lifecycle			view_new, view_free
+ */
 
 /*
  * Time after a row ends until the view checks whether rows are left. This daemon answers others
@@ -15,7 +25,7 @@
 /* ---- whether others are answered ---- */
 
 static void
-settle(void *ctx, uint64_t id)
+view_settle(void *ctx, uint64_t id)
 {
 	struct view *view = ctx;
 	struct lock_counts counts;
@@ -52,7 +62,7 @@ view_noticed(struct view *view, const struct lock_notice *notice)
 	metrics_noticed(view->metrics, view_now(view), notice);
 }
 
-/* ---- events of the engine and the broker ---- */
+/* ---- a peer has left ---- */
 
 void
 view_peer_left(struct view *view, uint64_t peer)
@@ -62,28 +72,9 @@ view_peer_left(struct view *view, uint64_t peer)
 	HASH_ITER (hh, view->requests, request, next) {
 		if (request->peer != peer || request->left == NULL)
 			continue;
-		queries_leave(view->queries, request->query);
-		request->query = 0;
+		view_ask_leave(view, &request->ask);
 		request->left(view, request);
 	}
-}
-
-void
-view_asked(struct view *view, const struct broker_message *message)
-{
-	queries_message_asked(view->queries, message);
-}
-
-void
-view_replied(struct view *view, const struct broker_message *message)
-{
-	queries_message_replied(view->queries, message);
-}
-
-void
-view_unheard(struct view *view)
-{
-	queries_unheard(view->queries);
 }
 
 /* ---- lifecycle ---- */
@@ -104,11 +95,10 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	view->host = head.host;
 	view->naming = head.naming;
 	view->events = *events;
-	view->queries =
-	    queries_new(broker, timers, &head, settings->timeout, responder_asked, view);
+	view->queries = queries_new(view, &head, settings->timeout, responder_asked);
 	view->feed = feed_new(view);
 	view->metrics = metrics_new(engine);
-	timer_init(&view->settle, settle, view, 0);
+	timer_init(&view->settle, view_settle, view, 0);
 	view_jobs_init(view);
 	round_robin_init(&view->counts);
 	TAILQ_INIT(&view->asked);
@@ -133,16 +123,4 @@ view_free(struct view *view)
 	free((char *)view->host);
 	free((char *)view->naming);
 	free(view);
-}
-
-void
-view_begin(struct view *view)
-{
-	queries_begin(view->queries);
-}
-
-void
-view_set_timeout(struct view *view, int64_t timeout)
-{
-	queries_set_timeout(view->queries, timeout);
 }

@@ -13,7 +13,7 @@
 
 #include "daemon/amqp/tcp.h"
 #include "daemon/base/timers.h"
-#include "daemon/broker/name_list.h"
+#include "daemon/broker/publish.h"
 #include "daemon/broker/setup.h"
 #include "tests/unit/unit.h"
 

@@ -47,6 +47,14 @@ class Shell(Terminal):
         wait_until(answered, what=f"the shell answers: {self.text!r}")
         assert self.foreground() == self.pid, "the shell has the foreground"
 
+    def knows_the_stop(self):
+        """Waits until the shell has heard that its job is stopped. The command may be stopped a moment before its parent,
+        of which the shell hears. Until then, `fg` continues nothing."""
+        def told():
+            self.answers()
+            return re.search("[Ss]topped|suspended", self.read())
+        wait_until(told, what="the shell says that its job is stopped")
+
 
 class JobCase(unittest.TestCase):
     """JOB is a script that says that it has begun, and waits for a line from the pipe `go`."""
@@ -130,7 +138,7 @@ class Background(JobCase):
             pid = self.begun()
             # It reads, and is stopped for that.
             self.wait_state(pid, "T")
-            shell.answers()
+            shell.knows_the_stop()
             shell.line("fg")
             self.wait_state(pid, "S")
             shell.line("a word")

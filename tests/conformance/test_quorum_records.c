@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/broker/beads.h"
-#include "daemon/broker/quorum_queue.h"
+#include "daemon/broker/make.h"
 #include "daemon/broker/records.h"
 #include "tests/conformance/client.h"
 #include "tests/conformance/server.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/view/daemon_message.h"
+#include "daemon/view/wire.h"
 #include "daemon/view/row.h"
 #include "protocol/json.h"
 #include "protocol/lockname.h"

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/view/daemon_message.h"
+#include "daemon/view/wire.h"
 #include "daemon/view/row.h"
-#include "daemon/view/wire_id.h"
 #include "protocol/json.h"
 #include "tests/unit/unit.h"
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/broker/mailbox.h"
+#include "daemon/broker/publish.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* As daemon/broker/mailbox.c has them. */
+/* As daemon/broker/publish.c has them. */
 #define MAILBOX_AGAIN (100 * MSEC)
 
 /* Both hear messages. */

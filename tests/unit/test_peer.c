@@ -18,12 +18,11 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/users.h"
-#include "daemon/peer/account.h"
+#include "daemon/peer/requests.h"
 #include "daemon/peer/conn.h"
-#include "daemon/peer/handlers.h"
+#include "daemon/peer/dispatch_internal.h"
 #include "daemon/peer/lock_log.h"
 #include "daemon/peer/listener.h"
-#include "daemon/peer/requests.h"
 
 static struct accounts accounts;
 
@@ -62,7 +61,7 @@ log_of_release(enum reason reason)
 	struct timers *timers = timers_new(&clock_boottime);
 	struct lock_log *lock_log = lock_log_new(timers, 0x12);
 	struct conn conn = {.id = 1};
-	const struct request request = {.number = 1, .row = handlers_find("release")};
+	const struct peer_request request = {.number = 1, .row = dispatch_find_row("release")};
 	const struct lock_row hold = {.lock = 5, .name = "db", .slot = 2};
 	const struct lock_answer answer = {.reason = reason, .lock = 5};
 
@@ -194,8 +193,8 @@ START_TEST(losses_and_administration_are_logged_of_a_user_who_asks_for_much)
 	const struct lock_row hold = {.lock = 5, .name = "db", .slot = 2, .uid = 7};
 	const struct lock_notice lost = {.kind = LOCK_NOTICE_LOST, .name = "db"},
 				 revoked = {.kind = LOCK_NOTICE_REVOKED, .name = "db"};
-	const struct request change = {.number = 1, .row = handlers_find("resize")},
-			     grant = {.number = 2, .row = handlers_find("grant")};
+	const struct peer_request change = {.number = 1, .row = dispatch_find_row("resize")},
+				  grant = {.number = 2, .row = dispatch_find_row("grant")};
 	struct method_params params = {.name = "db"};
 	const struct lock_answer done = {.slots = 1, .target = 1},
 				 not_held = {.reason = REASON_NOT_HELD};
@@ -224,7 +223,7 @@ END_TEST
 START_TEST(lines_that_are_not_written_do_not_count)
 {
 	const struct conn conn = {.id = 1, .subject = {.uid = 7}};
-	const struct request read = {.number = 1, .row = handlers_find("size")};
+	const struct peer_request read = {.number = 1, .row = dispatch_find_row("size")};
 	const struct method_params params = {.name = "db"};
 
 	for (int i = 0; i < 1000; i++)
@@ -242,7 +241,7 @@ END_TEST
 START_TEST(each_method_has_a_handler)
 {
 	for (const struct method_spec *method = method_all(); method->name != NULL; method++)
-		ck_assert_msg(handlers_find(method->name) != NULL, "%s", method->name);
+		ck_assert_msg(dispatch_find_row(method->name) != NULL, "%s", method->name);
 }
 END_TEST
 
@@ -255,8 +254,9 @@ START_TEST(requests_tell_ids_apart)
 {
 	struct account *account = account_open(&accounts, 7);
 	struct requests *requests = requests_new(account);
-	const struct request *first = requests_add(requests, &seven, NULL, REQUEST_QUICK);
-	const struct request *second = requests_add(requests, &seven_text, NULL, REQUEST_WAITS);
+	const struct peer_request *first = requests_add(requests, &seven, NULL, REQUEST_QUICK);
+	const struct peer_request *second =
+	    requests_add(requests, &seven_text, NULL, REQUEST_WAITS);
 
 	ck_assert_ptr_nonnull(first);
 	ck_assert_ptr_nonnull(second);
@@ -291,7 +291,7 @@ START_TEST(requests_never_use_a_number_twice)
 END_TEST
 
 static void
-remember(void *ctx, const struct request *request)
+remember(void *ctx, const struct peer_request *request)
 {
 	*(uint64_t *)ctx += request->number;
 }

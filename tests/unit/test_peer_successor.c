@@ -17,9 +17,8 @@
 #include <event2/event.h>
 
 #include "daemon/base/log.h"
-#include "daemon/peer/account.h"
-#include "daemon/peer/handlers.h"
 #include "daemon/peer/requests.h"
+#include "daemon/peer/dispatch_internal.h"
 
 #define SOON (50 * NSEC_PER_MSEC)
 /* Bytes that a client reads at once. */

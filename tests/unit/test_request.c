@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/amqp/frame.h"
-#include "daemon/broker/request.h"
+#include "daemon/broker/ways.h"
 #include "daemon/broker/way.h"
 #include "tests/unit/unit.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/view/metrics.h"
+#include "daemon/view/scrape.h"
 #include "protocol/json.h"
 #include "tests/unit/test_view.h"
 #include "tests/unit/view_rig.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/view/wire_id.h"
+#include "daemon/view/wire.h"
 #include "protocol/json.h"
 
 /*

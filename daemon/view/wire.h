@@ -1,6 +1,6 @@
 /*
- * Daemon messages (broker.h, "Messages"): as text, and as a struct. Pure: values in, values out. It
- * never logs.
+ * The ids of locks and waiters, and daemon messages (broker.h, "Messages"), as text and back. Pure:
+ * values in, values out. It never logs.
  *
  * Every user who may publish in the vhost can send such a message. The parser therefore checks all
  * members except `rows`, which row.h checks.
@@ -9,8 +9,8 @@
  * messages if they do not fit into one; the last one has `last`. A daemon ignores the messages of
  * daemons that name their queues differently.
  */
-#ifndef VIEW_DAEMON_MESSAGE_H
-#define VIEW_DAEMON_MESSAGE_H
+#ifndef VIEW_WIRE_H
+#define VIEW_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +18,19 @@
 #include <sys/types.h>
 
 #include "protocol/reason.h"
+
+/*
+ * The ids of locks and waiters on the wire, "RRRRRRRR-N". R is the run of the daemon, drawn at its
+ * start; N is the engine's number.
+ */
+#define WIRE_ID_SIZE 32
+/* Returns buf. */
+const char *wire_id_write(char buf[WIRE_ID_SIZE], uint32_t run, uint64_t number);
+/* False: no daemon writes such an id. */
+bool wire_id_parse(const char *text, uint32_t *ret_run, uint64_t *ret_number);
+/* A run alone, "RRRRRRRR". */
+const char *wire_id_run(char buf[WIRE_ID_SIZE], uint32_t run);
+bool wire_id_parse_run(const char *text, uint32_t *ret_run);
 
 struct cJSON;
 

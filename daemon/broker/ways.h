@@ -1,10 +1,10 @@
 /*
  * The requests of the lock scheme as AMQP methods: the methods of each request, and the meaning of
- * each answer. Those about slot queues and markers are here. Those about holder queues are in the
- * file of their way (way.h). It has no state.
+ * each answer. Those about slot queues and markers are here. Those about holder queues have
+ * their names in way.h. It has no state. Other folders include way.h.
  */
-#ifndef BROKER_REQUEST_H
-#define BROKER_REQUEST_H
+#ifndef BROKER_WAYS_H
+#define BROKER_WAYS_H
 
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ struct amqp_request {
 	amqp_method_number_t methods[2];
 	bool passive, exclusive; /* queue.declare */
 	/*
-	 * queue.declare: how many arguments of request.c a durable queue gets. 0: it is not durable.
+	 * queue.declare: how many arguments of ways.c a durable queue gets. 0: it is not durable.
 	 * Holder queues have 3, those of mutexes 4, posts 5.
 	 */
 	int arguments;
@@ -63,13 +63,6 @@ bool amqp_request_is_refused_by(amqp_method_number_t method, const amqp_channel_
  * which permission is missing, and are completed to the words of later versions.
  */
 char *amqp_request_words(const amqp_channel_close_t *close);
-/*
- * Whether the broker's words begin with these. Their end may be cut: RabbitMQ sends at most 255
- * bytes.
- */
-bool amqp_request_says(const char *text, const char *words);
-/* A refusal of the declaration of a durable queue: OK if it exists with other arguments. */
-enum broker_answer amqp_request_declared(int code, const char *text, enum broker_answer usual);
 /* The meaning of a refusal. text: the broker's words. */
 enum broker_answer amqp_request_refusal(
     const struct amqp_request *kind, int code, const char *text);

@@ -2,11 +2,11 @@
  * The counts of this daemon since its start, by name of lock. A limited number of names have counts
  * of their own; all other names share one place. A name gets a place when a client is granted it.
  * If no place is free, the name that was used longest ago gives up its place and its counts. It
- * keeps them if a client used it within METRICS_IDLE, holds it or waits for it. This file knows no
- * sockets and no text.
+ * keeps them if a client used it within METRICS_IDLE, holds it or waits for it. The file
+ * also writes all metrics as text (view.h). It knows no sockets.
  */
-#ifndef VIEW_METRICS_H
-#define VIEW_METRICS_H
+#ifndef VIEW_SCRAPE_H
+#define VIEW_SCRAPE_H
 
 #include "daemon/base/histogram.h"
 #include "daemon/lock/lock.h"

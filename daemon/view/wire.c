@@ -1,12 +1,73 @@
-#include "daemon/view/daemon_message.h"
+#include "daemon/view/wire.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "daemon/view/wire_id.h"
 #include "protocol/json.h"
 #include "protocol/lockname.h"
 
-static const char *const ops[DAEMON_MESSAGE_OPS] = {
+/*
+ * Contents:
+ *	wire_id_*			ids of locks and waiters, and runs of daemons
+ *	daemon_message_new, _text	a message to other daemons, to which its sender adds members
+ *	message_read_*			the parts of a message that arrived; each is checked
+ *	message_*_are_sane		lists of a message
+ *	daemon_message_parse		checks a whole message; its text becomes a struct
+ */
+
+/* ---- ids ---- */
+
+const char *
+wire_id_write(char buf[WIRE_ID_SIZE], uint32_t run, uint64_t number)
+{
+	snprintf(buf, WIRE_ID_SIZE, "%08" PRIx32 "-%" PRIu64, run, number);
+	return buf;
+}
+
+bool
+wire_id_parse(const char *text, uint32_t *ret_run, uint64_t *ret_number)
+{
+	char again[WIRE_ID_SIZE];
+	const char *dash = strchr(text, '-');
+	uint64_t number;
+	uint32_t run;
+
+	if (dash == NULL)
+		return false;
+	run = (uint32_t)strtoul(text, NULL, 16);
+	number = strtoull(dash + 1, NULL, 10);
+	/* Written again it must be the same text: so there is no second spelling of an id. */
+	if (strcmp(wire_id_write(again, run, number), text) != 0)
+		return false;
+	*ret_run = run;
+	*ret_number = number;
+	return true;
+}
+
+const char *
+wire_id_run(char buf[WIRE_ID_SIZE], uint32_t run)
+{
+	snprintf(buf, WIRE_ID_SIZE, "%08" PRIx32, run);
+	return buf;
+}
+
+bool
+wire_id_parse_run(const char *text, uint32_t *ret_run)
+{
+	char again[WIRE_ID_SIZE];
+	uint32_t run = (uint32_t)strtoul(text, NULL, 16);
+
+	if (strcmp(wire_id_run(again, run), text) != 0)
+		return false;
+	*ret_run = run;
+	return true;
+}
+
+/* ---- daemon messages: writing ---- */
+
+static const char *const message_ops[DAEMON_MESSAGE_OPS] = {
     [DAEMON_MESSAGE_HELLO] = "hello",
     [DAEMON_MESSAGE_BYE] = "bye",
     [DAEMON_MESSAGE_ROWS] = "rows",
@@ -23,7 +84,7 @@ daemon_message_new(const struct daemon_message_head *head, enum daemon_message_o
 	char run[WIRE_ID_SIZE];
 
 	json_add_integer(message, "lockbroker", DAEMON_MESSAGE_VERSION);
-	json_add_string(message, answer ? "answer" : "ask", ops[op]);
+	json_add_string(message, answer ? "answer" : "ask", message_ops[op]);
 	json_add_string(message, "naming", head->naming);
 	json_add_string(message, "run", wire_id_run(run, head->run));
 	json_add_string(message, "host", head->host);
@@ -40,10 +101,10 @@ daemon_message_text(struct cJSON *message)
 	return text;
 }
 
-/* ---- reading ---- */
+/* ---- daemon messages: reading ---- */
 
 static bool
-read_number(const struct cJSON *tree, const char *name, int64_t most, uint64_t *ret)
+message_read_number(const struct cJSON *tree, const char *name, int64_t most, uint64_t *ret)
 {
 	const struct cJSON *value = json_get(tree, name);
 	int64_t integer = 0;
@@ -55,7 +116,7 @@ read_number(const struct cJSON *tree, const char *name, int64_t most, uint64_t *
 }
 
 static bool
-read_array(const struct cJSON *tree, const char *name, const struct cJSON **ret)
+message_read_array(const struct cJSON *tree, const char *name, const struct cJSON **ret)
 {
 	*ret = json_get(tree, name);
 	return *ret == NULL || json_is_array(*ret);
@@ -63,7 +124,7 @@ read_array(const struct cJSON *tree, const char *name, const struct cJSON **ret)
 
 /* [["db", 3], ...]: names of locks, and so many numbers of each. */
 static bool
-counts_are_sane(const struct cJSON *counts, int numbers)
+message_counts_are_sane(const struct cJSON *counts, int numbers)
 {
 	const struct cJSON *one, *number;
 	const char *name;
@@ -86,7 +147,7 @@ counts_are_sane(const struct cJSON *counts, int numbers)
 }
 
 static bool
-slots_are_sane(const struct cJSON *slots)
+message_slots_are_sane(const struct cJSON *slots)
 {
 	int64_t slot;
 
@@ -98,7 +159,7 @@ slots_are_sane(const struct cJSON *slots)
 }
 
 static bool
-is_host(const char *text)
+message_is_host(const char *text)
 {
 	size_t len = strlen(text);
 
@@ -113,7 +174,7 @@ is_host(const char *text)
 
 /* The sender and the op. */
 static const char *
-read_head(struct daemon_message *message)
+message_read_head(struct daemon_message *message)
 {
 	const struct cJSON *tree = message->tree;
 	const char *word, *run;
@@ -122,21 +183,21 @@ read_head(struct daemon_message *message)
 	message->answer = json_get(tree, "answer") != NULL;
 	if (!json_string(json_get(tree, message->answer ? "answer" : "ask"), &word))
 		return "it is neither a query nor an answer";
-	while (op < DAEMON_MESSAGE_OPS && strcmp(ops[op], word) != 0)
+	while (op < DAEMON_MESSAGE_OPS && strcmp(message_ops[op], word) != 0)
 		op++;
 	if (op == DAEMON_MESSAGE_OPS)
 		return "it is an unknown query";
 	message->op = (enum daemon_message_op)op;
 	if (!json_string(json_get(tree, "run"), &run) || !wire_id_parse_run(run, &message->run) ||
-	    !json_string(json_get(tree, "host"), &message->host) || !is_host(message->host) ||
-	    !json_bool(json_get(tree, "stays"), &message->stays))
+	    !json_string(json_get(tree, "host"), &message->host) ||
+	    !message_is_host(message->host) || !json_bool(json_get(tree, "stays"), &message->stays))
 		return "it does not name its sender";
 	return NULL;
 }
 
 /* NULL: it is fine. */
 static const char *
-read_body(struct daemon_message *message)
+message_read_body(struct daemon_message *message)
 {
 	const struct cJSON *tree = message->tree, *last = json_get(tree, "last");
 	const struct cJSON *name = json_get(tree, "name"), *waiter = json_get(tree, "waiter");
@@ -153,22 +214,25 @@ read_body(struct daemon_message *message)
 	    (waiter != NULL && (!json_string(waiter, &text) ||
 				   !wire_id_parse(text, &message->waiter_run, &message->waiter) ||
 				   message->waiter == 0)) ||
-	    !read_number(tree, "uid", UINT32_MAX, &uid))
+	    !message_read_number(tree, "uid", UINT32_MAX, &uid))
 		return "a name, an id or a uid is invalid";
 	message->uid = (uid_t)uid;
 	if (reason != NULL && json_string(reason, &text))
 		message->reason = reason_from_word(text);
 	if ((reason != NULL && message->reason == REASON_NONE) ||
-	    !read_number(tree, "count", DAEMON_MESSAGE_COUNT_MAX, &message->count) ||
-	    !read_number(tree, "waiting", DAEMON_MESSAGE_COUNT_MAX, &message->waiting) ||
-	    !read_number(tree, "more", DAEMON_MESSAGE_COUNT_MAX, &message->more))
+	    !message_read_number(tree, "count", DAEMON_MESSAGE_COUNT_MAX, &message->count) ||
+	    !message_read_number(tree, "waiting", DAEMON_MESSAGE_COUNT_MAX, &message->waiting) ||
+	    !message_read_number(tree, "more", DAEMON_MESSAGE_COUNT_MAX, &message->more))
 		return "an outcome or a number is invalid";
-	if (!read_array(tree, "rows", &message->rows) ||
-	    !read_array(tree, "slots", &message->slots) || !slots_are_sane(message->slots) ||
-	    !read_array(tree, "counts", &message->counts) || !counts_are_sane(message->counts, 1) ||
-	    !read_array(tree, "mutexes", &message->mutexes) ||
-	    !counts_are_sane(message->mutexes, 2) || !read_array(tree, "extra", &message->extra) ||
-	    !counts_are_sane(message->extra, 3))
+	if (!message_read_array(tree, "rows", &message->rows) ||
+	    !message_read_array(tree, "slots", &message->slots) ||
+	    !message_slots_are_sane(message->slots) ||
+	    !message_read_array(tree, "counts", &message->counts) ||
+	    !message_counts_are_sane(message->counts, 1) ||
+	    !message_read_array(tree, "mutexes", &message->mutexes) ||
+	    !message_counts_are_sane(message->mutexes, 2) ||
+	    !message_read_array(tree, "extra", &message->extra) ||
+	    !message_counts_are_sane(message->extra, 3))
 		return "a list is invalid";
 	if (!message->answer && message->waiter == 0 &&
 	    (message->op == DAEMON_MESSAGE_FIND || message->op == DAEMON_MESSAGE_GRANT ||
@@ -196,8 +260,8 @@ daemon_message_parse(const char *text, size_t len, const char *naming, struct da
 		*ret_what = "it has another version, or is not from a lockbrokerd";
 	else if (strcmp(its_naming, naming) != 0)
 		*ret_what = NULL;
-	else if ((*ret_what = read_head(&message)) == NULL &&
-		 (*ret_what = read_body(&message)) == NULL) {
+	else if ((*ret_what = message_read_head(&message)) == NULL &&
+		 (*ret_what = message_read_body(&message)) == NULL) {
 		*ret = message;
 		return DAEMON_MESSAGE_READ;
 	}

@@ -1,11 +1,11 @@
 /*
- * The methods, in one table: privilege, handler and result of each. A handler gets a request that
- * is well-formed and allowed. It answers at once, or passes the request to the engine or the view.
- * dispatch.c sends the answer of those. Only dispatch.c, successor.c and lock_log.c include this
- * file. Other files include dispatch.h.
+ * The inside of dispatch: the struct, a row of the table of methods, and a request that is handled
+ * or answered. The handler of a row gets a request that is well-formed and allowed. It answers at
+ * once, or passes the request to the engine or the view. Only dispatch.c, successor.c and
+ * lock_log.c include this file. Other files include dispatch.h.
  */
-#ifndef PEER_HANDLERS_H
-#define PEER_HANDLERS_H
+#ifndef PEER_DISPATCH_INTERNAL_H
+#define PEER_DISPATCH_INTERNAL_H
 
 #include "daemon/peer/dispatch.h"
 #include "daemon/peer/lock_log.h"
@@ -35,7 +35,7 @@ struct dispatch {
 struct call {
 	struct dispatch *dispatch;
 	struct conn *conn;
-	const struct request *request;
+	const struct peer_request *request;
 	const struct method_params *params; /* NULL while it is answered */
 	bool is_repeated;                   /* it is one of an earlier program */
 };
@@ -56,17 +56,6 @@ struct dispatch_row {
 };
 
 /* NULL: there is no such method. */
-const struct dispatch_row *handlers_find(const char *method);
-/* The only two ways to answer. The request is gone afterwards. */
-void handlers_reply(const struct call *call, struct cJSON *result);
-void handlers_refuse(
-    const struct call *call, const struct message_error *error, struct cJSON *data);
-/*
- * Whether the answer to a request about all locks may name that one. A list also tells what `show`
- * tells. ctx: a struct call.
- */
-bool handlers_tells(const void *ctx, const char *name);
-/* Facts that results show besides the answer. */
-struct result_facts handlers_facts(const struct dispatch *dispatch);
+const struct dispatch_row *dispatch_find_row(const char *method);
 
 #endif
