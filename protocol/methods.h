@@ -21,7 +21,10 @@
 #define METHODS_PRIORITY_MOST 100
 /* Maximum bytes of who, why and command. */
 #define METHODS_WORDS_MAX 256
-/* Maximum bytes of the ids "lock" and "waiter". */
+/* Default and maximum of the grace of an eviction, s. */
+#define METHODS_EVICT_GRACE 30
+#define METHODS_EVICT_GRACE_MOST 86400
+/* Maximum bytes of the ids "lock", "waiter" and "holder". */
 #define METHODS_LOCK_MAX 64
 
 /* Values of PARAM_WORD: places in the list of words. */
@@ -44,6 +47,7 @@ struct method_params {
 	int64_t timeout;        /* ns; 0: try once; DURATION_FOREVER */
 	int64_t wait;           /* ns; DURATION_FOREVER: null; 0: do not wait */
 	int64_t takeover_grace; /* ns; DURATION_FOREVER: null; 0: absent */
+	int64_t grace;          /* evict: ns until the deadline; METHODS_EVICT_GRACE */
 	int priority;           /* -100..100, higher is served first; 0 */
 	int slots;              /* 0..METHODS_SLOTS_MAX, METHODS_UNLIMITED; 1 */
 	int add, remove;        /* resize, instead of slots: 1..METHODS_SLOTS_MAX; 0: absent */
@@ -61,9 +65,10 @@ struct method_params {
 	bool progress;          /* false */
 	bool lease;             /* false */
 	bool broker;            /* ping: false */
-	bool all;               /* deny: all waiters of name; false */
+	bool all;               /* deny: all waiters of name; evict: all holders; false */
 	const char *lock;       /* id of a hold; NULL */
 	const char *waiter;     /* id of a row; NULL */
+	const char *holder;     /* evict: id of the row of a holder; NULL */
 	struct message_id id;   /* cancel: the waiting request; null */
 	const char *who, *why, *command; /* NULL */
 };
@@ -86,9 +91,10 @@ struct param_spec {
 	const char *name;
 	enum param_type type;
 	bool required;
-	bool choice;              /* exactly one of the parameters with this mark is required */
-	size_t offset;            /* in struct method_params */
-	int min, max;             /* PARAM_INTEGER, PARAM_SLOTS: value; PARAM_STRING: bytes */
+	bool choice;   /* exactly one of the parameters with this mark is required */
+	size_t offset; /* in struct method_params */
+	/* PARAM_INTEGER, PARAM_SLOTS: value; PARAM_STRING: bytes; PARAM_DURATION: s, or 0: no limit */
+	int min, max;
 	unsigned kinds;           /* PARAM_KIND: METHODS_KIND_BIT() of each allowed kind */
 	const char *const *words; /* PARAM_WORD, PARAM_KIND: all words; ends with NULL */
 };

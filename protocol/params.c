@@ -36,10 +36,18 @@ decode_name(const struct cJSON *value, const char **ret, struct wanted *wanted)
 }
 
 static bool
-decode_duration(const struct cJSON *value, int64_t *ret, struct wanted *wanted)
+decode_duration(
+    const struct param_spec *spec, const struct cJSON *value, int64_t *ret, struct wanted *wanted)
 {
 	double seconds;
 
+	/* One with a limit has no "no limit". */
+	if (spec->max != 0) {
+		if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > spec->max)
+			return want(wanted, "must be a number of seconds from 0 to %d", spec->max);
+		*ret = duration_from_seconds(seconds);
+		return true;
+	}
 	if (json_is_null(value)) {
 		*ret = DURATION_FOREVER;
 		return true;
@@ -117,7 +125,7 @@ decode(const struct param_spec *spec, const struct cJSON *value, struct method_p
 	case PARAM_NAME:
 		return decode_name(value, at, wanted);
 	case PARAM_DURATION:
-		return decode_duration(value, at, wanted);
+		return decode_duration(spec, value, at, wanted);
 	case PARAM_INTEGER:
 	case PARAM_SLOTS:
 		return decode_integer(spec, value, at, wanted);
@@ -219,17 +227,23 @@ check_repair(const struct method_spec *method, const struct method_params *param
 	return true;
 }
 
-/* `all` is required with `name`, so that no client denies all waiters by mistake. */
+/* `all` is required with `name`, so that no client denies or evicts all by mistake. */
 static bool
 check_all(const struct method_spec *method, const struct method_params *params,
     struct message_error *ret_error)
 {
-	if (params->all == (params->waiter == NULL && params->name != NULL) ||
-	    find_param(method, "all") == NULL)
+	bool one = params->waiter != NULL || params->holder != NULL;
+
+	if (params->all == (!one && params->name != NULL) || find_param(method, "all") == NULL)
 		return true;
+	if (params->all)
+		return refuse(ret_error, method, "all",
+		    params->holder != NULL ? "must be left out with 'holder'"
+					   : "must be left out with 'waiter'");
 	return refuse(ret_error, method, "all",
-	    params->all ? "must be left out with 'waiter'"
-			: "must be true with 'name': the request is about all waiters");
+	    find_param(method, "holder") != NULL
+		? "must be true with 'name': the request is about all holders"
+		: "must be true with 'name': the request is about all waiters");
 }
 
 bool
@@ -239,6 +253,7 @@ method_params_parse(const struct method_spec *method, const struct cJSON *params
 	struct method_params decoded = {
 	    .kind = LOCK_KIND_SEMAPHORE,
 	    .timeout = DURATION_FOREVER,
+	    .grace = duration_from_seconds(METHODS_EVICT_GRACE),
 	    .slots = 1,
 	    .claim = METHOD_CLAIM_ABSENT,
 	    .convert = METHOD_CLAIM_ABSENT,

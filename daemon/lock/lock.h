@@ -318,9 +318,9 @@ struct lock_eviction {
 
 struct lock_notice {
 	enum lock_notice_kind kind;
-	uint64_t lock;           /* lost, revoked, evicted, vanished */
-	const char *name;        /* lost, revoked, evicted, vanished, stuck, waiting */
-	int slot;                /* lost, revoked, evicted, vanished, stuck */
+	uint64_t lock;    /* lost, revoked, evicted, vanished */
+	const char *name; /* lost, revoked, evicted, vanished, stuck, waiting */
+	int slot;         /* lost, revoked, evicted, vanished, stuck */
 	/* evicted; lost: because of it; else NULL */
 	const struct lock_eviction *eviction;
 	enum reason reason;      /* lost: lost, draining */

@@ -12,6 +12,7 @@
 #include "daemon/lock/lease.h"
 #include "daemon/lock/registry.h"
 #include "daemon/lock/scan.h"
+#include "protocol/json.h"
 
 /*
  * Contents:
@@ -335,6 +336,8 @@ release_evict(struct lock_engine *engine, struct hold *hold, const struct lock_e
 	registry_hold_spare(engine, hold);
 	eviction->host = mem_strdup(by->host);
 	eviction->why = by->why == NULL ? NULL : mem_strdup(by->why);
+	if (eviction->why != NULL)
+		json_clean(eviction->why);
 	eviction->by = *by;
 	eviction->by.host = eviction->host;
 	eviction->by.why = eviction->why;
@@ -393,8 +396,7 @@ lock_evict(struct lock_engine *engine, uint64_t waiter, const struct lock_evicti
 }
 
 size_t
-lock_evict_all(
-    struct lock_engine *engine, const char *name, const struct lock_eviction *eviction)
+lock_evict_all(struct lock_engine *engine, const char *name, const struct lock_eviction *eviction)
 {
 	size_t evicted = 0;
 

@@ -29,7 +29,6 @@
 /* Ends all holds and waiters of the peer. A claim in flight is dropped when its B is known. */
 void release_peer(struct lock_engine *engine, uint64_t peer);
 /* The hold is lost at that deadline, in place of an earlier eviction. Nobody is told. */
-void release_evict(
-    struct lock_engine *engine, struct hold *hold, const struct lock_eviction *by);
+void release_evict(struct lock_engine *engine, struct hold *hold, const struct lock_eviction *by);
 
 #endif

@@ -344,10 +344,8 @@ save_quorum_hold(struct state_writer *writer, const struct hold *hold)
 static void
 save_eviction(struct state_writer *writer, const struct lock_eviction *by)
 {
-	const struct eviction_record record = {.deadline = by->deadline,
-	    .uid = (int64_t)by->uid,
-	    .host = by->host,
-	    .why = by->why};
+	const struct eviction_record record = {
+	    .deadline = by->deadline, .uid = (int64_t)by->uid, .host = by->host, .why = by->why};
 
 	FAULT(EVICTION_NOT_SAVED, return;);
 	state_put(writer, "eviction", eviction_fields, &record);

@@ -412,6 +412,19 @@ handle_deny(const struct call *call)
 		    call->params->waiter, call->conn->subject.uid);
 }
 
+static void
+handle_evict(const struct call *call)
+{
+	const struct method_params *params = call->params;
+	const struct view_eviction eviction = {.holder = params->holder,
+	    .name = params->name,
+	    .uid = call->conn->subject.uid,
+	    .grace = params->grace,
+	    .why = params->why};
+
+	view_evict(call->dispatch->view, call->conn->id, call->request->number, &eviction);
+}
+
 /* ---- the daemon itself ---- */
 
 static void
@@ -507,6 +520,7 @@ static const struct dispatch_row method_rows[] = {
     {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .lock_log = LOCK_LOG_READ},
     {"grant", ACCESS_ADMIN, handle_grant, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
     {"deny", ACCESS_ADMIN, handle_deny, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
+    {"evict", ACCESS_ADMIN, handle_evict, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
     {"metrics", ACCESS_ANYONE, handle_metrics, NULL, .lock_log = LOCK_LOG_READ},
     {"ping", ACCESS_ANYONE, handle_ping, NULL, .lock_log = LOCK_LOG_NOTHING},
     {"info", ACCESS_ANYONE, handle_info, NULL, .lock_log = LOCK_LOG_NOTHING},

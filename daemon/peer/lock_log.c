@@ -286,6 +286,9 @@ log_what_words(char buf[WHAT_MAX], const char *method, const struct method_param
 	if (params->waiter != NULL)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", waiter %s",
 		    message_escape(waiter, sizeof(waiter), params->waiter));
+	if (params->holder != NULL)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", holder %s",
+		    message_escape(waiter, sizeof(waiter), params->holder));
 	if (params->repair)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", repairs");
 	if (params->wait != 0)
@@ -418,7 +421,7 @@ lock_log_forbidden(struct lock_log *lock_log, const struct conn *conn, const cha
 }
 
 static void
-evicted_log(const struct lock_log *lock_log, const struct lock_eviction *eviction,
+log_evicted(const struct lock_log *lock_log, const struct lock_eviction *eviction,
     const struct lock_row *hold)
 {
 	const char *why = eviction->why == NULL ? "" : eviction->why;
@@ -428,7 +431,7 @@ evicted_log(const struct lock_log *lock_log, const struct lock_eviction *evictio
 	    (unsigned)eviction->uid, eviction->host,
 	    duration_to_seconds(eviction->deadline - clock_now(lock_log->clock)),
 	    why[0] == '\0' ? "" : ", ", why[0] == '\0' ? "" : log_quote(quoted, why, strlen(why)));
-	hold_log(lock_log, LOG_LEVEL_INFO, LOG_EVICTED, hold, text);
+	log_hold(lock_log, LOG_LEVEL_INFO, LOG_EVICTED, hold, text);
 }
 
 void
@@ -458,7 +461,7 @@ lock_log_notice(
 		log_hold(lock_log, LOG_LEVEL_INFO, LOG_REVOKED, hold, "");
 		break;
 	case LOCK_NOTICE_EVICTED:
-		evicted_log(lock_log, notice->eviction, hold);
+		log_evicted(lock_log, notice->eviction, hold);
 		break;
 	case LOCK_NOTICE_VANISHED:
 		log_hold(lock_log, LOG_LEVEL_INFO, LOG_VANISHED, hold, "claimed again");

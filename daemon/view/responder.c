@@ -58,27 +58,36 @@ struct asked {
 	TAILQ_ENTRY(asked) next;
 };
 
+/* What an administrator wants. Texts are borrowed. */
+struct deed {
+	enum daemon_message_op op; /* GRANT, DENY or EVICT */
+	uid_t uid;                 /* of the administrator, on that host */
+	const char *host;
+	int64_t grace;   /* EVICT: ns until the deadline */
+	const char *why; /* EVICT; NULL: no reason given */
+};
+
 /*
- * Grants and denies waiters. A waiter of this daemon is granted or denied at once. For a waiter of
+ * Grants and denies waiters, and evicts holders. One of this daemon is served at once. For one of
  * another daemon there are two steps. This daemon checks the privilege, which depends on the name,
  * and only the other daemon knows the name.
  *
  *	FINDING		that daemon is asked for the name	-> forbidden: over
- *	ACTING		it is asked to grant or deny	-> its result is the answer
- *	ACTING_ALL	all are asked to deny all waiters of a name; numbers add up
+ *	ACTING		it is asked to act		-> its result is the answer
+ *	ACTING_ALL	all are asked to act on all of a name; numbers add up
  */
-enum grant_deny_step { GRANT_DENY_FINDING, GRANT_DENY_ACTING, GRANT_DENY_ACTING_ALL };
+enum act_step { ACT_FINDING, ACT_ACTING, ACT_ACTING_ALL };
 
-struct grant_deny {
+struct act {
 	struct view_request request;
-	enum grant_deny_step step;
-	enum daemon_message_op op; /* GRANT or DENY */
+	enum act_step step;
+	struct deed deed;
 	uint32_t run;
-	uint64_t waiter;
-	uid_t uid;
-	char *name; /* owned; NULL while FINDING */
-	char *host; /* owned; where it waits; NULL while FINDING */
-	size_t denied;
+	uint64_t waiter; /* the number of its row; 0: all */
+	char *name;      /* owned; NULL while FINDING */
+	char *host;      /* owned; where it waits or holds; NULL while FINDING */
+	char *why;       /* owned: the text of the deed */
+	size_t count;    /* ACTING_ALL: so many were denied or evicted */
 };
 
 /* ---- an answer in parts ---- */
@@ -283,40 +292,63 @@ respond_counts(struct view *view, uint64_t from)
 
 /* ---- acting ---- */
 
-/* Grants or denies a waiter of this daemon, and logs it. `host` is the host of `uid`. */
-static enum reason
-responder_act(
-    struct view *view, enum daemon_message_op op, uint64_t waiter, uid_t uid, const char *host)
+/* The name that this waiter waits for, or that this holder holds. NULL: there is none here. */
+static const char *
+act_name(const struct view *view, enum daemon_message_op op, uint64_t waiter)
 {
-	const char *waited_for = lock_waits_for(view->engine, waiter);
+	return op == DAEMON_MESSAGE_EVICT || op == DAEMON_MESSAGE_HOLDER
+		   ? lock_holds(view->engine, waiter)
+		   : lock_waits_for(view->engine, waiter);
+}
+
+static struct lock_eviction
+act_eviction(const struct view *view, const struct deed *deed)
+{
+	return (struct lock_eviction){.deadline = view_now(view) + deed->grace,
+	    .uid = deed->uid,
+	    .host = deed->host,
+	    .why = deed->why};
+}
+
+/* Acts on one row of this daemon. */
+static enum reason
+act_on(struct view *view, const struct deed *deed, uint64_t waiter)
+{
+	const struct lock_eviction eviction = act_eviction(view, deed);
+	const char *here = act_name(view, deed->op, waiter);
 	char name[LOCKNAME_MAX + 1], id[WIRE_ID_SIZE];
 	struct log_event event = {
-	    .kind = op == DAEMON_MESSAGE_GRANT ? LOG_GRANTED : LOG_DENIED, .name = name};
+	    .kind = deed->op == DAEMON_MESSAGE_GRANT ? LOG_GRANTED : LOG_DENIED, .name = name};
 	enum reason reason;
 
-	if (waited_for == NULL)
+	if (here == NULL)
 		return REASON_NOT_HELD;
-	snprintf(name, sizeof(name), "%s", waited_for);
-	reason = op == DAEMON_MESSAGE_GRANT ? lock_admit(view->engine, waiter)
-					    : lock_deny(view->engine, waiter);
+	if (deed->op == DAEMON_MESSAGE_EVICT)
+		return lock_evict(view->engine, waiter, &eviction); /* its notice is logged */
+	snprintf(name, sizeof(name), "%s", here);
+	reason = deed->op == DAEMON_MESSAGE_GRANT ? lock_admit(view->engine, waiter)
+						  : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
 		log_event_at(LOG_LEVEL_INFO, &event,
 		    "%s by an administrator: waiter %s, by uid %u of host %s", name,
-		    wire_id_write(id, view->run, waiter), (unsigned)uid, host);
+		    wire_id_write(id, view->run, waiter), (unsigned)deed->uid, deed->host);
 	return reason;
 }
 
-/* Denies all waiters of that name at this daemon. Returns their number. */
 static size_t
-responder_deny_all(struct view *view, const char *name, uid_t uid, const char *host)
+act_on_all(struct view *view, const struct deed *deed, const char *name)
 {
+	const struct lock_eviction eviction = act_eviction(view, deed);
 	const struct log_event event = {.kind = LOG_DENIED, .name = name};
-	size_t denied = lock_deny_all(view->engine, name);
+	size_t denied;
 
+	if (deed->op == DAEMON_MESSAGE_EVICT)
+		return lock_evict_all(view->engine, name, &eviction);
+	denied = lock_deny_all(view->engine, name);
 	if (denied > 0)
 		log_event_at(LOG_LEVEL_INFO, &event,
 		    "%s by an administrator: all %zu waiters, by uid %u of host %s", name, denied,
-		    (unsigned)uid, host);
+		    (unsigned)deed->uid, deed->host);
 	return denied;
 }
 
@@ -343,21 +375,23 @@ static void
 respond_act(
     struct view *view, uint64_t from, const struct daemon_message *message, const char *user)
 {
+	const struct deed deed = {.op = message->op,
+	    .uid = message->uid,
+	    .host = message->host,
+	    .grace = (int64_t)message->grace * NSEC_PER_MSEC,
+	    .why = message->why};
 	enum reason reason = REASON_PERMISSION_DENIED;
 	struct cJSON *answer;
-	size_t denied;
 
 	FAULT(UNVOUCHED_IS_OBEYED, user = "somebody");
 	if (*user == '\0') {
 		queries_pass_over(view->queries, user,
-		    "it grants or denies, but has no user that the broker checked");
+		    "it grants, denies or evicts, but has no user that the broker checked");
 	} else if (message->waiter != 0) {
-		reason =
-		    responder_act(view, message->op, message->waiter, message->uid, message->host);
+		reason = act_on(view, &deed, message->waiter);
 	} else {
-		denied = responder_deny_all(view, message->name, message->uid, message->host);
-		answer = queries_message(view->queries, DAEMON_MESSAGE_DENY, true);
-		json_add_integer(answer, "count", (int64_t)denied);
+		answer = queries_message(view->queries, message->op, true);
+		json_add_integer(answer, "count", (int64_t)act_on_all(view, &deed, message->name));
 		queries_answer(view->queries, from, answer);
 	}
 	if (message->waiter != 0)
@@ -381,33 +415,36 @@ responder_asked(
 		respond_counts(view, from);
 		break;
 	case DAEMON_MESSAGE_FIND:
+	case DAEMON_MESSAGE_HOLDER:
 	case DAEMON_MESSAGE_GRANT:
 	case DAEMON_MESSAGE_DENY:
-		/* It is for the one daemon at which that waiter would wait. */
+	case DAEMON_MESSAGE_EVICT:
+		/* It is for the one daemon that would have such a row. */
 		if (message->waiter != 0 &&
 		    FAULT_ELSE(OTHERS_WAITER_IS_MEANT, false, message->waiter_run != view->run))
 			break;
-		if (message->op != DAEMON_MESSAGE_FIND) {
+		if (message->op != DAEMON_MESSAGE_FIND && message->op != DAEMON_MESSAGE_HOLDER) {
 			respond_act(view, from, message, user);
 			break;
 		}
-		name = lock_waits_for(view->engine, message->waiter);
-		respond_outcome(view, from, DAEMON_MESSAGE_FIND,
-		    name == NULL ? REASON_NOT_HELD : REASON_NONE, name);
+		name = act_name(view, message->op, message->waiter);
+		respond_outcome(
+		    view, from, message->op, name == NULL ? REASON_NOT_HELD : REASON_NONE, name);
 		break;
 	}
 }
 
-/* ---- grant and deny ---- */
+/* ---- grant, deny and evict ---- */
 
 static void
-grant_deny_free(struct view *view, struct view_request *request)
+act_free(struct view *view, struct view_request *request)
 {
-	struct grant_deny *work = (struct grant_deny *)request;
+	struct act *work = (struct act *)request;
 
 	view_request_end(view, request);
 	free(work->name);
 	free(work->host);
+	free(work->why);
 	free(work);
 }
 
@@ -427,20 +464,21 @@ grant_result(uint32_t run, uint64_t waiter, const char *name, const char *host)
 
 /* missing: silent hosts. NULL: nobody is. */
 static struct cJSON *
-deny_result(size_t count, struct cJSON *missing)
+act_result(enum daemon_message_op op, size_t count, struct cJSON *missing)
 {
 	struct cJSON *result = json_new_object();
 
-	json_add_integer(result, "denied", (int64_t)count);
+	json_add_integer(result, op == DAEMON_MESSAGE_EVICT ? "evicted" : "denied", (int64_t)count);
 	json_add(result, "silent_hosts", missing == NULL ? json_new_array() : json_copy(missing));
 	return result;
 }
 
 static const char *
-grant_deny_words(enum reason reason)
+act_words(enum daemon_message_op op, enum reason reason)
 {
 	if (reason == REASON_NOT_HELD)
-		return "no waiter has that id";
+		return op == DAEMON_MESSAGE_EVICT ? "no holder has that id"
+						  : "no waiter has that id";
 	if (reason == REASON_PERMISSION_DENIED)
 		return "the broker does not vouch for this daemon's user, so other daemons do not "
 		       "obey it";
@@ -449,202 +487,242 @@ grant_deny_words(enum reason reason)
 }
 
 static void
-grant_deny_refuse(struct view *view, struct grant_deny *work, enum reason reason, const char *text)
+act_refuse(struct view *view, struct act *work, enum reason reason, const char *text)
 {
 	view_refuse(view, work->request.peer, work->request.number, reason, text);
-	grant_deny_free(view, &work->request);
+	act_free(view, &work->request);
 }
 
 static void
-grant_deny_done(struct view *view, struct grant_deny *work, struct cJSON *result)
+act_done(struct view *view, struct act *work, struct cJSON *result)
 {
 	view_done(view, work->request.peer, work->request.number, result);
-	grant_deny_free(view, &work->request);
+	act_free(view, &work->request);
 }
 
 /* ---- asking ---- */
 
 static void
-grant_deny_ask(struct view *view, struct grant_deny *work, enum daemon_message_op op)
+act_ask(struct view *view, struct act *work, enum daemon_message_op op)
 {
 	struct cJSON *message = queries_message(view->queries, op, false);
-	bool all = work->step == GRANT_DENY_ACTING_ALL;
+	bool all = work->step == ACT_ACTING_ALL;
 	char id[WIRE_ID_SIZE];
 
 	if (all)
 		json_add_string(message, "name", work->name);
 	else
 		json_add_string(message, "waiter", wire_id_write(id, work->run, work->waiter));
-	json_add_integer(message, "uid", work->uid);
+	json_add_integer(message, "uid", work->deed.uid);
+	if (op == DAEMON_MESSAGE_EVICT) {
+		json_add_integer(message, "grace", work->deed.grace / NSEC_PER_MSEC);
+		json_add_string(message, "why", work->deed.why);
+	}
 	view_ask_begin(view, &work->request.ask, op, message, all);
 	view_ask_check(view, &work->request.ask);
 }
 
 static void
-grant_deny_found(struct view *view, struct grant_deny *work, const struct daemon_message *answer)
+act_found(struct view *view, struct act *work, const struct daemon_message *answer)
 {
 	view_ask_end(view, &work->request.ask);
 	if (answer->reason != REASON_NONE || answer->name == NULL) {
-		grant_deny_refuse(view, work, REASON_NOT_HELD, grant_deny_words(REASON_NOT_HELD));
+		act_refuse(view, work, REASON_NOT_HELD, act_words(work->deed.op, REASON_NOT_HELD));
 		return;
 	}
 	if (!FAULT_ELSE(GRANTED_BY_ANYBODY, true,
 		view->events.may(
 		    view->events.ctx, work->request.peer, work->request.number, answer->name))) {
-		grant_deny_free(view, &work->request);
+		act_free(view, &work->request);
 		return;
 	}
-	work->step = GRANT_DENY_ACTING;
+	work->step = ACT_ACTING;
 	work->name = mem_strdup(answer->name);
 	work->host = mem_strdup(answer->host);
-	grant_deny_ask(view, work, work->op);
+	act_ask(view, work, work->deed.op);
 }
 
 static void
-grant_deny_acted(struct view *view, struct grant_deny *work, const struct daemon_message *answer)
+act_acted(struct view *view, struct act *work, const struct daemon_message *answer)
 {
 	if (answer->reason != REASON_NONE) {
-		grant_deny_refuse(view, work, answer->reason, grant_deny_words(answer->reason));
+		act_refuse(view, work, answer->reason, act_words(work->deed.op, answer->reason));
 		return;
 	}
-	grant_deny_done(view, work,
-	    work->op == DAEMON_MESSAGE_GRANT
+	act_done(view, work,
+	    work->deed.op == DAEMON_MESSAGE_GRANT
 		? grant_result(work->run, work->waiter, work->name, work->host)
-		: deny_result(1, NULL));
+		: act_result(work->deed.op, 1, NULL));
 }
 
 static void
-grant_deny_heard(struct view *view, struct view_ask *ask, const struct daemon_message *answer)
+act_heard(struct view *view, struct view_ask *ask, const struct daemon_message *answer)
 {
-	struct grant_deny *work = (struct grant_deny *)ask;
+	struct act *work = (struct act *)ask;
 
-	if (work->step == GRANT_DENY_ACTING_ALL) {
-		work->denied += answer->count;
+	if (work->step == ACT_ACTING_ALL) {
+		work->count += answer->count;
 	} else if (answer->run == work->run) {
-		if (work->step == GRANT_DENY_FINDING)
-			grant_deny_found(view, work, answer);
+		if (work->step == ACT_FINDING)
+			act_found(view, work, answer);
 		else
-			grant_deny_acted(view, work, answer);
+			act_acted(view, work, answer);
 	}
 }
 
 static void
-grant_deny_over(struct view *view, struct view_ask *ask)
+act_over(struct view *view, struct view_ask *ask)
 {
 	static const char cannot_ask[] = "the other daemons cannot be asked now";
-	struct grant_deny *work = (struct grant_deny *)ask;
+	struct act *work = (struct act *)ask;
 
-	if (!ask->is_sent && work->step != GRANT_DENY_ACTING_ALL) {
-		grant_deny_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
+	if (!ask->is_sent && work->step != ACT_ACTING_ALL) {
+		act_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 		return;
 	}
 	switch (work->step) {
-	case GRANT_DENY_FINDING:
+	case ACT_FINDING:
 		if (!broker_takes_messages(view->broker))
-			grant_deny_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
+			act_refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 		else if (queries_knows(view->queries, work->run))
-			grant_deny_refuse(view, work, REASON_TIMEOUT,
-			    "the daemon of this waiter did not answer: no change was made");
+			act_refuse(view, work, REASON_TIMEOUT,
+			    work->deed.op == DAEMON_MESSAGE_EVICT
+				? "the daemon of this holder did not answer: it is silent, or "
+				  "older than 0.2.0; nothing was freed"
+				: "the daemon of this waiter did not answer: no change was made");
 		else
-			grant_deny_refuse(
-			    view, work, REASON_NOT_HELD, grant_deny_words(REASON_NOT_HELD));
+			act_refuse(
+			    view, work, REASON_NOT_HELD, act_words(work->deed.op, REASON_NOT_HELD));
 		break;
-	case GRANT_DENY_ACTING:
-		grant_deny_refuse(view, work, REASON_TIMEOUT,
-		    "the daemon of this waiter did not answer: the change may have been made");
+	case ACT_ACTING:
+		act_refuse(view, work, REASON_TIMEOUT,
+		    work->deed.op == DAEMON_MESSAGE_EVICT
+			? "the daemon of this holder did not answer: it may have been evicted"
+			: "the daemon of this waiter did not answer: the change may have been "
+			  "made");
 		break;
-	case GRANT_DENY_ACTING_ALL:
-		grant_deny_done(view, work, deny_result(work->denied, ask->missing));
+	case ACT_ACTING_ALL:
+		act_done(view, work, act_result(work->deed.op, work->count, ask->missing));
 		break;
 	}
 }
 
 /* ---- the beginning ---- */
 
-static struct grant_deny *
-grant_deny_new(
-    struct view *view, uint64_t peer, uint64_t request, enum daemon_message_op op, uid_t uid)
+static struct act *
+act_new(struct view *view, uint64_t peer, uint64_t request, const struct deed *deed)
 {
-	struct grant_deny *work = mem_alloc(sizeof(*work));
+	struct act *work = mem_alloc(sizeof(*work));
 
-	work->request.free = grant_deny_free;
-	work->request.ask.heard = grant_deny_heard;
-	work->request.ask.over = grant_deny_over;
+	work->request.free = act_free;
+	work->request.ask.heard = act_heard;
+	work->request.ask.over = act_over;
 	view_request_begin(view, &work->request, peer, request);
-	work->op = op;
-	work->uid = uid;
+	work->deed = *deed;
+	work->why = deed->why == NULL ? NULL : mem_strdup(deed->why);
+	work->deed.why = work->why;
 	return work;
 }
 
-/* For a waiter of this daemon. */
+/* For a row of this daemon. */
 static void
-grant_deny_here(struct view *view, uint64_t peer, uint64_t request, enum daemon_message_op op,
-    uint64_t waiter, uid_t uid)
+act_here(
+    struct view *view, uint64_t peer, uint64_t request, const struct deed *deed, uint64_t waiter)
 {
-	const char *host = view->host;
-	const char *waited_for = lock_waits_for(view->engine, waiter);
+	const char *here = act_name(view, deed->op, waiter);
 	char name[LOCKNAME_MAX + 1];
-	enum reason reason;
+	enum reason reason = REASON_NOT_HELD;
 
-	if (waited_for == NULL) {
-		view_refuse(
-		    view, peer, request, REASON_NOT_HELD, grant_deny_words(REASON_NOT_HELD));
-		return;
+	if (here != NULL) {
+		snprintf(name, sizeof(name), "%s", here);
+		if (!view->events.may(view->events.ctx, peer, request, name))
+			return;
+		reason = act_on(view, deed, waiter);
 	}
-	snprintf(name, sizeof(name), "%s", waited_for);
-	if (!view->events.may(view->events.ctx, peer, request, name))
-		return;
-	reason = responder_act(view, op, waiter, uid, host);
 	if (reason != REASON_NONE)
-		view_refuse(view, peer, request, reason, grant_deny_words(reason));
+		view_refuse(view, peer, request, reason, act_words(deed->op, reason));
 	else
 		view_done(view, peer, request,
-		    op == DAEMON_MESSAGE_GRANT ? grant_result(view->run, waiter, name, host)
-					       : deny_result(1, NULL));
+		    deed->op == DAEMON_MESSAGE_GRANT
+			? grant_result(view->run, waiter, name, view->host)
+			: act_result(deed->op, 1, NULL));
 }
 
 static void
-grant_deny_begin(struct view *view, uint64_t peer, uint64_t request, enum daemon_message_op op,
-    const char *id, uid_t uid)
+act_begin(
+    struct view *view, uint64_t peer, uint64_t request, const struct deed *deed, const char *id)
 {
-	struct grant_deny *work;
+	struct act *work;
 	uint64_t waiter;
 	uint32_t run;
 
 	if (!wire_id_parse(id, &run, &waiter) || waiter == 0) {
 		view_refuse(
-		    view, peer, request, REASON_NOT_HELD, grant_deny_words(REASON_NOT_HELD));
+		    view, peer, request, REASON_NOT_HELD, act_words(deed->op, REASON_NOT_HELD));
 		return;
 	}
 	if (run == view->run) {
-		grant_deny_here(view, peer, request, op, waiter, uid);
+		act_here(view, peer, request, deed, waiter);
 		return;
 	}
-	work = grant_deny_new(view, peer, request, op, uid);
+	work = act_new(view, peer, request, deed);
 	work->run = run;
 	work->waiter = waiter;
-	grant_deny_ask(view, work, DAEMON_MESSAGE_FIND);
+	act_ask(view, work,
+	    deed->op == DAEMON_MESSAGE_EVICT ? DAEMON_MESSAGE_HOLDER : DAEMON_MESSAGE_FIND);
+}
+
+static void
+act_begin_all(
+    struct view *view, uint64_t peer, uint64_t request, const struct deed *deed, const char *name)
+{
+	struct act *work = act_new(view, peer, request, deed);
+
+	work->step = ACT_ACTING_ALL;
+	work->name = mem_strdup(name);
+	work->count = act_on_all(view, deed, name);
+	act_ask(view, work, deed->op);
+}
+
+static struct deed
+deed_of(const struct view *view, enum daemon_message_op op, uid_t uid)
+{
+	return (struct deed){.op = op, .uid = uid, .host = view->host};
 }
 
 void
 view_grant(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid)
 {
-	grant_deny_begin(view, peer, request, DAEMON_MESSAGE_GRANT, waiter, uid);
+	const struct deed deed = deed_of(view, DAEMON_MESSAGE_GRANT, uid);
+
+	act_begin(view, peer, request, &deed, waiter);
 }
 
 void
 view_deny(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid)
 {
-	grant_deny_begin(view, peer, request, DAEMON_MESSAGE_DENY, waiter, uid);
+	const struct deed deed = deed_of(view, DAEMON_MESSAGE_DENY, uid);
+
+	act_begin(view, peer, request, &deed, waiter);
 }
 
 void
 view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *name, uid_t uid)
 {
-	struct grant_deny *work = grant_deny_new(view, peer, request, DAEMON_MESSAGE_DENY, uid);
+	const struct deed deed = deed_of(view, DAEMON_MESSAGE_DENY, uid);
 
-	work->step = GRANT_DENY_ACTING_ALL;
-	work->name = mem_strdup(name);
-	work->denied = responder_deny_all(view, name, uid, view->host);
-	grant_deny_ask(view, work, DAEMON_MESSAGE_DENY);
+	act_begin_all(view, peer, request, &deed, name);
+}
+
+void
+view_evict(struct view *view, uint64_t peer, uint64_t request, const struct view_eviction *eviction)
+{
+	struct deed deed = deed_of(view, DAEMON_MESSAGE_EVICT, eviction->uid);
+
+	deed.grace = eviction->grace;
+	deed.why = eviction->why;
+	if (eviction->holder == NULL)
+		act_begin_all(view, peer, request, &deed, eviction->name);
+	else
+		act_begin(view, peer, request, &deed, eviction->holder);
 }

@@ -85,6 +85,7 @@ row_new(const struct row_facts *facts, const struct lock_row *source)
 	json_add_integer(row, "pid", source->pid);
 	row_add_since(row, facts, source->since);
 	json_add_bool(row, "revoked", source->revoked);
+	json_add_bool(row, "evicted", source->evicted);
 	json_add_bool(row, "unknown", false);
 	if (source->fence == 0)
 		json_add_null(row, "fence");
@@ -110,6 +111,7 @@ row_unknown(const char *name, int slot)
 	for (size_t i = 0; i < sizeof(not_known) / sizeof(not_known[0]); i++)
 		json_add_null(row, not_known[i]);
 	json_add_bool(row, "revoked", false);
+	json_add_bool(row, "evicted", false);
 	json_add_bool(row, "unknown", true);
 	json_add_null(row, "fence");
 	return row;
@@ -213,7 +215,7 @@ row_is_placed(const struct cJSON *row, uint32_t run)
 	       json_is_null(json_get(row, "position")) && json_is_null(json_get(row, "priority"));
 }
 
-/* A daemon of version 0.1.0 does not send the member. */
+/* A daemon of version 0.1.0 sends neither `fence` nor `evicted`. */
 static bool
 row_is_fence_or_null(const struct cJSON *value)
 {
@@ -224,7 +226,8 @@ bool
 row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
 {
 	const char *its_host;
-	bool revoked, unknown;
+	const struct cJSON *evicted = json_get(row, "evicted");
+	bool flag, unknown;
 
 	return json_is_object(row) && row_is_id(json_get(row, "waiter"), run) &&
 	       row_is_placed(row, run) && row_is_named(row) &&
@@ -235,9 +238,19 @@ row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
 	       row_is_integer(json_get(row, "uid"), 0, UINT32_MAX) &&
 	       row_is_integer(json_get(row, "pid"), 0, INT32_MAX) &&
 	       row_is_time(json_get(row, "since")) && row_is_age(json_get(row, "age")) &&
-	       json_bool(json_get(row, "revoked"), &revoked) &&
+	       json_bool(json_get(row, "revoked"), &flag) &&
+	       (evicted == NULL || json_bool(evicted, &flag)) &&
 	       row_is_fence_or_null(json_get(row, "fence")) &&
 	       json_bool(json_get(row, "unknown"), &unknown) && !unknown;
+}
+
+static bool
+row_flag(const struct cJSON *row, const char *name)
+{
+	bool flag = false;
+
+	json_bool(json_get(row, name), &flag);
+	return flag;
 }
 
 struct cJSON *
@@ -250,6 +263,7 @@ row_copy(const struct cJSON *row)
 
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
 		json_add(copy, members[i], json_copy_clean(json_get(row, members[i])));
+	json_add_bool(copy, "evicted", row_flag(row, "evicted"));
 	if (json_get(row, "fence") == NULL)
 		json_add_null(copy, "fence");
 	else
@@ -309,14 +323,11 @@ row_waits(const struct cJSON *row)
 bool
 row_same(const struct cJSON *a, const struct cJSON *b)
 {
-	bool a_revoked = false, b_revoked = false;
-
-	json_bool(json_get(a, "revoked"), &a_revoked);
-	json_bool(json_get(b, "revoked"), &b_revoked);
 	/* The rest is of the acquire, and stays. */
 	return strcmp(row_text(a, "state"), row_text(b, "state")) == 0 &&
 	       strcmp(row_text(a, "lock"), row_text(b, "lock")) == 0 &&
-	       row_slot(a) == row_slot(b) && a_revoked == b_revoked;
+	       row_slot(a) == row_slot(b) && row_flag(a, "revoked") == row_flag(b, "revoked") &&
+	       row_flag(a, "evicted") == row_flag(b, "evicted");
 }
 
 /* ---- our own rows ---- */

@@ -83,6 +83,16 @@ void view_count(struct view *view, uint64_t peer, uint64_t request,
 void view_grant(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);
 void view_deny(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);
 void view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *name, uid_t uid);
+/* Exactly one of holder and name. Borrowed for the call. */
+struct view_eviction {
+	const char *holder; /* an id of the wire; NULL: all holders of `name` */
+	const char *name;
+	uid_t uid;       /* the administrator */
+	int64_t grace;   /* ns until the deadline */
+	const char *why; /* NULL: no reason given */
+};
+void view_evict(
+    struct view *view, uint64_t peer, uint64_t request, const struct view_eviction *eviction);
 /* The metrics of this daemon as text. */
 void view_metrics(
     struct view *view, uint64_t peer, uint64_t request, const struct view_scrape *wanted);

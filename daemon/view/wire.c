@@ -7,6 +7,7 @@
 
 #include "protocol/json.h"
 #include "protocol/lockname.h"
+#include "protocol/methods.h"
 
 /*
  * Contents:
@@ -75,6 +76,8 @@ static const char *const message_ops[DAEMON_MESSAGE_OPS] = {
     [DAEMON_MESSAGE_FIND] = "find",
     [DAEMON_MESSAGE_GRANT] = "grant",
     [DAEMON_MESSAGE_DENY] = "deny",
+    [DAEMON_MESSAGE_HOLDER] = "holder",
+    [DAEMON_MESSAGE_EVICT] = "evict",
 };
 
 struct cJSON *
@@ -201,7 +204,7 @@ message_read_body(struct daemon_message *message)
 {
 	const struct cJSON *tree = message->tree, *last = json_get(tree, "last");
 	const struct cJSON *name = json_get(tree, "name"), *waiter = json_get(tree, "waiter");
-	const struct cJSON *reason = json_get(tree, "reason");
+	const struct cJSON *reason = json_get(tree, "reason"), *why = json_get(tree, "why");
 	const char *text;
 	uint64_t uid;
 
@@ -236,8 +239,15 @@ message_read_body(struct daemon_message *message)
 		return "a list is invalid";
 	if (!message->answer && message->waiter == 0 &&
 	    (message->op == DAEMON_MESSAGE_FIND || message->op == DAEMON_MESSAGE_GRANT ||
-		(message->op == DAEMON_MESSAGE_DENY && message->name == NULL)))
-		return "it does not name a waiter";
+		message->op == DAEMON_MESSAGE_HOLDER ||
+		((message->op == DAEMON_MESSAGE_DENY || message->op == DAEMON_MESSAGE_EVICT) &&
+		    message->name == NULL)))
+		return "it does not name a waiter or a holder";
+	if (!message_read_number(
+		tree, "grace", INT64_C(1000) * METHODS_EVICT_GRACE_MOST, &message->grace) ||
+	    (why != NULL && !json_is_null(why) &&
+		(!json_string(why, &message->why) || strlen(message->why) > METHODS_WORDS_MAX)))
+		return "a grace or a reason is invalid";
 	return NULL;
 }
 

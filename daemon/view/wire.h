@@ -48,8 +48,10 @@ enum daemon_message_op {
 	DAEMON_MESSAGE_FIND,    /* the name that `waiter` waits for */
 	DAEMON_MESSAGE_GRANT,   /* grants `waiter`, for `uid` of host `host` */
 	DAEMON_MESSAGE_DENY,    /* denies `waiter`, or all waiters of `name` */
+	DAEMON_MESSAGE_HOLDER,  /* the name that `waiter` holds. Since 0.2.0, as the next one */
+	DAEMON_MESSAGE_EVICT,   /* evicts `waiter`, which holds, or all holders of `name` */
 };
-#define DAEMON_MESSAGE_OPS (DAEMON_MESSAGE_DENY + 1)
+#define DAEMON_MESSAGE_OPS (DAEMON_MESSAGE_EVICT + 1)
 
 struct daemon_message {
 	enum daemon_message_op op;
@@ -62,10 +64,13 @@ struct daemon_message {
 	uint32_t waiter_run; /* of the daemon that has the waiter */
 	uint64_t waiter;     /* 0: none */
 	uid_t uid;
+	uint64_t grace;  /* evict: ms until the deadline */
+	const char *why; /* evict: NULL: no reason given; it may have control characters */
 	/* of an answer */
 	bool last;
-	enum reason reason;        /* find, grant, deny; find and grant also have `name` */
-	uint64_t count;            /* deny: the number of waiters denied */
+	/* find, holder, grant, deny, evict; find, holder and grant also have `name` */
+	enum reason reason;
+	uint64_t count;            /* deny, evict: the number of waiters or holders */
 	uint64_t waiting;          /* rows: the number of waiters, listed or not */
 	uint64_t more;             /* rows, waiting: the number of rows, or names, left out */
 	const struct cJSON *rows;  /* rows: an array, not checked yet (row.h); else NULL */

@@ -307,8 +307,7 @@ suite_lock_evict(void)
 	tcase_add_test(tcase, a_frozen_engine_ends_no_hold);
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(quorum, world_begin, world_end);
-	tcase_add_loop_test(
-	    quorum, by_quorum_the_end_is_clean_only_if_the_client_stopped, 0, 2);
+	tcase_add_loop_test(quorum, by_quorum_the_end_is_clean_only_if_the_client_stopped, 0, 2);
 	suite_add_tcase(suite, quorum);
 	return suite;
 }
