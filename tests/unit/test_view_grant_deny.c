@@ -1,5 +1,5 @@
 /*
- * Granting and denying who waits, here and behind another daemon.
+ * Granting and denying waiters, and evicting holders, here and behind another daemon.
  */
 #include <stdio.h>
 #include <string.h>
@@ -179,6 +179,91 @@ START_TEST(a_known_daemon_that_does_not_answer_is_a_timeout)
 }
 END_TEST
 
+/* ---- evict ---- */
+
+#define GRACE (5 * NSEC_PER_SEC)
+
+static const struct rig_answer *
+evict(int daemon, uint64_t request, const char *holder, const char *name)
+{
+	const struct view_eviction eviction = {
+	    .holder = holder, .name = name, .uid = 1234, .grace = GRACE, .why = "up\x1bgrade"};
+
+	view_evict(rig->daemon[daemon].view, 100, request, &eviction);
+	return rig_await(rig, daemon, request);
+}
+
+static int
+lost(int daemon, uint64_t peer)
+{
+	return world_notices(rig->world, daemon, peer, LOCK_NOTICE_LOST);
+}
+
+START_TEST(a_holder_is_evicted_at_any_daemon)
+{
+	rig_acquire(rig, 1, 1);
+	rig_acquire(rig, 0, 2);
+	ck_assert_int_eq(number(evict(_i, 1, rig_waiter(rig, "A"), NULL), "evicted"), 1);
+	ck_assert_int_eq(world_notices(rig->world, 1, 1, LOCK_NOTICE_EVICTED), 1);
+	ck_assert_int_eq(lost(1, 1), 0);
+	ck_assert_ptr_null(rig_acquired(rig, 0, 2));
+	world_pass(rig->world, GRACE + NSEC_PER_SEC);
+	ck_assert_int_eq(lost(1, 1), 1);
+	ck_assert_int_eq(rig_acquired(rig, 0, 2)->reason, REASON_NONE);
+	/* Foreign text is clean. */
+	for (size_t i = 0; i < rig->world->said_count; i++)
+		ck_assert_ptr_null(strchr(rig->world->said[i].text, 0x1b));
+}
+END_TEST
+
+START_TEST(all_holders_are_evicted_everywhere)
+{
+	const struct rig_answer *answer;
+
+	memory_world_put(rig->world->memory, "db-2-A", false);
+	memory_world_put(rig->world->memory, "db-3-A", false);
+	for (uint64_t peer = 1; peer <= 3; peer++)
+		rig_acquire(rig, peer == 3, peer);
+	answer = evict(1, 1, NULL, "db");
+	ck_assert_int_eq(number(answer, "evicted"), 3);
+	ck_assert_ptr_null(json_first(json_get(answer->result, "silent_hosts")));
+	rig->daemon[0].deaf = true;
+	answer = evict(1, 2, NULL, "db");
+	ck_assert_int_eq(number(answer, "evicted"), 1);
+	ck_assert_ptr_nonnull(json_first(json_get(answer->result, "silent_hosts")));
+	world_pass(rig->world, GRACE + NSEC_PER_SEC);
+	for (uint64_t peer = 1; peer <= 3; peer++)
+		ck_assert_int_eq(lost(peer == 3, peer), 1);
+}
+END_TEST
+
+START_TEST(only_holders_are_evicted_and_only_if_it_is_allowed)
+{
+	char holder[64];
+
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	for (int asked = 0; asked < 2; asked++) {
+		ck_assert_int_eq(
+		    evict(asked, 1, rig_waiter(rig, "B"), NULL)->reason, REASON_NOT_HELD);
+		ck_assert_int_eq(evict(asked, 2, "000000a1-99999", NULL)->reason, REASON_NOT_HELD);
+		ck_assert_int_eq(evict(asked, 3, "x", NULL)->reason, REASON_NOT_HELD);
+		rig->daemon[asked].forbids = true;
+		ck_assert_int_eq(
+		    evict(asked, 4, rig_waiter(rig, "A"), NULL)->reason, REASON_PERMISSION_DENIED);
+		rig->daemon[asked].forbids = false;
+	}
+	/* A silent daemon, and one of 0.1.0, which does not know the question. */
+	rig_show(rig, 1, 5);
+	snprintf(holder, sizeof(holder), "%s", rig_waiter(rig, "A"));
+	rig->daemon[0].deaf = true;
+	ck_assert_int_eq(evict(1, 6, holder, NULL)->reason, REASON_TIMEOUT);
+	ck_assert_ptr_nonnull(strstr(rig_await(rig, 1, 6)->text, "nothing was freed"));
+	world_pass(rig->world, 2 * GRACE);
+	ck_assert_int_eq(lost(0, 1), 0);
+}
+END_TEST
+
 /* Every user who may publish in the vhost can write that, in any name. */
 static void
 write_as(const char *user, const char *ask, const char *whom)
@@ -203,6 +288,8 @@ START_TEST(messages_without_the_user_id_of_the_broker_are_ignored)
 	write_as("", "grant", whom);
 	write_as("", "deny", whom);
 	write_as("", "deny", "\"name\":\"db\"");
+	write_as("", "evict", "\"name\":\"db\",\"grace\":0,\"why\":null");
+	ck_assert_int_eq(world_notices(rig->world, 0, 1, LOCK_NOTICE_EVICTED), 0);
 	for (uint64_t peer = 2; peer <= 4; peer++)
 		ck_assert_ptr_null(rig_acquired(rig, 0, peer));
 	ck_assert_uint_eq(rig->warnings, 1);
@@ -211,6 +298,10 @@ START_TEST(messages_without_the_user_id_of_the_broker_are_ignored)
 	write_as("lockbroker", "deny", "\"name\":\"db\"");
 	ck_assert_int_eq(rig_acquired(rig, 0, 3)->reason, REASON_CANCELLED);
 	ck_assert_int_eq(rig_acquired(rig, 0, 4)->reason, REASON_CANCELLED);
+	write_as("lockbroker", "evict", "\"name\":\"db\",\"grace\":86400001");
+	ck_assert_int_eq(world_notices(rig->world, 0, 1, LOCK_NOTICE_EVICTED), 0);
+	write_as("lockbroker", "evict", "\"name\":\"db\",\"grace\":0,\"why\":null");
+	ck_assert_int_eq(world_notices(rig->world, 0, 1, LOCK_NOTICE_EVICTED), 1);
 }
 END_TEST
 
@@ -275,6 +366,9 @@ suite_view_grant_deny(void)
 	tcase_add_test(tcase, ids_under_which_nobody_waits_are_not_held);
 	tcase_add_test(tcase, a_forbidden_request_is_refused_before_anything_is_done);
 	tcase_add_test(tcase, a_known_daemon_that_does_not_answer_is_a_timeout);
+	tcase_add_loop_test(tcase, a_holder_is_evicted_at_any_daemon, 0, 2);
+	tcase_add_test(tcase, all_holders_are_evicted_everywhere);
+	tcase_add_test(tcase, only_holders_are_evicted_and_only_if_it_is_allowed);
 	tcase_add_test(tcase, messages_without_the_user_id_of_the_broker_are_ignored);
 	tcase_add_test(tcase, the_waiter_of_another_daemon_with_the_same_number_is_not_meant);
 	tcase_add_test(tcase, without_a_broker_only_waiters_here_can_be_granted);
