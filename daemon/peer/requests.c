@@ -171,7 +171,8 @@ requests_new(struct account *account)
 	return requests;
 }
 
-bool
+/* Whether the request waits by design. */
+static bool
 request_waits(const struct peer_request *request)
 {
 	return request->kind == REQUEST_WAITS || request->kind == REQUEST_WATCHES;

@@ -151,8 +151,6 @@ void requests_remove_waiting(struct requests *requests,
  * daemons.
  */
 void requests_scanned(struct requests *requests, uint64_t number);
-/* Whether the request waits by design. */
-bool request_waits(const struct peer_request *request);
 /* Whether it waits by design or tries: it ends unanswered with its client. */
 bool request_ends_with_client(const struct peer_request *request);
 size_t requests_count(const struct requests *requests);

@@ -283,7 +283,8 @@ respond_counts(struct view *view, uint64_t from)
 
 /* ---- acting ---- */
 
-enum reason
+/* Grants or denies a waiter of this daemon, and logs it. `host` is the host of `uid`. */
+static enum reason
 responder_act(
     struct view *view, enum daemon_message_op op, uint64_t waiter, uid_t uid, const char *host)
 {
@@ -305,7 +306,8 @@ responder_act(
 	return reason;
 }
 
-size_t
+/* Denies all waiters of that name at this daemon. Returns their number. */
+static size_t
 responder_deny_all(struct view *view, const char *name, uid_t uid, const char *host)
 {
 	const struct log_event event = {.kind = LOG_DENIED, .name = name};

@@ -12,10 +12,5 @@
 void responder_asked(
     struct view *view, uint64_t from, const struct daemon_message *message, const char *user);
 void responder_free_all(struct view *view);
-/* Grants or denies a waiter of this daemon, and logs it. `host` is the host of `uid`. */
-enum reason responder_act(
-    struct view *view, enum daemon_message_op op, uint64_t waiter, uid_t uid, const char *host);
-/* Denies all waiters of that name at this daemon. Returns their number. */
-size_t responder_deny_all(struct view *view, const char *name, uid_t uid, const char *host);
 
 #endif

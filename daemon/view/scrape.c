@@ -140,7 +140,8 @@ metrics_use(struct metrics *metrics, int64_t now, const char *name)
 	return &entry->place;
 }
 
-void
+/* Adds all counts of `from`. */
+static void
 metrics_place_merge(struct metrics_place *place, const struct metrics_place *from)
 {
 	place->granted += from->granted;

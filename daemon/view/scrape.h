@@ -47,7 +47,5 @@ void metrics_hold_ended(struct metrics *metrics, int64_t now, const struct lock_
 size_t metrics_find(const struct metrics *metrics, const char *name);
 /* Borrowed until the next change. */
 const struct metrics_place *metrics_at(const struct metrics *metrics, size_t place);
-/* Adds all counts of `from`. */
-void metrics_place_merge(struct metrics_place *place, const struct metrics_place *from);
 
 #endif
