@@ -51,14 +51,6 @@ numbers_init(struct numbers *numbers, unsigned max)
 	};
 }
 
-static void
-numbers_done(struct numbers *numbers)
-{
-	free(numbers->user_of);
-	free(numbers->free_again);
-	*numbers = (struct numbers){0};
-}
-
 static uint16_t
 numbers_take(struct numbers *numbers, struct channel *channel)
 {
@@ -750,7 +742,9 @@ channels_forget(struct amqp_channels *channels)
 	TAILQ_INIT(&channels->idle);
 	channels->idle_count = 0;
 	channels->dead_serial = channels->serial;
-	numbers_done(&channels->numbers);
+	free(channels->numbers.user_of);
+	free(channels->numbers.free_again);
+	channels->numbers = (struct numbers){0};
 }
 
 void

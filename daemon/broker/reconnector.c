@@ -135,7 +135,7 @@ reconnector_log_state(struct amqp_reconnector *reconnector, bool news)
 static void
 reconnector_tell(struct amqp_reconnector *reconnector, bool news)
 {
-	if (news)
+	if (news && reconnector->events.changed != NULL)
 		reconnector->events.changed(reconnector->events.ctx, reconnector->which,
 		    reconnector->state, reconnector->why);
 }
@@ -187,7 +187,9 @@ reconnector_on_blocked(void *ctx, bool blocked, const char *why)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
-	reconnector->events.blocked(reconnector->events.ctx, reconnector->which, blocked, why);
+	if (reconnector->events.blocked != NULL)
+		reconnector->events.blocked(
+		    reconnector->events.ctx, reconnector->which, blocked, why);
 }
 
 /*
@@ -601,9 +603,9 @@ static const struct state_field link_fields[] = {
 };
 
 bool
-amqp_reconnector_tried_all(const struct amqp_reconnector *reconnector)
+broker_tried_all(const struct broker *broker)
 {
-	return !reconnector->first;
+	return !broker->locks->first;
 }
 
 bool

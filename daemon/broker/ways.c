@@ -185,14 +185,6 @@ request_send_consume(struct amqp_link *link, uint16_t channel, const char *queue
 }
 
 static void
-request_send_cancel(struct amqp_link *link, uint16_t channel)
-{
-	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(HOLDER_TAG)};
-
-	amqp_link_send(link, channel, AMQP_BASIC_CANCEL_METHOD, &cancel);
-}
-
-static void
 request_send_delete(
     struct amqp_link *link, uint16_t channel, const struct amqp_request *kind, const char *queue)
 {
@@ -220,7 +212,8 @@ amqp_request_send(
 		else if (method == AMQP_BASIC_CONSUME_METHOD)
 			request_send_consume(link, channel, queue);
 		else if (method == AMQP_BASIC_CANCEL_METHOD)
-			request_send_cancel(link, channel);
+			amqp_link_send(link, channel, AMQP_BASIC_CANCEL_METHOD,
+			    &(amqp_basic_cancel_t){.consumer_tag = amqp_cstring_bytes(HOLDER_TAG)});
 		else
 			request_send_delete(link, channel, kind, queue);
 	}
