@@ -207,9 +207,9 @@ broker_take_verdict(struct broker *broker, enum exclusion_verdict verdict, const
  * The lock connection declares an exclusive queue. A passive declare on the auxiliary connection must
  * then be refused with 405. Nobody is told that the lock connection is up before the verdict. The
  * auxiliary connection is made anew for it, and publishes nothing before: RabbitMQ does not read a
- * connection that publishes during an alarm. One verdict counts for the life of the lock connection. It owns the
- * test, and knows no locks.
+ * connection that publishes during an alarm. One verdict counts for the life of the lock connection.
  */
+
 /* Another node of a cluster may learn of a new queue late: it is asked again after this. */
 #define EXCLUSION_AGAIN (50 * NSEC_PER_MSEC)
 

@@ -772,7 +772,7 @@ job_put_back(struct directory_job *job)
 	}
 	amqp_raw_channel_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
 	job_set_state(job, JOB_PUTTING_BACK);
-	amqp_channels_close_raw(job->directory->broker->channels, job->channel.number);
+	amqp_raw_channel_end(&job->channel);
 }
 
 /* ---- directory: receiving ---- */

@@ -290,16 +290,10 @@ reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_li
 }
 
 static void
-reconnector_connect(struct amqp_reconnector *reconnector)
-{
-	reconnector_make_link(reconnector, NULL);
-}
-
-static void
 reconnector_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	reconnector_connect(ctx);
+	reconnector_make_link(ctx, NULL);
 }
 
 /* ---- outside ---- */
@@ -313,7 +307,7 @@ amqp_reconnector_start(struct amqp_reconnector *reconnector)
 		reconnector->why =
 		    mem_printf("%s: not connected yet", amqp_reconnector_host_text(reconnector));
 	}
-	reconnector_connect(reconnector);
+	reconnector_make_link(reconnector, NULL);
 }
 
 void
@@ -323,7 +317,7 @@ amqp_reconnector_need(struct amqp_reconnector *reconnector, size_t host)
 		return;
 	reconnector->host = host;
 	if (broker_now(reconnector->broker) >= reconnector->not_before)
-		reconnector_connect(reconnector);
+		reconnector_make_link(reconnector, NULL);
 	else if (!timer_is_set(&reconnector->retry))
 		timers_set(
 		    reconnector->broker->timers, &reconnector->retry, reconnector->not_before);
@@ -509,7 +503,7 @@ channels_restore_one(
 static bool
 channels_restore_raw(struct amqp_channels *channels, struct state_reader *reader)
 {
-	int64_t now = clock_now(timers_clock(channels->broker->timers));
+	int64_t now = broker_now(channels->broker);
 	struct raw_record record;
 	struct channel *channel;
 
