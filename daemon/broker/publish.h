@@ -17,7 +17,6 @@ struct amqp_mailbox;
 struct broker;
 
 /* A list that owns its texts: names of a directory, bodies of messages. A zeroed list is empty. */
-
 struct name_list {
 	char **all; /* the array and each text are owned */
 	size_t count, room;
