@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sysexits.h>
 #include <time.h>
@@ -16,6 +15,7 @@
 #include <event2/event.h>
 
 #include "config.h"
+#include "daemon/base/backoff.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/notify.h"
 #include "daemon/broker/setup.h"
@@ -123,10 +123,7 @@ draw(void)
 {
 	uint64_t drawn;
 
-	if (getrandom(&drawn, sizeof(drawn), 0) != sizeof(drawn)) {
-		log_error("random numbers are not available: %s", strerror(errno));
-		abort();
-	}
+	random_fill(&drawn, sizeof(drawn));
 	return drawn;
 }
 

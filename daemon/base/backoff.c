@@ -1,7 +1,23 @@
 #include "daemon/base/backoff.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/base/log.h"
+
+void
+random_fill(void *ret, size_t len)
+{
+	/* getrandom(2) returns so few bytes completely, and without an interruption. */
+	assert(len <= 256);
+	if (getrandom(ret, len, 0) != (ssize_t)len) {
+		log_error("random numbers are not available: %s", strerror(errno));
+		abort();
+	}
+}
 
 void
 jitter_init(struct jitter *jitter, uint64_t seed)

@@ -1,11 +1,15 @@
 /*
- * Random numbers with a seed, and full-jitter exponential backoff: a random wait between 0 and a
- * ceiling that doubles. The seed lets a simulation replay.
+ * Random numbers, and full-jitter exponential backoff: a random wait between 0 and a ceiling that
+ * doubles. Numbers with a seed let a simulation replay.
  */
 #ifndef BASE_BACKOFF_H
 #define BASE_BACKOFF_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+/* Fills it with random bytes of the kernel; len: at most 256. */
+void random_fill(void *ret, size_t len);
 
 struct jitter {
 	unsigned short state[3]; /* for nrand48(3) */

@@ -1,15 +1,15 @@
 /*
  * In this file:
- * - counts: counters_send_waiting() sends passive declares on one shared channel, in a window.
+ * - counts: amqp_counters_send_waiting() sends passive declares on one shared channel, in a window.
  * - counters_on_overdue() gives a check that takes too long a channel of its own, and gives a count up.
  * - frames: batch_on_method() and batch_on_closed() answer; requests behind a refusal are sent again.
  * - broker_wait_queue_count() and amqp_counters_check() are asked from outside.
  * - probes: place_settle() takes the answer to one question, and probe_asks_again() doubts an absence.
  * - checks: place_on_checked() says what a passive declare means for a holder queue.
- * - sending: probes_send_waiting() publishes one message for each question, in a window.
+ * - sending: amqp_probes_send_waiting() publishes one message for each question, in a window.
  * - confirms: probes_take_confirm() takes acks and nacks, and probes_on_message() takes returns.
  * - giving up: probe_on_deadline() answers without the missing confirms.
- * - outside: amqp_probes_ask() is the probe of broker.h.
+ * - outside: broker_probe().
  */
 #include "daemon/broker/ask.h"
 
@@ -123,8 +123,8 @@ batch_take_back(struct batch *batch)
 	batch->unanswered = 0;
 }
 
-static void
-counters_send_waiting(struct amqp_counters *counters)
+void
+amqp_counters_send_waiting(struct amqp_counters *counters)
 {
 	struct batch *shared = &counters->batches[0];
 	const struct count *first;
@@ -149,7 +149,7 @@ static void
 counters_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	counters_send_waiting(ctx);
+	amqp_counters_send_waiting(ctx);
 }
 
 /* NULL: each has a request. */
@@ -187,7 +187,7 @@ counters_give_up(struct amqp_counters *counters, const struct count *overdue)
 		TAILQ_REMOVE(&counters->waiting, count, entry);
 		TAILQ_INSERT_TAIL(&lost, count, entry);
 	}
-	counters_send_waiting(counters);
+	amqp_counters_send_waiting(counters);
 	counters_answer_unknown(counters, &lost);
 }
 
@@ -204,7 +204,7 @@ counters_on_overdue(void *ctx, uint64_t id)
 
 	(void)id;
 	if (first == NULL || broker_now(counters->broker) - first->sent_at < OVERDUE) {
-		counters_send_waiting(counters);
+		amqp_counters_send_waiting(counters);
 	} else if (first->counted.fn != NULL) {
 		amqp_raw_channel_close(&shared->channel);
 		batch_take_back(shared);
@@ -216,7 +216,7 @@ counters_on_overdue(void *ctx, uint64_t id)
 		amqp_raw_channel_close(&shared->channel);
 		batch_take_back(shared);
 		(void)batch_send(alone, first); /* else it waits on */
-		counters_send_waiting(counters);
+		amqp_counters_send_waiting(counters);
 	}
 }
 
@@ -241,7 +241,7 @@ batch_on_method(void *ctx, const struct amqp_frame *frame)
 	batch_take_out(batch, count);
 	if (counters->window < WINDOW_MOST)
 		counters->window *= 2;
-	counters_send_waiting(counters);
+	amqp_counters_send_waiting(counters);
 	count_answer(counters, count, BROKER_OK, count_number(ok->message_count),
 	    count_number(ok->consumer_count));
 	return true;
@@ -263,7 +263,7 @@ batch_on_closed(void *ctx, int code, const char *text)
 		batch_take_out(batch, first);
 	batch_take_back(batch);
 	counters->window = 1;
-	counters_send_waiting(counters);
+	amqp_counters_send_waiting(counters);
 	if (first != NULL)
 		count_answer(counters, first, what, 0, 0);
 }
@@ -281,7 +281,7 @@ counters_ask(struct amqp_counters *counters, const char *queue, struct broker_co
 	count->counted = counted;
 	count->checked = checked;
 	TAILQ_INSERT_TAIL(&counters->waiting, count, entry);
-	counters_send_waiting(counters);
+	amqp_counters_send_waiting(counters);
 }
 
 void
@@ -342,7 +342,7 @@ counters_forget(struct amqp_counters *counters, const void *ctx)
 		free(count);
 		forgotten++;
 	}
-	counters_send_waiting(counters);
+	amqp_counters_send_waiting(counters);
 	return forgotten;
 }
 
@@ -354,12 +354,6 @@ amqp_counters_in_use(const struct amqp_counters *counters)
 			return true;
 	}
 	return !TAILQ_EMPTY(&counters->waiting);
-}
-
-void
-amqp_counters_go(struct amqp_counters *counters)
-{
-	counters_send_waiting(counters);
 }
 
 void
@@ -451,10 +445,7 @@ struct queue_probe {
 	struct timer deadline;
 };
 struct amqp_probes {
-	struct timers *timers;          /* borrowed */
-	struct amqp_channels *channels; /* borrowed */
-	struct amqp_counters *counters; /* borrowed */
-	int64_t timeout;
+	struct broker *broker;                       /* borrowed */
 	struct queue_probes hopeless, waiting, sent; /* owned; those in `hopeless` are never sent */
 	struct place *open; /* the probes'; unconfirmed messages, by tag and in the order of tags */
 	unsigned given_up;
@@ -462,14 +453,7 @@ struct amqp_probes {
 	uint64_t last_tag; /* of the channel */
 	struct amqp_raw_channel channel;
 	char *refused; /* owned; the broker's words on this link; NULL = no refusal */
-	bool silent;
 };
-
-static int64_t
-probes_now(const struct amqp_probes *probes)
-{
-	return clock_now(timers_clock(probes->timers));
-}
 
 /* Whether it is asked by a passive declare, and not by a message. */
 static bool
@@ -499,7 +483,7 @@ probe_free(struct queue_probe *probe)
 {
 	struct amqp_probes *probes = probe->probes;
 
-	timers_cancel(probes->timers, &probe->deadline);
+	timers_cancel(probes->broker->timers, &probe->deadline);
 	if (probe->given_up)
 		probes->given_up--;
 	for (size_t i = 0; i < probe->count; i++)
@@ -521,7 +505,7 @@ probe_answer(struct queue_probe *probe)
 		if (probe->answers[i] == BROKER_ABSENT && !place_is_of_holder(&probe->places[i]))
 			probe->answers[i] = BROKER_UNKNOWN;
 	}
-	if (!probe->probes->silent && !probe->given_up)
+	if (!probe->probes->broker->stopped && !probe->given_up)
 		probe->done.fn(probe->done.ctx, probe->done.id,
 		    &(struct broker_seen){probe->answers, probe->ways, probe->count});
 }
@@ -571,7 +555,7 @@ static bool
 probe_asks_again(struct queue_probe *probe)
 {
 	size_t first;
-	const struct amqp_link *link = amqp_channels_link(probe->probes->channels);
+	const struct amqp_link *link = amqp_channels_link(probe->probes->broker->channels);
 
 	if (probe->is_sure || probe->given_up || link == NULL)
 		return false;
@@ -605,15 +589,13 @@ place_settle(
 	if (--probe->left > 0)
 		return;
 	if (answer != BROKER_UNKNOWN && !probe->counted && !probe->given_up)
-		amqp_channels_answered(probe->probes->channels, probe->sent_at);
+		amqp_channels_answered(probe->probes->broker->channels, probe->sent_at);
 	probe->counted = true;
 	if (!probe_asks_again(probe))
 		probe_enlist(probe, ready);
 }
 
 /* ---- probes: checks ---- */
-
-static void probes_send_waiting(struct amqp_probes *probes);
 
 /* The B of a slot by quorum. While it is free, all its messages are ready. */
 static enum broker_answer
@@ -648,7 +630,7 @@ place_on_checked(void *ctx, uint64_t id, enum broker_answer answer, int messages
 		place_settle(place, place_beads_answer(answer, messages, consumers),
 		    BROKER_BY_QUORUM, &ready);
 		probes_answer(&ready);
-		probes_send_waiting(probes);
+		amqp_probes_send_waiting(probes);
 		return;
 	}
 	switch (answer) {
@@ -673,7 +655,7 @@ place_on_checked(void *ctx, uint64_t id, enum broker_answer answer, int messages
 		break;
 	}
 	probes_answer(&ready);
-	probes_send_waiting(probes);
+	amqp_probes_send_waiting(probes);
 }
 
 static void
@@ -681,7 +663,7 @@ place_check(struct place *place)
 {
 	struct queue_probe *probe = place->probe;
 
-	amqp_counters_check(probe->probes->counters, place->queue,
+	amqp_counters_check(probe->probes->broker->counters, place->queue,
 	    (struct amqp_check_done){place_on_checked, probe, (uint64_t)(place - probe->places)});
 }
 
@@ -739,15 +721,15 @@ probe_send(struct amqp_probes *probes, struct queue_probe *probe)
 		place->tag = probes->last_tag;
 		HASH_ADD(hh, probes->open, tag, sizeof(place->tag), place);
 	}
-	probe->is_sure = !amqp_channels_link(probes->channels)->server.hides_queues;
-	probe->sent_at = probes_now(probes);
+	probe->is_sure = !amqp_channels_link(probes->broker->channels)->server.hides_queues;
+	probe->sent_at = broker_now(probes->broker);
 	probes->unanswered += probe->count;
 	probe_enlist(probe, &probes->sent);
 }
 
 /* In the order of the calls. A probe that cannot be sent waits, at most until its deadline. */
-static void
-probes_send_waiting(struct amqp_probes *probes)
+void
+amqp_probes_send_waiting(struct amqp_probes *probes)
 {
 	struct queue_probe *probe;
 
@@ -800,7 +782,7 @@ probes_take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, boo
 	while (multiple && (place = probes->open) != NULL && (tag == 0 || place->tag <= tag))
 		place_confirm(probes, place, acked, &ready);
 	probes_answer(&ready);
-	probes_send_waiting(probes);
+	amqp_probes_send_waiting(probes);
 	return true;
 }
 
@@ -872,7 +854,7 @@ probes_on_closed(void *ctx, int code, const char *text)
 		probes->refused = mem_strdup(text);
 	}
 	probes_channel_lost(probes);
-	probes_send_waiting(probes);
+	amqp_probes_send_waiting(probes);
 }
 
 static void
@@ -891,7 +873,7 @@ probe_on_deadline(void *ctx, uint64_t id)
 	probe->given_up = true;
 	probes->given_up++;
 	probes->unanswered -= probe->left;
-	probe->left -= counters_forget(probes->counters, probe);
+	probe->left -= counters_forget(probes->broker->counters, probe);
 	if (probe->left == 0) {
 		TAILQ_REMOVE(&probes->sent, probe, entry);
 		probe_free(probe);
@@ -899,16 +881,18 @@ probe_on_deadline(void *ctx, uint64_t id)
 		amqp_raw_channel_close(&probes->channel);
 		probes_channel_lost(probes);
 	}
-	probes_send_waiting(probes);
+	amqp_probes_send_waiting(probes);
 }
 
 /* ---- probes: outside ---- */
 
 void
-amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questions, size_t count,
-    bool hopeless, struct broker_probe_done done)
+broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
+    struct broker_probe_done done)
 {
+	struct amqp_probes *probes = broker->probes;
 	struct queue_probe *probe = mem_alloc(sizeof(*probe));
+	bool hopeless = broker->blocked; /* the broker does not read a publish */
 
 	assert(count > 0 && count <= BROKER_PROBE_MAX);
 	FAULT(ALARM_UNHEEDED, hopeless = false);
@@ -927,11 +911,12 @@ amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questi
 		probe->answers[i] = BROKER_UNKNOWN;
 	}
 	timer_init(&probe->deadline, probe_on_deadline, probe, 0);
-	timers_set(probes->timers, &probe->deadline,
-	    probes_now(probes) + (hopeless ? 0 : probes->timeout));
+	timers_set(broker->timers, &probe->deadline,
+	    broker_now(broker) + (hopeless ? 0 : broker->settings.probe_timeout));
 	probe_enlist(probe, hopeless ? &probes->hopeless : &probes->waiting);
-	if (amqp_channels_link(probes->channels) != NULL && !hopeless)
-		probes_send_waiting(probes);
+	if (amqp_channels_link(broker->channels) != NULL && !hopeless)
+		amqp_probes_send_waiting(probes);
+	amqp_auxiliary_need(broker);
 }
 
 bool
@@ -948,12 +933,6 @@ amqp_probes_refused(const struct amqp_probes *probes)
 }
 
 void
-amqp_probes_go(struct amqp_probes *probes)
-{
-	probes_send_waiting(probes);
-}
-
-void
 amqp_probes_fail(struct amqp_probes *probes)
 {
 	struct queue_probes lost = TAILQ_HEAD_INITIALIZER(lost);
@@ -962,7 +941,7 @@ amqp_probes_fail(struct amqp_probes *probes)
 	amqp_raw_channel_forget(&probes->channel);
 	probes->unanswered = 0;
 	TAILQ_FOREACH (probe, &probes->sent, entry)
-		(void)counters_forget(probes->counters, probe);
+		(void)counters_forget(probes->broker->counters, probe);
 	HASH_CLEAR(hh, probes->open);
 	free(probes->refused);
 	probes->refused = NULL;
@@ -973,18 +952,14 @@ amqp_probes_fail(struct amqp_probes *probes)
 }
 
 struct amqp_probes *
-amqp_probes_new(struct timers *timers, struct amqp_channels *channels,
-    struct amqp_counters *counters, int64_t timeout)
+amqp_probes_new(struct broker *broker)
 {
 	static const struct amqp_raw_channel_events events = {
 	    .method = probes_on_method, .message = probes_on_message, .closed = probes_on_closed};
 	struct amqp_probes *probes = mem_alloc(sizeof(*probes));
 
-	probes->timers = timers;
-	probes->channels = channels;
-	probes->counters = counters;
-	probes->timeout = timeout;
-	amqp_raw_channel_init(&probes->channel, channels, &events, probes);
+	probes->broker = broker;
+	amqp_raw_channel_init(&probes->channel, broker->channels, &events, probes);
 	TAILQ_INIT(&probes->hopeless);
 	TAILQ_INIT(&probes->waiting);
 	TAILQ_INIT(&probes->sent);
@@ -992,17 +967,8 @@ amqp_probes_new(struct timers *timers, struct amqp_channels *channels,
 }
 
 void
-amqp_probes_silence(struct amqp_probes *probes)
-{
-	probes->silent = true;
-}
-
-void
 amqp_probes_free(struct amqp_probes *probes)
 {
-	if (probes == NULL)
-		return;
-	amqp_probes_silence(probes);
 	amqp_probes_fail(probes);
 	free(probes);
 }

@@ -41,7 +41,7 @@ void amqp_counters_check(
 bool amqp_counters_in_use(const struct amqp_counters *counters); /* a request is unanswered */
 
 /* After amqp_channels_attach(): sends the waiting requests. */
-void amqp_counters_go(struct amqp_counters *counters);
+void amqp_counters_send_waiting(struct amqp_counters *counters);
 /* After amqp_channels_fail(): answers all requests, with -1 or UNKNOWN. */
 void amqp_counters_fail(struct amqp_counters *counters);
 
@@ -60,28 +60,14 @@ void amqp_counters_fail(struct amqp_counters *counters);
  * (counters). It checks an absent slot queue, too, if the server hides queues (broker.h).
  */
 
-/*
- * channels: of the auxiliary connection, borrowed, as counters. timeout: ns from the request on.
- */
-struct amqp_probes *amqp_probes_new(struct timers *timers, struct amqp_channels *channels,
-    struct amqp_counters *counters, int64_t timeout);
-/* Before its channels and counters; NULL is fine. */
-void amqp_probes_free(struct amqp_probes *probes);
-/* No callback is called after this. */
-void amqp_probes_silence(struct amqp_probes *probes);
-
-/*
- * As broker_probe(). Sent at once if there is a link, else when there is one. hopeless: there is an
- * alarm, so the broker does not read a publish. The answer is then BROKER_UNKNOWN at once.
- */
-void amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questions,
-    size_t count, bool hopeless, struct broker_probe_done done);
-bool amqp_probes_in_use(const struct amqp_probes *probes); /* a request is unanswered */
+struct amqp_probes *amqp_probes_new(struct broker *broker); /* broker: borrowed */
+void amqp_probes_free(struct amqp_probes *probes);          /* before its channels and counters */
+bool amqp_probes_in_use(const struct amqp_probes *probes);  /* a request is unanswered */
 /* The broker's words if it has refused probes on this link, else "". Borrowed. */
 const char *amqp_probes_refused(const struct amqp_probes *probes);
 
 /* After amqp_channels_attach(): sends the waiting requests. */
-void amqp_probes_go(struct amqp_probes *probes);
+void amqp_probes_send_waiting(struct amqp_probes *probes);
 /* After amqp_channels_fail(), before amqp_counters_fail(): answers all requests BROKER_UNKNOWN. */
 void amqp_probes_fail(struct amqp_probes *probes);
 

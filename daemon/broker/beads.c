@@ -54,7 +54,7 @@ bead_read(const char *text, size_t len, struct bead *ret)
 /* ---- sets ---- */
 
 static bool
-same_set(const struct bead *a, const struct bead *b)
+bead_same_set(const struct bead *a, const struct bead *b)
 {
 	return a->epoch == b->epoch && a->publisher == b->publisher;
 }
@@ -66,7 +66,7 @@ beads_are_complete(const struct beads *beads, const struct bead *of)
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < beads->other_count; i++)
-		count += same_set(&beads->others[i], of);
+		count += bead_same_set(&beads->others[i], of);
 	return count == BEADS;
 }
 
@@ -89,7 +89,7 @@ beads_take_set(struct beads *beads, struct bead of, struct beads_acts *acts)
 
 	beads->untouched = 0;
 	while (at < beads->other_count) {
-		if (same_set(&beads->others[at], &of)) {
+		if (bead_same_set(&beads->others[at], &of)) {
 			beads->mine[count] = beads_take_other(beads, at);
 			beads->untouched += beads->mine[count++].count == 0;
 		} else if (beads->others[at].epoch < of.epoch) {
@@ -288,7 +288,8 @@ static struct beads_acts
 beads_gather(struct beads *beads, const struct bead *bead, int64_t now, struct beads_acts acts)
 {
 	for (unsigned i = 0; i < beads->other_count; i++)
-		if (same_set(&beads->others[i], bead) && beads->others[i].number == bead->number)
+		if (bead_same_set(&beads->others[i], bead) &&
+		    beads->others[i].number == bead->number)
 			return beads_end(beads, acts, BEADS_END_ODD);
 	if (beads->other_count == BEADS_PREFETCH)
 		return beads_end(beads, acts, BEADS_END_ODD);
@@ -365,7 +366,7 @@ static bool
 bead_is_answer(const struct beads *beads, const struct bead *bead)
 {
 	FAULT_IF(BEADS_COUNT_NOT_COMPARED, beads->asked.number == bead->number, return true);
-	return beads->asked.number == bead->number && same_set(&beads->asked, bead) &&
+	return beads->asked.number == bead->number && bead_same_set(&beads->asked, bead) &&
 	       bead->count == beads->asked.count + 1;
 }
 
@@ -387,17 +388,17 @@ beads_take(struct beads *beads, const struct bead *bead, int64_t now)
 		acts.acks[acts.ack_count++] = bead->tag;
 		beads_foreign(beads, bead->count, false);
 	} else if ((beads->state == BEADS_CHECKING || beads->state == BEADS_IN_GRACE) &&
-		   !same_set(bead, &beads->mine[0])) {
+		   !bead_same_set(bead, &beads->mine[0])) {
 		beads_foreign(beads, bead->count, true);
 		return beads_gather(beads, bead, now, acts);
 	} else if (bead_is_answer(beads, bead)) {
 		return beads_answered(beads, bead, now, acts);
 	} else if ((beads->state == BEADS_HELD || beads->state == BEADS_RENEWING) &&
-		   same_set(bead, &beads->mine[0])) {
+		   bead_same_set(bead, &beads->mine[0])) {
 		return beads_regather(beads, bead, now, acts);
 	} else {
 		return beads_end(beads, acts,
-		    bead->epoch == beads->mine[0].epoch && !same_set(bead, &beads->mine[0])
+		    bead->epoch == beads->mine[0].epoch && !bead_same_set(bead, &beads->mine[0])
 			? BEADS_END_TWO_SETS
 			: BEADS_END_ODD);
 	}
@@ -535,7 +536,8 @@ beads_resume(struct beads *beads, const struct beads *saved, int64_t now)
 
 	assert(beads->state == BEADS_GATHERING && saved->other_count <= BEADS_PREFETCH);
 	for (unsigned i = 0; i < BEADS; i++) {
-		if (!bead_is_ours(&saved->mine[i]) || !same_set(&saved->mine[i], &saved->mine[0]) ||
+		if (!bead_is_ours(&saved->mine[i]) ||
+		    !bead_same_set(&saved->mine[i], &saved->mine[0]) ||
 		    saved->mine[i].major != beads->major)
 			return false;
 		numbers |= 1U << saved->mine[i].number;
@@ -616,7 +618,7 @@ look_is_complete(const struct bead *beads, size_t count, const struct bead *of)
 	unsigned numbers = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (same_set(&beads[i], of))
+		if (bead_same_set(&beads[i], of))
 			numbers |= 1U << beads[i].number;
 	return numbers == (1U << (BEADS + 1)) - 2;
 }
@@ -628,7 +630,7 @@ look_copies(const struct bead *beads, size_t count, const struct bead *of)
 	unsigned found = 0;
 
 	for (size_t i = 0; i < count; i++)
-		found += same_set(&beads[i], of) && beads[i].number == of->number;
+		found += bead_same_set(&beads[i], of) && beads[i].number == of->number;
 	return found;
 }
 
@@ -639,7 +641,7 @@ look_confuses(
 {
 	if (look_copies(beads, count, bead) > 1)
 		return true;
-	if (same_set(bead, newest))
+	if (bead_same_set(bead, newest))
 		return false;
 	return bead->epoch >= newest->epoch || look_is_complete(beads, count, bead);
 }
@@ -664,7 +666,7 @@ beads_look(const struct bead *beads, size_t count, unsigned major, struct broker
 			newest = bead;
 			two = false;
 		} else if (bead->epoch == newest->epoch) {
-			two |= !same_set(bead, newest);
+			two |= !bead_same_set(bead, newest);
 		}
 	}
 	for (size_t i = 0; newest != NULL && i < count; i++)

@@ -3,7 +3,7 @@
  * - the modules of the auxiliary connection: they are made, begin with each link, and fail with it.
  * - the auxiliary connection rests when it was idle for long.
  * - the verdict and the test of exclusive queues: before it, nobody hears that the lock connection is up.
- * - the reconnectors' events: locks_up(), on_up(), on_down() and on_blocked() say what follows for whom.
+ * - the reconnectors' events: locks_up(), broker_on_up() and broker_on_down() say what follows for whom.
  * - operations: start, stop and state of the connections, and their part in the successor.
  * - broker_get_info() and so on tell the present state.
  * - requests: broker_claim(), broker_check_holder() and broker_drop() choose by way; the others have one channel.
@@ -56,8 +56,7 @@ static void
 modules_new(struct broker *broker)
 {
 	broker->counters = amqp_counters_new(broker);
-	broker->probes = amqp_probes_new(
-	    broker->timers, broker->channels, broker->counters, broker->settings.probe_timeout);
+	broker->probes = amqp_probes_new(broker);
 	broker->directory = amqp_directory_new(broker);
 	broker->watches = amqp_watches_new(broker);
 	broker->wait_queues = amqp_wait_queues_new(broker);
@@ -86,7 +85,7 @@ static bool
 modules_stay(const struct broker *broker)
 {
 	return amqp_watches_any(broker->watches) || amqp_wait_queues_any(broker->wait_queues) ||
-	       amqp_hints_any(broker->hints) || amqp_mailbox_any(broker->mailbox);
+	       broker_owes_hints(broker) || amqp_mailbox_any(broker->mailbox);
 }
 
 static bool
@@ -102,12 +101,12 @@ auxiliary_in_use(const struct broker *broker)
 static void
 modules_go(struct broker *broker, const char *user)
 {
-	amqp_probes_go(broker->probes);
+	amqp_probes_send_waiting(broker->probes);
 	amqp_directory_go(broker->directory);
-	amqp_watches_go(broker->watches);
-	amqp_wait_queues_go(broker->wait_queues);
-	amqp_hints_go(broker->hints);
-	amqp_counters_go(broker->counters);
+	amqp_watches_place(broker->watches);
+	amqp_wait_queues_place(broker->wait_queues);
+	amqp_hints_pay(broker->hints);
+	amqp_counters_send_waiting(broker->counters);
 	amqp_mailbox_go(broker->mailbox, user);
 	amqp_makers_go(broker->makers);
 	amqp_records_go(broker->records);
@@ -124,21 +123,10 @@ modules_give_up(struct broker *broker)
 	amqp_records_fail(broker->records);
 }
 
-/* The link ended. The requests are answered before the news come. */
-static void
-modules_fail(struct broker *broker)
-{
-	amqp_hints_fail(broker->hints);
-	amqp_mailbox_fail(broker->mailbox);
-	modules_give_up(broker);
-	amqp_watches_fail(broker->watches, amqp_reconnector_code(broker->auxiliary));
-	amqp_wait_queues_fail(broker->wait_queues);
-}
-
 /* ---- the auxiliary connection, on demand ---- */
 
 static void
-on_auxiliary_wait(void *ctx, uint64_t id)
+auxiliary_on_wait(void *ctx, uint64_t id)
 {
 	struct broker *broker = ctx;
 
@@ -150,7 +138,7 @@ on_auxiliary_wait(void *ctx, uint64_t id)
 }
 
 static void
-on_auxiliary_idle(void *ctx, uint64_t id)
+auxiliary_on_idle(void *ctx, uint64_t id)
 {
 	struct broker *broker = ctx;
 	int64_t due = broker->auxiliary_used + broker->settings.auxiliary_idle;
@@ -172,35 +160,18 @@ enum exclusion_verdict {
 	EXCLUSION_NOT_TESTED /* not yet, or not allowed: another verdict may follow */
 };
 
-/* NULL: the login is by certificate, and only the broker knows the user. */
-static const char *
-auxiliary_user(const struct broker *broker)
-{
-	const struct amqp_settings *settings = &broker->settings;
-
-	return settings->external ? NULL
-				  : settings->hosts[amqp_reconnector_host(broker->auxiliary)].user;
-}
-
-/* From now on others use the lock connection. */
-static void
-broker_set_ready(struct broker *broker)
-{
-	if (broker->ready)
-		return;
-	broker->ready = true;
-	if (broker->events.link != NULL)
-		broker->events.link(broker->events.ctx, BROKER_LOCKS, BROKER_UP, "");
-}
-
 /* If the auxiliary connection waits for a verdict, it does not any longer. */
 static void
 auxiliary_let_go(struct broker *broker)
 {
+	const struct amqp_settings *settings = &broker->settings;
+	size_t host = amqp_reconnector_host(broker->auxiliary);
+
 	if (!broker->auxiliary_waits)
 		return;
 	broker->auxiliary_waits = false;
-	modules_go(broker, auxiliary_user(broker));
+	/* If the login is by certificate, only the broker knows the user. */
+	modules_go(broker, settings->external ? NULL : settings->hosts[host].user);
 }
 
 static void
@@ -216,7 +187,12 @@ broker_take_verdict(struct broker *broker, enum exclusion_verdict verdict, const
 	}
 	if (verdict == EXCLUSION_NOT_TESTED)
 		log_warning("exclusive queues of the broker are not tested: %s", why);
-	broker_set_ready(broker);
+	/* From now on others use the lock connection. */
+	if (!broker->ready) {
+		broker->ready = true;
+		if (broker->events.link != NULL)
+			broker->events.link(broker->events.ctx, BROKER_LOCKS, BROKER_UP, "");
+	}
 	auxiliary_let_go(broker);
 }
 
@@ -231,9 +207,9 @@ broker_take_verdict(struct broker *broker, enum exclusion_verdict verdict, const
  * The lock connection declares an exclusive queue. A passive declare on the auxiliary connection must
  * then be refused with 405. Nobody is told that the lock connection is up before the verdict. The
  * auxiliary connection is made anew for it, and publishes nothing before: RabbitMQ does not read a
- * connection that publishes during an alarm. One verdict counts for the life of the lock connection. It owns the
- * test, and knows no locks.
+ * connection that publishes during an alarm. One verdict counts for the life of the lock connection.
  */
+
 /* Another node of a cluster may learn of a new queue late: it is asked again after this. */
 #define EXCLUSION_AGAIN (50 * NSEC_PER_MSEC)
 
@@ -470,7 +446,7 @@ exclusion_stop(struct amqp_exclusion *exclusion)
  * 3.10.8).
  */
 static char *
-on_vet(void *ctx, const struct amqp_server *server)
+broker_on_vet(void *ctx, const struct amqp_server *server)
 {
 	struct broker *broker = ctx;
 	const struct amqp_settings *settings = &broker->settings;
@@ -523,7 +499,7 @@ locks_up(struct broker *broker)
 }
 
 static void
-on_up(void *ctx, enum broker_link which)
+broker_on_up(void *ctx, enum broker_link which)
 {
 	struct broker *broker = ctx;
 
@@ -554,7 +530,7 @@ locks_down(struct broker *broker)
 }
 
 static void
-on_down(void *ctx, enum broker_link which)
+broker_on_down(void *ctx, enum broker_link which)
 {
 	struct broker *broker = ctx;
 
@@ -577,7 +553,12 @@ on_down(void *ctx, enum broker_link which)
 	}
 	broker->blocked = false;
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
-	modules_fail(broker);
+	/* The requests are answered before the news come. */
+	amqp_hints_fail(broker->hints);
+	amqp_mailbox_fail(broker->mailbox);
+	modules_give_up(broker);
+	amqp_watches_fail(broker->watches, amqp_reconnector_code(broker->auxiliary));
+	amqp_wait_queues_fail(broker->wait_queues);
 	FAULT(AUXILIARY_NOT_MADE_ANEW, return );
 	/* All requests are answered, but watches, wait queues, owed hints and the inbox remain. */
 	if (modules_stay(broker))
@@ -585,7 +566,7 @@ on_down(void *ctx, enum broker_link which)
 }
 
 static void
-on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
+broker_on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 {
 	struct broker *broker = ctx;
 
@@ -597,16 +578,16 @@ on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 		log_warning("the broker accepts no messages: %s", why);
 	else
 		log_info("the broker accepts messages again");
-	amqp_hints_go(broker->hints);
-	amqp_mailbox_go_on(broker->mailbox);
+	amqp_hints_pay(broker->hints);
+	amqp_mailbox_send_waiting(broker->mailbox);
 }
 
 static void
-on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
+broker_on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
 {
 	struct broker *broker = ctx;
 
-	/* broker_set_ready() tells it. */
+	/* broker_take_verdict() tells it. */
 	if (which == BROKER_LOCKS && state == BROKER_UP && !broker->ready)
 		return;
 	if (broker->events.link != NULL)
@@ -639,18 +620,6 @@ broker_is_still(const struct broker *broker)
 	return amqp_reconnector_is_still(broker->locks) && broker->exclusion->lock_channel == 0;
 }
 
-bool
-broker_tried_all(const struct broker *broker)
-{
-	return amqp_reconnector_tried_all(broker->locks);
-}
-
-bool
-broker_owes_hints(const struct broker *broker)
-{
-	return amqp_hints_any(broker->hints);
-}
-
 void
 broker_freeze(struct broker *broker, bool frozen)
 {
@@ -664,18 +633,6 @@ broker_state_version(const struct broker *broker)
 {
 	return amqp_quorum_has_state(broker->quorum) || amqp_reconnector_is_tls(broker->locks) ? 2
 											       : 1;
-}
-
-bool
-broker_quorum_is_still(const struct broker *broker)
-{
-	return amqp_quorum_is_still(broker->quorum);
-}
-
-bool
-broker_quorum_is_idle(const struct broker *broker)
-{
-	return amqp_quorum_is_idle(broker->quorum);
 }
 
 bool
@@ -715,32 +672,6 @@ broker_restore_channel(struct broker *broker, uint64_t channel, bool consumes)
 	    amqp_reconnector_channels(broker->locks), channel, consumes);
 }
 
-bool
-broker_restore_hold(
-    struct broker *broker, uint64_t channel, const char *queue, struct broker_reply *ret_proof)
-{
-	return amqp_quorum_restore_hold(broker->quorum, channel, queue, ret_proof);
-}
-
-bool
-broker_restore_grace(struct broker *broker, uint64_t channel, const char *queue,
-    struct broker_done claimed, int64_t *ret_until)
-{
-	return amqp_quorum_restore_grace(broker->quorum, channel, queue, claimed, ret_until);
-}
-
-bool
-broker_in_grace(const struct broker *broker, uint64_t channel)
-{
-	return amqp_quorum_in_grace(broker->quorum, channel);
-}
-
-bool
-broker_await_proof(struct broker *broker, uint64_t channel, struct broker_done done)
-{
-	return amqp_quorum_await(broker->quorum, channel, done);
-}
-
 void
 broker_flush(struct broker *broker)
 {
@@ -756,7 +687,6 @@ broker_stop(struct broker *broker)
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
 	timers_cancel(broker->timers, &broker->auxiliary_wait);
 	exclusion_stop(broker->exclusion);
-	amqp_probes_silence(broker->probes);
 	amqp_quorum_quit(broker->quorum);
 	amqp_reconnector_quit(broker->auxiliary);
 	amqp_reconnector_quit(broker->locks);
@@ -834,12 +764,6 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .exclusion_why = broker->exclusion_why != NULL ? broker->exclusion_why : "",
 	    .unfit = broker->unfit,
 	};
-}
-
-void
-broker_get_quorum(const struct broker *broker, struct broker_quorum_info *ret)
-{
-	amqp_quorum_get(broker->quorum, ret);
 }
 
 void
@@ -927,18 +851,6 @@ broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const 
 }
 
 void
-broker_holder_stopped(struct broker *broker, uint64_t channel)
-{
-	amqp_quorum_stopped(broker->quorum, channel);
-}
-
-size_t
-broker_reclaims(const struct broker *broker)
-{
-	return amqp_quorum_fresh(broker->quorum);
-}
-
-void
 broker_declare_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
@@ -987,14 +899,6 @@ broker_delete_holder(
 }
 
 void
-broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
-    struct broker_probe_done done)
-{
-	amqp_probes_ask(broker->probes, questions, count, broker->blocked, done);
-	amqp_auxiliary_need(broker);
-}
-
-void
 broker_reset(struct broker *broker, enum broker_link link, const char *why)
 {
 	struct amqp_reconnector *reconnector = broker_reconnector(broker, link);
@@ -1009,11 +913,11 @@ static struct amqp_reconnector *
 broker_new_reconnector(struct broker *broker, enum broker_link which)
 {
 	const struct amqp_reconnector_events events = {
-	    .vet = on_vet,
-	    .blocked = on_blocked,
-	    .up = on_up,
-	    .down = on_down,
-	    .changed = on_changed,
+	    .vet = broker_on_vet,
+	    .blocked = broker_on_blocked,
+	    .up = broker_on_up,
+	    .down = broker_on_down,
+	    .changed = broker_on_changed,
 	    .ctx = broker,
 	};
 
@@ -1033,12 +937,12 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	broker->persistent = !settings->in_process;
 	broker->deletes_by_name = broker->hides_queues = true;
 	jitter_init(&broker->jitter, seed);
-	timer_init(&broker->auxiliary_idle, on_auxiliary_idle, broker, 0);
-	timer_init(&broker->auxiliary_wait, on_auxiliary_wait, broker, 0);
+	timer_init(&broker->auxiliary_idle, auxiliary_on_idle, broker, 0);
+	timer_init(&broker->auxiliary_wait, auxiliary_on_wait, broker, 0);
 	broker->locks = broker_new_reconnector(broker, BROKER_LOCKS);
 	broker->auxiliary = broker_new_reconnector(broker, BROKER_AUXILIARY);
 	broker->channels = amqp_reconnector_channels(broker->auxiliary);
-	broker->quorum = amqp_quorum_new(broker, on_vet);
+	broker->quorum = amqp_quorum_new(broker, broker_on_vet);
 	modules_new(broker);
 	broker->exclusion = mem_alloc(sizeof(*broker->exclusion));
 	broker->exclusion->broker = broker;

@@ -4,11 +4,11 @@
  * - channels: they open with their first request, and close.
  * - requests: amqp_channels_request() queues and sends; request_answer() ends each one.
  * - taking and putting back: amqp_channels_take() prefers an idle channel; amqp_channels_put() keeps some open.
- * - frames: amqp_channels_frame() gives each frame to its request. A channel.close ends them in channel_bury().
+ * - frames: amqp_channels_frame() gives each to its request or raw channel. A channel.close: channel_bury().
  * - links come and go: amqp_channels_attach() and amqp_channels_fail().
  * - life, and questions about numbers and limits.
  * - restored channels: a hold or a raw channel goes on with one.
- * - raw channels: opening, methods, whole messages, and consumers with tags.
+ * - raw channels: opening and closing, sending, and consumers with tags.
  */
 #include "daemon/broker/channel.h"
 
@@ -32,12 +32,6 @@ channel_set_state(struct channel *channel, enum channel_state state)
 	channel->state = state;
 }
 
-static int64_t
-channels_now(const struct amqp_channels *channels)
-{
-	return clock_now(timers_clock(channels->broker->timers));
-}
-
 /* ---- numbers ---- */
 
 static void
@@ -49,14 +43,6 @@ numbers_init(struct numbers *numbers, unsigned max)
 	    .user_of = mem_alloc((max + (size_t)1) * sizeof(*numbers->user_of)),
 	    .free_again = mem_alloc(max * sizeof(*numbers->free_again)),
 	};
-}
-
-static void
-numbers_done(struct numbers *numbers)
-{
-	free(numbers->user_of);
-	free(numbers->free_again);
-	*numbers = (struct numbers){0};
 }
 
 static uint16_t
@@ -155,9 +141,9 @@ channel_close(struct amqp_channels *channels, struct channel *channel)
 	};
 
 	channel_set_state(channel, CHANNEL_CLOSING);
-	channel->closing_at = channels_now(channels);
+	channel->closing_at = broker_now(channels->broker);
 	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_METHOD, &close);
-	FAULT_IF(NUMBER_REUSED_EARLY, channel->handler == NULL,
+	FAULT_IF(NUMBER_REUSED_EARLY, channel->raw == NULL,
 		 numbers_give_back(&channels->numbers, channel->number);
 		 channel_free(channels, channel));
 }
@@ -178,7 +164,7 @@ request_send(struct amqp_channels *channels, struct channel *channel,
 	       channel->consumer != CONSUMER_ASKED);
 	if (amqp_request_has(request->kind, AMQP_BASIC_CONSUME_METHOD))
 		channel->consumer = CONSUMER_ASKED;
-	request->sent_at = channels_now(channels);
+	request->sent_at = broker_now(channels->broker);
 	amqp_request_send(channels->link, channel->number, request->kind, queue);
 }
 
@@ -193,7 +179,7 @@ void
 amqp_channels_answered(struct amqp_channels *channels, int64_t sent_at)
 {
 	histogram_add(
-	    &channels->round_trips, &histogram_round_trips, channels_now(channels) - sent_at);
+	    &channels->round_trips, &histogram_round_trips, broker_now(channels->broker) - sent_at);
 }
 
 const struct histogram *
@@ -250,7 +236,7 @@ amqp_channels_request(struct amqp_channels *channels, uint64_t id, const struct 
 	assert(strlen(queue) <= UINT8_MAX);
 	request->kind = kind;
 	request->done = done;
-	request->sent_at = channels_now(channels);
+	request->sent_at = broker_now(channels->broker);
 	if (channel == NULL || channel->state == CHANNEL_GONE) {
 		request->answer = id >> 1 <= channels->dead_serial && channel == NULL
 				      ? BROKER_UNKNOWN
@@ -391,36 +377,6 @@ amqp_channels_put(struct amqp_channels *channels, uint64_t id)
 	}
 }
 
-/*
- * Opens a channel, or uses an idle one if no number is left. Returns its number; 0: there is none,
- * or no link. Of the auxiliary connection only, as no channel there had the consumer of a claim.
- */
-static uint16_t
-channels_open_raw(struct amqp_channels *channels, const struct amqp_raw_handler *handler)
-{
-	bool opens = channels_have_number(channels);
-	struct channel *channel = opens ? channel_new(channels) : channels_idle_take(channels);
-
-	if (channel == NULL)
-		return 0;
-	assert(channel->consumer == CONSUMER_NEVER);
-	channel->handler = handler;
-	if (opens)
-		channel_open(channels, channel);
-	return channel->number;
-}
-
-/* Closes the channel. The handler is not called again. */
-static void
-channels_drop_raw(struct amqp_channels *channels, uint16_t number)
-{
-	struct channel *channel = numbers_user(&channels->numbers, number);
-
-	assert(channel != NULL && channel->handler != NULL);
-	channel->handler = NULL;
-	channel_close(channels, channel);
-}
-
 int64_t
 amqp_channels_closing_since(const struct amqp_channels *channels)
 {
@@ -432,15 +388,6 @@ amqp_channels_closing_since(const struct amqp_channels *channels)
 		    (since == 0 || channel->closing_at < since))
 			since = channel->closing_at;
 	return since;
-}
-
-void
-amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number)
-{
-	struct channel *channel = numbers_user(&channels->numbers, number);
-
-	assert(channel != NULL && channel->handler != NULL);
-	channel_close(channels, channel);
 }
 
 /* ---- frames ---- */
@@ -500,15 +447,18 @@ channel_bury(
 	channel_free(channels, channel);
 }
 
-/* handler NULL: does nothing. */
+/* The channel is gone, or about to be. raw NULL: nobody wants to know. */
 static void
-raw_handler_closed(const struct amqp_raw_handler *handler, const amqp_channel_close_t *close)
+raw_channel_closed(struct amqp_raw_channel *raw, const amqp_channel_close_t *close)
 {
-	char *text = amqp_request_words(close);
+	char *text;
 
-	if (handler != NULL)
-		handler->closed(
-		    handler->ctx, close->reply_code, amqp_request_is_blamed(close), text);
+	if (raw == NULL)
+		return;
+	text = amqp_request_words(close);
+	raw->blames = amqp_request_is_blamed(close);
+	amqp_raw_channel_forget(raw);
+	raw->events.closed(raw->ctx, close->reply_code, text);
 	free(text);
 }
 
@@ -517,22 +467,22 @@ channel_take_close(
     struct amqp_channels *channels, struct channel *channel, const amqp_channel_close_t *close)
 {
 	amqp_channel_close_ok_t close_ok = {0};
-	const struct amqp_raw_handler *handler = channel->handler;
+	struct amqp_raw_channel *raw = channel->raw;
 
 	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
 	/* Both sides sent channel.close: the answer to ours is still to come. */
 	if (channel->state == CHANNEL_CLOSING) {
-		channel->handler = NULL;
-		raw_handler_closed(handler, close);
+		channel->raw = NULL;
+		raw_channel_closed(raw, close);
 		return;
 	}
 	channels->counts->channels_closed_by_broker++;
 	numbers_give_back(&channels->numbers, channel->number);
 	if (channel->id != 0) {
 		channel_bury(channels, channel, close);
-	} else if (handler != NULL) {
+	} else if (raw != NULL) {
 		channel_free(channels, channel);
-		raw_handler_closed(handler, close);
+		raw_channel_closed(raw, close);
 	} else {
 		channels_idle_remove(channels, channel);
 		channel_free(channels, channel);
@@ -543,11 +493,11 @@ channel_take_close(
 static void
 channel_take_close_ok(struct amqp_channels *channels, struct channel *channel)
 {
-	const struct amqp_raw_handler *handler = channel->handler;
+	struct amqp_raw_channel *raw = channel->raw;
 
 	numbers_give_back(&channels->numbers, channel->number);
 	channel_free(channels, channel);
-	raw_handler_closed(handler, &(amqp_channel_close_t){0});
+	raw_channel_closed(raw, &(amqp_channel_close_t){0});
 	channels_go(channels);
 }
 
@@ -664,6 +614,23 @@ channel_take_cancel(struct amqp_channels *channels, struct channel *channel)
 	return true;
 }
 
+/* A method, content header or body of a raw channel. False: it must not come. */
+static bool
+raw_channel_take(struct amqp_raw_channel *raw, const struct amqp_frame *frame)
+{
+	if (frame->type == AMQP_FRAME_METHOD)
+		return raw->events.method(raw->ctx, frame);
+	switch (amqp_content_take(&raw->content, frame)) {
+	case AMQP_CONTENT_MORE:
+		return true;
+	case AMQP_CONTENT_WHOLE:
+		return raw->events.message == NULL || raw->events.message(raw->ctx);
+	case AMQP_CONTENT_BAD:
+		return false;
+	}
+	abort();
+}
+
 static bool
 channel_take_method(
     struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
@@ -683,8 +650,8 @@ channel_take_method(
 	}
 	if (channel->state != CHANNEL_OPEN)
 		return false;
-	if (channel->handler != NULL)
-		return channel->handler->frame(channel->handler->ctx, frame);
+	if (channel->raw != NULL)
+		return raw_channel_take(channel->raw, frame);
 	if (frame->method == AMQP_BASIC_CANCEL_METHOD)
 		return channel_take_cancel(channels, channel);
 	if (frame->method == AMQP_BASIC_DELIVER_METHOD)
@@ -698,9 +665,8 @@ channel_take_content(struct channel *channel, const struct amqp_frame *frame)
 {
 	if (channel->state == CHANNEL_CLOSING)
 		return true;
-	if (channel->handler == NULL)
-		return channel->consumer != CONSUMER_NEVER;
-	return channel->handler->frame(channel->handler->ctx, frame);
+	return channel->raw != NULL ? raw_channel_take(channel->raw, frame)
+				    : channel->consumer != CONSUMER_NEVER;
 }
 
 void
@@ -750,7 +716,9 @@ channels_forget(struct amqp_channels *channels)
 	TAILQ_INIT(&channels->idle);
 	channels->idle_count = 0;
 	channels->dead_serial = channels->serial;
-	numbers_done(&channels->numbers);
+	free(channels->numbers.user_of);
+	free(channels->numbers.free_again);
+	channels->numbers = (struct numbers){0};
 }
 
 void
@@ -880,68 +848,17 @@ amqp_channels_restore_to_hold(struct amqp_channels *channels, uint64_t id, bool 
 	return true;
 }
 
-/*
- * After channels_restore() of a quorum connection: an open channel goes on with the handler. False: it is
- * not open, or has one.
- */
-static bool
-channels_resume_raw(
-    struct amqp_channels *channels, uint16_t number, const struct amqp_raw_handler *handler)
-{
-	struct numbers *numbers = &channels->numbers;
-	struct channel *channel = number <= numbers->max ? numbers->user_of[number] : NULL;
-
-	if (channel == NULL || channel->state != CHANNEL_OPEN || channel->handler != NULL)
-		return false;
-	channel->handler = handler;
-	return true;
-}
-
 void
 amqp_channels_drop_unused(struct amqp_channels *channels)
 {
-	static const struct amqp_raw_handler nobody;
 	struct channel *channel;
 
-	TAILQ_FOREACH (channel, &channels->all, in_all) {
-		if (channel->state != CHANNEL_OPEN || channel->handler != NULL)
-			continue;
-		channel->handler = &nobody;
-		channels_drop_raw(channels, channel->number);
-	}
+	TAILQ_FOREACH (channel, &channels->all, in_all)
+		if (channel->state == CHANNEL_OPEN && channel->raw == NULL)
+			channel_close(channels, channel);
 }
 
 /* ---- raw channels ---- */
-
-/* ---- raw channels: receiving ---- */
-
-static bool
-raw_channel_on_frame(void *ctx, const struct amqp_frame *frame)
-{
-	struct amqp_raw_channel *raw = ctx;
-
-	if (frame->type == AMQP_FRAME_METHOD)
-		return raw->events.method(raw->ctx, frame);
-	switch (amqp_content_take(&raw->content, frame)) {
-	case AMQP_CONTENT_MORE:
-		return true;
-	case AMQP_CONTENT_WHOLE:
-		return raw->events.message == NULL || raw->events.message(raw->ctx);
-	case AMQP_CONTENT_BAD:
-		return false;
-	}
-	abort();
-}
-
-static void
-raw_channel_on_closed(void *ctx, int code, bool blames, const char *text)
-{
-	struct amqp_raw_channel *raw = ctx;
-
-	raw->blames = blames;
-	amqp_raw_channel_forget(raw);
-	raw->events.closed(raw->ctx, code, text);
-}
 
 bool
 amqp_raw_channel_announce(struct amqp_raw_channel *raw, uint64_t delivery)
@@ -958,7 +875,6 @@ amqp_raw_channel_init(struct amqp_raw_channel *raw, struct amqp_channels *channe
 {
 	*raw = (struct amqp_raw_channel){
 	    .channels = channels,
-	    .handler = {.frame = raw_channel_on_frame, .closed = raw_channel_on_closed, .ctx = raw},
 	    .events = *events,
 	    .ctx = ctx,
 	};
@@ -967,10 +883,19 @@ amqp_raw_channel_init(struct amqp_raw_channel *raw, struct amqp_channels *channe
 bool
 amqp_raw_channel_open(struct amqp_raw_channel *raw, size_t body_max)
 {
+	struct amqp_channels *channels = raw->channels;
+	bool opens = channels_have_number(channels);
+	struct channel *channel = opens ? channel_new(channels) : channels_idle_take(channels);
+
 	assert(raw->number == 0);
-	raw->number = channels_open_raw(raw->channels, &raw->handler);
-	if (raw->number == 0)
+	if (channel == NULL)
 		return false;
+	/* An idle channel of the auxiliary connection: none there had the consumer of a claim. */
+	assert(channel->consumer == CONSUMER_NEVER);
+	channel->raw = raw;
+	if (opens)
+		channel_open(channels, channel);
+	raw->number = channel->number;
 	amqp_content_init(&raw->content, body_max);
 	return true;
 }
@@ -978,9 +903,12 @@ amqp_raw_channel_open(struct amqp_raw_channel *raw, size_t body_max)
 bool
 amqp_raw_channel_resume(struct amqp_raw_channel *raw, uint16_t number, size_t body_max)
 {
+	struct channel *channel = numbers_user(&raw->channels->numbers, number);
+
 	assert(raw->number == 0);
-	if (!channels_resume_raw(raw->channels, number, &raw->handler))
+	if (channel == NULL || channel->state != CHANNEL_OPEN || channel->raw != NULL)
 		return false;
+	channel->raw = raw;
 	raw->number = number;
 	amqp_content_init(&raw->content, body_max);
 	return true;
@@ -1004,9 +932,24 @@ amqp_raw_channel_forget(struct amqp_raw_channel *raw)
 void
 amqp_raw_channel_close(struct amqp_raw_channel *raw)
 {
-	if (raw->number != 0 && amqp_channels_link(raw->channels) != NULL)
-		channels_drop_raw(raw->channels, raw->number);
+	struct channel *channel;
+
+	if (raw->number != 0 && amqp_channels_link(raw->channels) != NULL) {
+		channel = numbers_user(&raw->channels->numbers, raw->number);
+		assert(channel != NULL && channel->raw != NULL);
+		channel->raw = NULL;
+		channel_close(raw->channels, channel);
+	}
 	amqp_raw_channel_forget(raw);
+}
+
+void
+amqp_raw_channel_end(struct amqp_raw_channel *raw)
+{
+	struct channel *channel = numbers_user(&raw->channels->numbers, raw->number);
+
+	assert(channel != NULL && channel->raw != NULL);
+	channel_close(raw->channels, channel);
 }
 
 /* ---- raw channels: sending ---- */

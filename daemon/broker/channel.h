@@ -91,27 +91,13 @@ size_t amqp_channels_taken(const struct amqp_channels *channels);
  */
 bool amqp_channels_restore_to_hold(struct amqp_channels *channels, uint64_t id, bool consumes);
 
-/* A raw channel: for a protocol other than request and answer (struct amqp_raw_channel). */
-struct amqp_raw_handler {
-	/* A method, content header or body. False: it must not come, and the link ends. */
-	bool (*frame)(void *ctx, const struct amqp_frame *frame);
-	/*
-	 * The broker closed the channel. blames: for a method that failed, else for another cause.
-	 * After amqp_channels_close_raw() the code is 0. Not called when the link dies.
-	 */
-	void (*closed)(void *ctx, int code, bool blames, const char *text);
-	void *ctx; /* borrowed */
-};
-
 /* Clock time since which the oldest channel waits for close-ok; 0: none waits. */
 int64_t amqp_channels_closing_since(const struct amqp_channels *channels);
-/* Closes the channel. The handler gets only `closed`, when the channel is closed. */
-void amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number);
-/* Closes the open channels that have no handler then. */
+/* After the channels of a quorum connection are restored: closes those that no raw channel goes on with. */
 void amqp_channels_drop_unused(struct amqp_channels *channels);
 
 /*
- * A raw channel, for a protocol of its own (channel.h, struct amqp_raw_handler). While there is a
+ * A raw channel, for a protocol other than request and answer. While there is a
  * link, the owner opens and closes it, sends methods, and receives methods and whole messages. It
  * owns the parts of the message that is arriving, and knows no protocol. If the link died and the
  * owner does not know yet, sent methods are discarded.
@@ -127,14 +113,13 @@ struct amqp_raw_channel_events {
 	bool (*message)(void *ctx);
 	/*
 	 * The broker closed the channel, which is forgotten already. Code 0: after
-	 * amqp_channels_close_raw().
+	 * amqp_raw_channel_end().
 	 */
 	void (*closed)(void *ctx, int code, const char *text);
 };
 
 struct amqp_raw_channel {
 	struct amqp_channels *channels; /* borrowed */
-	struct amqp_raw_handler handler;
 	struct amqp_raw_channel_events events;
 	void *ctx;       /* borrowed */
 	uint16_t number; /* 0 = none open */
@@ -166,6 +151,8 @@ bool amqp_raw_channel_resume(struct amqp_raw_channel *raw, uint16_t number, size
 bool amqp_raw_channel_is_still(const struct amqp_raw_channel *raw);
 /* Closes the channel if it is open. No callback is called after this. */
 void amqp_raw_channel_close(struct amqp_raw_channel *raw);
+/* Closes the open channel. Then only `closed` is called, when the broker has closed it. */
+void amqp_raw_channel_end(struct amqp_raw_channel *raw);
 /* The link died, and the channel with it. */
 void amqp_raw_channel_forget(struct amqp_raw_channel *raw);
 

@@ -47,9 +47,9 @@ struct channel {
 	bool put;           /* given back while GONE */
 	int64_t closing_at; /* CLOSING: clock time of the close */
 	enum consumer_state consumer;
-	bool restored;                          /* a hold was restored to it */
-	const struct amqp_raw_handler *handler; /* borrowed; NULL = requests and answers */
-	struct channel_requests requests;       /* unanswered, in order of sending; owned */
+	bool restored;                    /* a hold was restored to it */
+	struct amqp_raw_channel *raw;     /* borrowed; NULL = requests and answers */
+	struct channel_requests requests; /* unanswered, in order of sending; owned */
 };
 TAILQ_HEAD(channel_list, channel);
 

@@ -6,7 +6,7 @@
  * - frames: consumers_on_method() tells the owner of the set.
  * - life: amqp_consumers_find() chooses a channel, or opens one.
  * - watches: their states, and the news to the listener.
- * - placing: watches_place() gives waiting watches their turns and pauses after refusals.
+ * - placing: amqp_watches_place() gives waiting watches their turns and pauses after refusals.
  * - events: a consumer was placed, cancelled or refused, or its channel went.
  * - outside: broker_watch() and broker_unwatch(); the link comes and goes.
  */
@@ -28,6 +28,10 @@
 
 /* ---- channels ---- */
 
+/* The maximum number of consumers on one channel. If one is refused, so many are placed again. */
+#define CONSUMERS_ROOM 64
+/* The maximum number of unanswered consumes of a set, each on its own channel. */
+#define CONSUMERS_PLACING 4
 /* The maximum of unacknowledged deliveries. If there are more, the oldest is acknowledged early. */
 #define CONSUMERS_UNACKED_MAX 1024
 /*
@@ -38,6 +42,14 @@
  * 60. With 3.10.8 it never was. For so long such a queue is used on other channels.
  */
 #define END_REST (1 * NSEC_PER_SEC)
+
+/* An auto-delete queue that perhaps ended with a consumer of the channel. */
+struct amqp_consumers_end {
+	char *queue; /* owned; the key */
+	int64_t at;  /* clock time */
+	TAILQ_ENTRY(amqp_consumers_end) entry;
+	UT_hash_handle by_queue;
+};
 
 struct ack {
 	TAILQ_ENTRY(ack) entry;
@@ -294,11 +306,11 @@ amqp_consumers_find(struct amqp_consumers_set *set, const char *queue, bool alon
 	TAILQ_FOREACH (channel, &set->all, entry) {
 		if (channel->unanswered != 0)
 			++*ret_placing;
-		else if (channel->consumers < (alone ? 1 : AMQP_CONSUMERS_ROOM) &&
+		else if (channel->consumers < (alone ? 1 : CONSUMERS_ROOM) &&
 			 !consumers_has_ended(channel, queue))
 			return channel;
 	}
-	return may_open && *ret_placing < AMQP_CONSUMERS_PLACING ? consumers_new(set) : NULL;
+	return may_open && *ret_placing < CONSUMERS_PLACING ? consumers_new(set) : NULL;
 }
 
 void
@@ -319,20 +331,14 @@ amqp_consumers_free(struct amqp_consumers *channel)
 	free(channel);
 }
 
-/* No consumer, no unanswered consume, and no delivery to acknowledge. */
-static bool
-consumers_are_idle(const struct amqp_consumers *channel)
-{
-	return channel->consumers == 0 && channel->unanswered == 0 && channel->ack_count == 0;
-}
-
 void
 amqp_consumers_close_idle(struct amqp_consumers_set *set)
 {
 	struct amqp_consumers *channel, *next;
 
 	TAILQ_FOREACH_SAFE (channel, &set->all, entry, next) {
-		if (!consumers_are_idle(channel) || channel == TAILQ_FIRST(&set->all))
+		if (channel->consumers > 0 || channel->unanswered != 0 || channel->ack_count > 0 ||
+		    channel == TAILQ_FIRST(&set->all))
 			continue;
 		amqp_raw_channel_close(&channel->raw);
 		amqp_consumers_free(channel);
@@ -505,22 +511,14 @@ watches_find_channel(struct amqp_watches *watches)
 	struct amqp_consumers *channel =
 	    amqp_consumers_find(&watches->channels, NULL, false, true, &placing);
 
-	if (channel == NULL && placing < AMQP_CONSUMERS_PLACING)
+	if (channel == NULL && placing < CONSUMERS_PLACING)
 		watches->pause_until = broker_now(watches->broker) + WATCH_PAUSE_NO_CHANNEL;
 	return channel;
 }
 
-static void
-watch_place(struct watch *watch, struct amqp_consumers *channel)
-{
-	watch->channel = channel;
-	watch->consumer = amqp_consumers_consume(channel, watch->queue, 1, 0);
-	watch_set_state(watch, WATCH_PLACING);
-}
-
 /* Places all watches that can be placed now, and sets the timer for the others. */
-static void
-watches_place(struct amqp_watches *watches)
+void
+amqp_watches_place(struct amqp_watches *watches)
 {
 	struct timers *timers = watches->broker->timers;
 	int64_t due = INT64_MAX;
@@ -535,8 +533,11 @@ watches_place(struct amqp_watches *watches)
 		watch_set_state(watch, WATCH_WAITING);
 	while (watches->pause_until <= broker_now(watches->broker) &&
 	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
-	       (channel = watches_find_channel(watches)) != NULL)
-		watch_place(watch, channel);
+	       (channel = watches_find_channel(watches)) != NULL) {
+		watch->channel = channel;
+		watch->consumer = amqp_consumers_consume(channel, watch->queue, 1, 0);
+		watch_set_state(watch, WATCH_PLACING);
+	}
 	amqp_consumers_close_idle(&watches->channels);
 	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
 		due = watch->until;
@@ -551,7 +552,7 @@ static void
 watches_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	watches_place(ctx);
+	amqp_watches_place(ctx);
 }
 
 /* ---- watches: events ---- */
@@ -579,7 +580,7 @@ watches_on_placed(void *ctx, uint64_t consumer)
 		watch_set_state(watch, WATCH_ON);
 		watch_tell(watch, BROKER_WATCHED);
 	}
-	watches_place(watches);
+	amqp_watches_place(watches);
 }
 
 static void
@@ -593,7 +594,7 @@ watches_on_cancelled(void *ctx, uint64_t consumer)
 		return;
 	watch->channel->consumers--;
 	watch_end(watch);
-	watches_place(watches);
+	amqp_watches_place(watches);
 }
 
 /*
@@ -630,7 +631,7 @@ watches_on_closed(
 	else if (watch != NULL)
 		watch_end(watch);
 	watches_tell_lost(watches);
-	watches_place(watches);
+	amqp_watches_place(watches);
 }
 
 /* ---- watches: outside ---- */
@@ -645,7 +646,7 @@ watch_add(struct amqp_watches *watches, const char *queue)
 	watch->state = WATCH_WAITING;
 	TAILQ_INSERT_TAIL(&watches->waiting, watch, in_state);
 	HASH_ADD_KEYPTR(hh, watches->by_queue, watch->queue, strlen(watch->queue), watch);
-	watches_place(watches);
+	amqp_watches_place(watches);
 }
 
 void
@@ -675,7 +676,7 @@ broker_unwatch(struct broker *broker, const char *queue)
 	if (watch->state == WATCH_PLACING || watch->state == WATCH_ON)
 		amqp_consumers_cancel(watch->channel, watch->consumer, NULL);
 	watch_free(watch);
-	watches_place(watches);
+	amqp_watches_place(watches);
 }
 
 size_t
@@ -688,12 +689,6 @@ bool
 amqp_watches_any(const struct amqp_watches *watches)
 {
 	return watches->by_queue != NULL;
-}
-
-void
-amqp_watches_go(struct amqp_watches *watches)
-{
-	watches_place(watches);
 }
 
 void

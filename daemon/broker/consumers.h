@@ -15,6 +15,7 @@
 #include "daemon/broker/channel.h"
 
 struct amqp_consumers;
+struct amqp_consumers_end;
 struct amqp_watches;
 struct broker;
 
@@ -33,11 +34,6 @@ struct broker;
  * A prefetch counts for the consumers that are placed after it. Prefetch for the whole channel is
  * deprecated in RabbitMQ 4. RabbitMQ may have it switched off, and then ends the link with 540.
  */
-
-/* The maximum number of consumers on one channel. If one is refused, so many are placed again. */
-#define AMQP_CONSUMERS_ROOM 64
-/* The maximum number of unanswered consumes of a set, each on its own channel. */
-#define AMQP_CONSUMERS_PLACING 4
 
 /* The channel may be closed from inside each callback. */
 struct amqp_consumers_events {
@@ -70,14 +66,6 @@ struct amqp_consumers_set {
 	struct amqp_consumers_events events;
 	TAILQ_HEAD(, amqp_consumers) all; /* owned */
 	uint64_t consumer;                /* number of the newest one */
-};
-
-/* An auto-delete queue that perhaps ended with a consumer of the channel. */
-struct amqp_consumers_end {
-	char *queue; /* owned; the key */
-	int64_t at;  /* clock time */
-	TAILQ_ENTRY(amqp_consumers_end) entry;
-	UT_hash_handle by_queue;
 };
 
 struct amqp_consumers {
@@ -141,7 +129,7 @@ void amqp_watches_free(struct amqp_watches *watches);         /* before its chan
 bool amqp_watches_any(const struct amqp_watches *watches);
 
 /* After amqp_channels_attach(): places the waiting watches. */
-void amqp_watches_go(struct amqp_watches *watches);
+void amqp_watches_place(struct amqp_watches *watches);
 /* After amqp_channels_fail(). code: of connection.close, 0 = there was none. */
 void amqp_watches_fail(struct amqp_watches *watches, int code);
 

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
@@ -101,8 +100,8 @@ amqp_quorum_queue_random(struct broker *broker)
 {
 	uint64_t number = (uint64_t)jitter_below(&broker->jitter, INT64_MAX);
 
-	if (!broker->settings.replays && getrandom(&number, sizeof(number), 0) != sizeof(number))
-		abort(); /* getrandom(2) returns so few bytes completely */
+	if (!broker->settings.replays)
+		random_fill(&number, sizeof(number));
 	return number;
 }
 
@@ -264,16 +263,6 @@ job_attach(struct maker_job *job)
 {
 	job_set_deadline(job);
 	amqp_quorum_queue_attach(&job->channel, job->queue, MAKER_TAG, job_find_prefetch(job));
-}
-
-/* Before the consume, so that it comes to the holder, or to this job. */
-static void
-job_publish_removal(struct maker_job *job)
-{
-	amqp_confirm_select_t select = {0};
-
-	amqp_raw_channel_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
-	job_publish(job, AMQP_REMOVAL_TEXT);
 }
 
 static void
@@ -673,13 +662,6 @@ job_on_closed(void *ctx, int code, const char *text)
 	job_end(job, answer, code, text);
 }
 
-/* No set came. If the removal was not confirmed, nothing is known. */
-static enum broker_answer
-job_gathering_ends(const struct maker_job *job)
-{
-	return job->work == JOB_REMOVES && !job->removed ? BROKER_UNKNOWN : BROKER_LOCKED;
-}
-
 static void
 job_on_timer(void *ctx, uint64_t id)
 {
@@ -716,8 +698,12 @@ job_on_timer(void *ctx, uint64_t id)
 		break;
 	case JOB_CLEANING:
 		job_set_deadline(job);
+		/* No set came. If the removal was not confirmed, nothing is known. */
 		if (job->beads.state == BEADS_GATHERING)
-			job_end(job, job_gathering_ends(job), 0, busy);
+			job_end(job,
+			    job->work == JOB_REMOVES && !job->removed ? BROKER_UNKNOWN
+								      : BROKER_LOCKED,
+			    0, busy);
 		else if (job->beads.state != BEADS_IN_GRACE)
 			job_end(job, BROKER_UNKNOWN, 0, late);
 		else if (job_deletes(job))
@@ -746,8 +732,12 @@ job_go(struct maker_job *job)
 	if (job->work == JOB_REMOVES || job->work == JOB_DELETES || job->work == JOB_CLAIMS) {
 		beads_init(&job->beads, job->major, job->minor);
 		job->state = JOB_CLEANING;
-		if (job->work == JOB_REMOVES)
-			job_publish_removal(job);
+		/* Before the consume, so that the removal comes to the holder, or to this job. */
+		if (job->work == JOB_REMOVES) {
+			amqp_raw_channel_send(
+			    &job->channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){0});
+			job_publish(job, AMQP_REMOVAL_TEXT);
+		}
 		job_attach(job);
 		return;
 	}

@@ -1,7 +1,7 @@
 /*
  * In this file:
  * - lists of texts: name_list_add() and name_list_done().
- * - mailbox, publishing: mailbox_send_waiting() sends queries while the inbox is open.
+ * - mailbox, publishing: amqp_mailbox_send_waiting() sends queries while the inbox is open.
  * - mailbox, the inbox: inbox_settle() opens and closes it; inbox_open_now() declares and consumes.
  * - mailbox, messages that arrive: mailbox_on_message() tells queries and replies apart.
  * - mailbox, outside: broker_ask() and broker_reply_to().
@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
@@ -145,8 +144,8 @@ query_free(struct amqp_mailbox *mailbox, struct waiting_query *query)
 	free(query);
 }
 
-static void
-mailbox_send_waiting(struct amqp_mailbox *mailbox)
+void
+amqp_mailbox_send_waiting(struct amqp_mailbox *mailbox)
 {
 	struct waiting_query *query;
 	char room[BROKER_NUMBER_TEXT];
@@ -179,16 +178,13 @@ amqp_mailbox_name(
 {
 	uint8_t random[16];
 	size_t used = strlen(prefix);
-	ssize_t got = sizeof(random);
 
 	/* The high bits: two seeds may have the same low bits (nrand48(3)). */
 	if (replays)
 		for (size_t i = 0; i < sizeof(random); i++)
 			random[i] = (uint8_t)(jitter_below(jitter, INT64_C(1) << 62) >> 54);
 	else
-		got = getrandom(random, sizeof(random), 0);
-	/* getrandom(2) returns so few bytes completely, and without an interruption. */
-	assert(got == (ssize_t)sizeof(random));
+		random_fill(random, sizeof(random));
 	assert(used + 2 * sizeof(random) < MAILBOX_NAME_MAX);
 	memcpy(ret, prefix, used);
 	for (size_t i = 0; i < sizeof(random); i++, used += 2)
@@ -225,16 +221,6 @@ inbox_send_declares(const struct amqp_mailbox *mailbox)
 }
 
 static void
-inbox_send_consume(const struct amqp_mailbox *mailbox)
-{
-	amqp_basic_qos_t qos = {.prefetch_count = INBOX_PREFETCH};
-	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(mailbox->name)};
-
-	amqp_raw_channel_send(&mailbox->channel, AMQP_BASIC_QOS_METHOD, &qos);
-	amqp_raw_channel_send(&mailbox->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
-}
-
-static void
 inbox_open_later(struct amqp_mailbox *mailbox, int64_t again)
 {
 	inbox_set_state(mailbox, INBOX_WAITING);
@@ -258,7 +244,10 @@ inbox_open_now(struct amqp_mailbox *mailbox)
 	inbox_set_state(mailbox, INBOX_OPENING);
 	amqp_mailbox_name(mailbox->name, MAILBOX_INBOX, &broker->jitter, broker->settings.replays);
 	inbox_send_declares(mailbox);
-	inbox_send_consume(mailbox);
+	amqp_raw_channel_send(&mailbox->channel, AMQP_BASIC_QOS_METHOD,
+	    &(amqp_basic_qos_t){.prefetch_count = INBOX_PREFETCH});
+	amqp_raw_channel_send(&mailbox->channel, AMQP_BASIC_CONSUME_METHOD,
+	    &(amqp_basic_consume_t){.queue = amqp_cstring_bytes(mailbox->name)});
 }
 
 static void
@@ -380,7 +369,7 @@ mailbox_on_method(void *ctx, const struct amqp_frame *frame)
 		if (mailbox->state != INBOX_OPENING)
 			return false;
 		inbox_set_state(mailbox, INBOX_OPEN);
-		mailbox_send_waiting(mailbox);
+		amqp_mailbox_send_waiting(mailbox);
 		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
 		amqp_raw_channel_close(&mailbox->channel);
@@ -472,7 +461,7 @@ broker_ask(struct broker *broker, const char *text, size_t len)
 		timers_set(broker->timers, &mailbox->asking,
 		    broker_now(mailbox->broker) + broker->settings.auxiliary_idle);
 		inbox_settle(mailbox);
-		mailbox_send_waiting(mailbox);
+		amqp_mailbox_send_waiting(mailbox);
 	}
 	amqp_auxiliary_need(broker);
 	return broker->blocked ? 0 : mailbox->last_query;
@@ -492,12 +481,6 @@ broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t l
 		return;
 	mailbox_publish(mailbox, "", sender->inbox, sender->number, NULL,
 	    (amqp_bytes_t){.len = len, .bytes = (void *)text});
-}
-
-void
-amqp_mailbox_go_on(struct amqp_mailbox *mailbox)
-{
-	mailbox_send_waiting(mailbox);
 }
 
 void
@@ -789,7 +772,7 @@ job_put_back(struct directory_job *job)
 	}
 	amqp_raw_channel_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
 	job_set_state(job, JOB_PUTTING_BACK);
-	amqp_channels_close_raw(job->directory->broker->channels, job->channel.number);
+	amqp_raw_channel_end(&job->channel);
 }
 
 /* ---- directory: receiving ---- */

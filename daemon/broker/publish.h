@@ -17,7 +17,6 @@ struct amqp_mailbox;
 struct broker;
 
 /* A list that owns its texts: names of a directory, bodies of messages. A zeroed list is empty. */
-
 struct name_list {
 	char **all; /* the array and each text are owned */
 	size_t count, room;
@@ -61,7 +60,7 @@ void amqp_mailbox_name(
 /* Whether the inbox is open, or to be opened. */
 bool amqp_mailbox_any(const struct amqp_mailbox *mailbox);
 /* An alarm begins: queries wait, and replies are dropped. Or it ends, and waiting queries are sent. */
-void amqp_mailbox_go_on(struct amqp_mailbox *mailbox);
+void amqp_mailbox_send_waiting(struct amqp_mailbox *mailbox);
 
 /* After amqp_channels_attach(). user: the login of the link (borrowed); NULL: not known. */
 void amqp_mailbox_go(struct amqp_mailbox *mailbox, const char *user);

@@ -340,16 +340,6 @@ claim_take_over(struct claim *claim, struct claim *hold)
 
 /* ---- the news of the beads ---- */
 
-/* False: nobody wants to wait so long. */
-static bool
-claim_tell_unclean(const struct claim *claim)
-{
-	const struct broker_events *events = &claim->quorum->broker->events;
-
-	return events->unclean == NULL ||
-	       events->unclean(events->ctx, claim->id, claim->beads.until);
-}
-
 /* The answer that the newest proof gives. */
 struct broker_reply
 amqp_claim_proof(const struct claim *claim)
@@ -470,18 +460,6 @@ claim_skip_grace(struct claim *claim)
 	return true;
 }
 
-/*
- * The order of the beads is certain, or that after a rotation. Then the hold is renewed, which answers those that
- * asked meanwhile.
- */
-static void
-claim_barrier(struct claim *claim)
-{
-	if (claim->beads.state == BEADS_BARRIER)
-		STAILQ_CONCAT(&claim->asked, &claim->later);
-	claim_act(claim, beads_barrier(&claim->beads, quorum_now(claim)));
-}
-
 static void
 claim_over(struct claim *claim)
 {
@@ -516,6 +494,8 @@ claim_send_qos(const struct claim *claim)
 static void
 claim_act(struct claim *claim, struct beads_acts acts)
 {
+	const struct broker_events *events = &claim->quorum->broker->events;
+
 	for (unsigned i = 0; i < acts.ack_count; i++)
 		amqp_raw_channel_ack(&claim->raw, acts.acks[i]);
 	if (acts.reject != 0)
@@ -542,7 +522,9 @@ claim_act(struct claim *claim, struct beads_acts acts)
 		if (claim_skip_grace(claim))
 			break;
 		claim_set_timer(claim, claim->beads.until);
-		if (!claim_tell_unclean(claim))
+		/* Nobody wants to wait so long. */
+		if (events->unclean != NULL &&
+		    !events->unclean(events->ctx, claim->id, claim->beads.until))
 			claim_end(claim, BROKER_LOCKED, 0, "");
 		break;
 	case BEADS_NOW_HELD:
@@ -596,7 +578,13 @@ claim_on_method(void *ctx, const struct amqp_frame *frame)
 
 	switch (frame->method) {
 	case AMQP_BASIC_QOS_OK_METHOD:
-		claim_barrier(claim);
+		/*
+		 * The order of the beads is certain, or that after a rotation. Then the hold is
+		 * renewed, which answers those that asked meanwhile.
+		 */
+		if (claim->beads.state == BEADS_BARRIER)
+			STAILQ_CONCAT(&claim->asked, &claim->later);
+		claim_act(claim, beads_barrier(&claim->beads, quorum_now(claim)));
 		return true;
 	case AMQP_BASIC_CONSUME_OK_METHOD: /* it comes before the consumer is registered */
 		return true;
@@ -779,17 +767,17 @@ amqp_quorum_reconnector(const struct amqp_quorum *quorum, enum broker_link which
 }
 
 void
-amqp_quorum_get(const struct amqp_quorum *quorum, struct broker_quorum_info *ret)
+broker_get_quorum(const struct broker *broker, struct broker_quorum_info *ret)
 {
 	const struct claim *claim;
 
 	*ret = (struct broker_quorum_info){
-	    .connections = amqp_quorum_links_count(quorum->links),
-	    .reclaimed = quorum->reclaimed,
+	    .connections = amqp_quorum_links_count(broker->quorum->links),
+	    .reclaimed = broker->quorum->reclaimed,
 	};
 	for (unsigned i = 0; i < ret->connections; i++) {
 		const struct amqp_reconnector *reconnector =
-		    amqp_quorum_links_reconnector(quorum->links, BROKER_QUORUM + i);
+		    amqp_quorum_links_reconnector(broker->quorum->links, BROKER_QUORUM + i);
 		const struct amqp_link *up = amqp_reconnector_link(reconnector);
 
 		ret->connection[i].state = amqp_reconnector_state(reconnector);
@@ -798,7 +786,7 @@ amqp_quorum_get(const struct amqp_quorum *quorum, struct broker_quorum_info *ret
 		ret->connection[i].version =
 		    ret->connection[i].state == BROKER_UP ? up->server.version : "";
 	}
-	TAILQ_FOREACH (claim, &quorum->claims, entry) {
+	TAILQ_FOREACH (claim, &broker->quorum->claims, entry) {
 		if (claim->suspect)
 			continue;
 		ret->connection[amqp_quorum_link_number(claim->link)].holds +=
@@ -929,20 +917,20 @@ quorum_try_reclaim(void *ctx, uint64_t id, const char *queue, const struct beads
 }
 
 void
-amqp_quorum_stopped(struct amqp_quorum *quorum, uint64_t id)
+broker_holder_stopped(struct broker *broker, uint64_t channel)
 {
-	struct claim *claim = amqp_claim_find(quorum, id), *next;
+	struct claim *claim = amqp_claim_find(broker->quorum, channel), *next;
 	const char *queue;
 
 	if (claim != NULL) {
 		claim->stopped = true;
 		return;
 	}
-	queue = amqp_reclaims_stopped(quorum->reclaims, id);
+	queue = amqp_reclaims_stopped(broker->quorum->reclaims, channel);
 	if (queue == NULL)
 		return;
 	/* A waiter of this daemon may have the beads, and would have to wait. */
-	TAILQ_FOREACH_SAFE (claim, &quorum->claims, entry, next)
+	TAILQ_FOREACH_SAFE (claim, &broker->quorum->claims, entry, next)
 		if (claim->state == CLAIM_ATTACHED && claim->beads.state == BEADS_IN_GRACE &&
 		    strcmp(claim->queue, queue) == 0 && claim_skip_grace(claim))
 			return;
@@ -955,9 +943,9 @@ amqp_quorum_wake(struct amqp_quorum *quorum)
 }
 
 size_t
-amqp_quorum_fresh(const struct amqp_quorum *quorum)
+broker_reclaims(const struct broker *broker)
 {
-	return amqp_reclaims_fresh(quorum->reclaims);
+	return amqp_reclaims_fresh(broker->quorum->reclaims);
 }
 
 /* ---- life ---- */

@@ -34,7 +34,6 @@ void amqp_quorum_free(struct amqp_quorum *quorum); /* NULL is fine */
 
 /* Whether a channel's id is one of this module. */
 bool amqp_quorum_has(uint64_t id);
-void amqp_quorum_get(const struct amqp_quorum *quorum, struct broker_quorum_info *ret);
 struct amqp_reconnector *amqp_quorum_reconnector(
     const struct amqp_quorum *quorum, enum broker_link which);
 
@@ -58,15 +57,8 @@ void amqp_quorum_check(struct amqp_quorum *quorum, uint64_t id, struct broker_do
 void amqp_quorum_drop(
     struct amqp_quorum *quorum, uint64_t id, bool stopped, struct broker_done done);
 
-/*
- * Rule 8: a hold that ended uncleanly is reclaimed when its holder has stopped, with a claim of this module's
- * own. This function says that it has. Ids that are not known are ignored.
- */
-void amqp_quorum_stopped(struct amqp_quorum *quorum, uint64_t id);
 /* The lock connection is up: reclaims that wait for a connection are tried now. */
 void amqp_quorum_wake(struct amqp_quorum *quorum);
-/* The number of reclaims that were not tried yet, or are tried for the first time. */
-size_t amqp_quorum_fresh(const struct amqp_quorum *quorum);
 
 /*
  * The successor (setup.h). It goes on with claims that are granted or in their grace, and with reclaims. Other
@@ -75,22 +67,11 @@ size_t amqp_quorum_fresh(const struct amqp_quorum *quorum);
  */
 /* Whether there is something to save. Frozen, it does not become true. */
 bool amqp_quorum_has_state(const struct amqp_quorum *quorum);
-/* Whether all can be saved: no rotation is under way, and no message is half here. */
-bool amqp_quorum_is_still(const struct amqp_quorum *quorum);
-/* Whether nothing is unanswered. */
-bool amqp_quorum_is_idle(const struct amqp_quorum *quorum);
 /* False: a connection cannot be handed over. Over TLS it is not: its holds become suspect. */
 bool amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer);
 /* False: the reader has the error. */
 bool amqp_quorum_resume(struct amqp_quorum *quorum, struct state_reader *reader)
     __attribute__((warn_unused_result));
 size_t amqp_quorum_taken(const struct amqp_quorum *quorum); /* claims, in any state */
-/* As broker_in_grace() and so on. */
-bool amqp_quorum_in_grace(const struct amqp_quorum *quorum, uint64_t id);
-bool amqp_quorum_restore_hold(
-    struct amqp_quorum *quorum, uint64_t id, const char *queue, struct broker_reply *ret_proof);
-bool amqp_quorum_restore_grace(struct amqp_quorum *quorum, uint64_t id, const char *queue,
-    struct broker_done claimed, int64_t *ret_until);
-bool amqp_quorum_await(struct amqp_quorum *quorum, uint64_t id, struct broker_done done);
 
 #endif

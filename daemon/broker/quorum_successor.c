@@ -3,13 +3,14 @@
  * - stillness: which claims go on, and whether they can be saved now.
  * - saving: amqp_quorum_save() writes the connections with their claims and beads, then suspects and reclaims.
  * - restoring: amqp_quorum_resume() reads these records, and checks each field against the others.
- * - the engine's part: amqp_quorum_restore_hold(), _restore_grace() and _await() join holds and waiters to claims.
+ * - the engine's part: broker_restore_hold(), broker_restore_grace() and broker_await_proof().
  */
 #include <string.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/quorum_internal.h"
+#include "daemon/broker/setup.h"
 #include "daemon/state/state.h"
 
 struct quorum_record {
@@ -139,11 +140,11 @@ amqp_quorum_has_state(const struct amqp_quorum *quorum)
 }
 
 bool
-amqp_quorum_is_still(const struct amqp_quorum *quorum)
+broker_quorum_is_still(const struct broker *broker)
 {
 	const struct claim *claim;
 
-	TAILQ_FOREACH (claim, &quorum->claims, entry) {
+	TAILQ_FOREACH (claim, &broker->quorum->claims, entry) {
 		enum beads_state state = claim->beads.state;
 
 		if (claim_is_proving(claim) ||
@@ -155,15 +156,15 @@ amqp_quorum_is_still(const struct amqp_quorum *quorum)
 		    !amqp_raw_channel_is_still(&claim->raw))
 			return false;
 	}
-	return amqp_quorum_links_are_still(quorum->links);
+	return amqp_quorum_links_are_still(broker->quorum->links);
 }
 
 bool
-amqp_quorum_is_idle(const struct amqp_quorum *quorum)
+broker_quorum_is_idle(const struct broker *broker)
 {
 	const struct claim *claim;
 
-	TAILQ_FOREACH (claim, &quorum->claims, entry) {
+	TAILQ_FOREACH (claim, &broker->quorum->claims, entry) {
 		bool ends = !claim_goes_on(claim) && !claim_becomes_suspect(claim);
 
 		if (!claim->suspect && (ends || claim->beads.state == BEADS_RENEWING))
@@ -179,9 +180,9 @@ amqp_quorum_taken(const struct amqp_quorum *quorum)
 }
 
 bool
-amqp_quorum_in_grace(const struct amqp_quorum *quorum, uint64_t id)
+broker_in_grace(const struct broker *broker, uint64_t channel)
 {
-	const struct claim *claim = amqp_claim_find(quorum, id);
+	const struct claim *claim = amqp_claim_find(broker->quorum, channel);
 
 	return claim != NULL && claim_is_in_grace(claim) && claim_goes_on(claim);
 }
@@ -304,14 +305,14 @@ amqp_quorum_save(struct amqp_quorum *quorum, struct state_writer *writer)
 /* ---- restoring ---- */
 
 static bool
-is_id(uint64_t id, uint64_t serial)
+claim_is_id(uint64_t id, uint64_t serial)
 {
 	return (id & AMQP_CLAIM_BIT) != 0 && id != AMQP_CLAIM_BIT &&
 	       (id & ~AMQP_CLAIM_BIT) <= serial;
 }
 
 static bool
-take_beads(struct state_reader *reader, struct bead *ret, int count)
+claim_take_beads(struct state_reader *reader, struct bead *ret, int count)
 {
 	struct bead_record record;
 
@@ -347,8 +348,8 @@ restore_beads(struct claim *claim, const struct claim_record *record, struct sta
 	    .other_count = (unsigned)record->others,
 	};
 
-	if (!take_beads(reader, saved.mine, BEADS) ||
-	    !take_beads(reader, saved.others, record->others))
+	if (!claim_take_beads(reader, saved.mine, BEADS) ||
+	    !claim_take_beads(reader, saved.others, record->others))
 		return false;
 	FAULT(RESTORED_COUNT_FORGOTTEN, saved.mine[0].count = 0);
 	FAULT_IF(RESTORED_REJECT_FORGOTTEN, record->awaited, saved.state = BEADS_HELD);
@@ -375,7 +376,7 @@ restore_claim(
 
 	if (!state_take(reader, "claim", claim_fields, &record))
 		return false;
-	if (!is_id(record.id, quorum->serial) || amqp_claim_find(quorum, record.id) != NULL ||
+	if (!claim_is_id(record.id, quorum->serial) || amqp_claim_find(quorum, record.id) != NULL ||
 	    record.queue == NULL || strlen(record.queue) > UINT8_MAX || record.granted_at < 0 ||
 	    record.granted_at > now || (record.held && record.others != 0))
 		return state_spoil(reader, "invalid record of a claim");
@@ -401,7 +402,7 @@ restore_suspect(struct amqp_quorum *quorum, struct state_reader *reader)
 
 	if (!state_take(reader, "suspect", suspect_fields, &record))
 		return false;
-	if (!is_id(record.id, quorum->serial) || amqp_claim_find(quorum, record.id) != NULL ||
+	if (!claim_is_id(record.id, quorum->serial) || amqp_claim_find(quorum, record.id) != NULL ||
 	    record.queue == NULL || strlen(record.queue) > UINT8_MAX || record.epoch == 0 ||
 	    record.epoch > BEAD_EPOCH_MOST || record.count > BEADS * BEAD_COUNT_MOST ||
 	    record.sum < record.count || record.grace < BEAD_GRACE_LEAST ||
@@ -465,7 +466,7 @@ amqp_quorum_resume(struct amqp_quorum *quorum, struct state_reader *reader)
 
 /* NULL: it is not there, is of another queue, or has a hold. */
 static struct claim *
-find_for_hold(struct amqp_quorum *quorum, uint64_t id, const char *queue)
+claim_find_for_hold(struct amqp_quorum *quorum, uint64_t id, const char *queue)
 {
 	struct claim *claim = amqp_claim_find(quorum, id);
 
@@ -475,10 +476,10 @@ find_for_hold(struct amqp_quorum *quorum, uint64_t id, const char *queue)
 }
 
 bool
-amqp_quorum_restore_hold(
-    struct amqp_quorum *quorum, uint64_t id, const char *queue, struct broker_reply *ret_proof)
+broker_restore_hold(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_reply *ret_proof)
 {
-	struct claim *claim = find_for_hold(quorum, id, queue);
+	struct claim *claim = claim_find_for_hold(broker->quorum, channel, queue);
 
 	if (claim == NULL || claim->state != CLAIM_GRANTED)
 		return false;
@@ -488,10 +489,10 @@ amqp_quorum_restore_hold(
 }
 
 bool
-amqp_quorum_restore_grace(struct amqp_quorum *quorum, uint64_t id, const char *queue,
+broker_restore_grace(struct broker *broker, uint64_t channel, const char *queue,
     struct broker_done claimed, int64_t *ret_until)
 {
-	struct claim *claim = find_for_hold(quorum, id, queue);
+	struct claim *claim = claim_find_for_hold(broker->quorum, channel, queue);
 
 	if (claim == NULL || !claim_is_in_grace(claim))
 		return false;
@@ -502,9 +503,9 @@ amqp_quorum_restore_grace(struct amqp_quorum *quorum, uint64_t id, const char *q
 }
 
 bool
-amqp_quorum_await(struct amqp_quorum *quorum, uint64_t id, struct broker_done done)
+broker_await_proof(struct broker *broker, uint64_t channel, struct broker_done done)
 {
-	struct claim *claim = amqp_claim_find(quorum, id);
+	struct claim *claim = amqp_claim_find(broker->quorum, channel);
 
 	if (claim == NULL || claim->beads.state != BEADS_RENEWING)
 		return false;

@@ -75,26 +75,20 @@ quorum_link_on_idle(void *ctx, uint64_t id)
 
 /* ---- connections: channels that do not close ---- */
 
-static int64_t
-quorum_link_silence_most(const struct amqp_quorum_link *link)
-{
-	const struct amqp_link *up = amqp_quorum_link_up(link);
-
-	return 2 * (up == NULL ? 0 : up->heartbeat) * NSEC_PER_SEC;
-}
-
 /* Looks when the channel that waits for the longest time could be silent, or must be ended. */
 static void
 quorum_link_check_closes(struct amqp_quorum_link *link)
 {
 	struct broker *broker = link->links->broker;
 	int64_t since = amqp_channels_closing_since(amqp_quorum_link_channels(link));
-	int64_t now = broker_now(broker), most = quorum_link_silence_most(link);
+	int64_t now = broker_now(broker), most;
+	const struct amqp_link *up = amqp_quorum_link_up(link);
 
-	if (amqp_quorum_link_up(link) == NULL || since == 0) {
+	if (up == NULL || since == 0) {
 		link->stuck = false;
 		return;
 	}
+	most = 2 * up->heartbeat * NSEC_PER_SEC;
 	if (now - since < most) {
 		timers_set(broker->timers, &link->closes, since + most);
 		return;
@@ -149,24 +143,6 @@ quorum_links_on_down(void *ctx, enum broker_link which)
 	link->stuck = false;
 	if (links->events.down(links->events.ctx, link, amqp_reconnector_why(link->reconnector)))
 		amqp_quorum_link_need(link);
-}
-
-static void
-quorum_links_on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
-{
-	(void)ctx;
-	(void)which;
-	(void)state;
-	(void)why; /* the log has it, and each claim is told its end */
-}
-
-static void
-quorum_links_on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
-{
-	(void)ctx;
-	(void)which;
-	(void)blocked;
-	(void)why; /* these connections publish nothing */
 }
 
 /* ---- connections: claims ---- */
@@ -239,12 +215,11 @@ amqp_quorum_link_number(const struct amqp_quorum_link *link)
 static void
 quorum_links_make(struct amqp_quorum_links *links, unsigned count)
 {
+	/* Each claim is told of its end, and these connections publish nothing. */
 	const struct amqp_reconnector_events own = {
 	    .vet = quorum_links_on_vet,
-	    .blocked = quorum_links_on_blocked,
 	    .up = quorum_links_on_up,
 	    .down = quorum_links_on_down,
-	    .changed = quorum_links_on_changed,
 	    .ctx = links,
 	};
 
@@ -358,6 +333,12 @@ amqp_quorum_links_free(struct amqp_quorum_links *links)
 
 /* ---- reclaims ---- */
 
+/* More reclaims are not kept. */
+#define RECLAIM_MOST 8192
+/* Attempts of a reclaim in which somebody else has the beads, or seems to. They take about 40 s. */
+#define RECLAIM_BUSY_MOST 9
+/* Attempts at once, of all. RabbitMQ performs one in about 2 ms. */
+#define RECLAIM_AT_ONCE 64
 /* The rest after a failure is doubled from the first to the last. */
 #define RECLAIM_REST_FIRST (100 * NSEC_PER_MSEC)
 #define RECLAIM_REST_MOST (16 * NSEC_PER_SEC)
@@ -488,7 +469,7 @@ reclaims_on_due(void *ctx, uint64_t id)
 
 	(void)id;
 	while (!reclaims->broker->stopped && !reclaims->broker->frozen &&
-	       reclaims->trying < AMQP_RECLAIM_AT_ONCE &&
+	       reclaims->trying < RECLAIM_AT_ONCE &&
 	       (reclaim = TAILQ_FIRST(&reclaims->ready)) != NULL) {
 		reclaim_set_state(reclaim, RECLAIM_TRYING);
 		if (reclaim->looking)
@@ -542,7 +523,7 @@ amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue
 		reclaim_free(reclaim);
 		reclaim = NULL;
 	}
-	if (reclaim == NULL && HASH_CNT(by_id, reclaims->by_id) == AMQP_RECLAIM_MOST)
+	if (reclaim == NULL && HASH_CNT(by_id, reclaims->by_id) == RECLAIM_MOST)
 		return;
 	FAULT(RECLAIM_BEFORE_STOP, stopped = true);
 	if (reclaim == NULL)
@@ -600,7 +581,7 @@ amqp_reclaims_tried(struct amqp_reclaims *reclaims, uint64_t id, enum amqp_recla
 		return;
 	assert(reclaim->state == RECLAIM_TRYING);
 	reclaim->busy += result == AMQP_RECLAIM_BUSY;
-	if (result == AMQP_RECLAIM_OVER || reclaim->busy == AMQP_RECLAIM_BUSY_MOST ||
+	if (result == AMQP_RECLAIM_OVER || reclaim->busy == RECLAIM_BUSY_MOST ||
 	    now >= reclaim->until) {
 		reclaim_free(reclaim);
 		return;
@@ -650,7 +631,7 @@ static const struct state_field reclaim_fields[] = {
     STATE_FIELD(reclaim_record, asked, STATE_BOOL),
     STATE_FIELD(reclaim_record, stopped, STATE_BOOL),
     STATE_RANGE(reclaim_record, failures, 0, INT32_MAX),
-    STATE_RANGE(reclaim_record, busy, 0, AMQP_RECLAIM_BUSY_MOST - 1),
+    STATE_RANGE(reclaim_record, busy, 0, RECLAIM_BUSY_MOST - 1),
     STATE_FIELD(reclaim_record, until, STATE_SIGNED),
     {0},
 };

@@ -1,5 +1,6 @@
 /*
- * The connections of holds by quorum, and the reclaims of those that did not end cleanly. It owns both. It knows no claims: quorum.c has them.
+ * The connections of holds by quorum, and the reclaims of those that did not end cleanly. It owns
+ * both. It knows no claims: quorum.c has them.
  */
 #ifndef BROKER_RECLAIM_H
 #define BROKER_RECLAIM_H
@@ -38,12 +39,6 @@ struct state_writer;
  */
 
 #define AMQP_RECLAIM_KEPT (600 * NSEC_PER_SEC)
-/* More are not kept. */
-#define AMQP_RECLAIM_MOST 8192
-/* Attempts in which somebody else has the beads, or seems to. They take about 40 s. */
-#define AMQP_RECLAIM_BUSY_MOST 9
-/* Attempts at once. RabbitMQ performs one in about 2 ms. */
-#define AMQP_RECLAIM_AT_ONCE 64
 
 /* Makes an attempt, whose end is reported by amqp_reclaims_tried(). Strings are borrowed. */
 typedef void amqp_reclaims_try(

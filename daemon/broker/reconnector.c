@@ -135,7 +135,7 @@ reconnector_log_state(struct amqp_reconnector *reconnector, bool news)
 static void
 reconnector_tell(struct amqp_reconnector *reconnector, bool news)
 {
-	if (news)
+	if (news && reconnector->events.changed != NULL)
 		reconnector->events.changed(reconnector->events.ctx, reconnector->which,
 		    reconnector->state, reconnector->why);
 }
@@ -187,7 +187,9 @@ reconnector_on_blocked(void *ctx, bool blocked, const char *why)
 {
 	struct amqp_reconnector *reconnector = ctx;
 
-	reconnector->events.blocked(reconnector->events.ctx, reconnector->which, blocked, why);
+	if (reconnector->events.blocked != NULL)
+		reconnector->events.blocked(
+		    reconnector->events.ctx, reconnector->which, blocked, why);
 }
 
 /*
@@ -288,16 +290,10 @@ reconnector_make_link(struct amqp_reconnector *reconnector, const struct amqp_li
 }
 
 static void
-reconnector_connect(struct amqp_reconnector *reconnector)
-{
-	reconnector_make_link(reconnector, NULL);
-}
-
-static void
 reconnector_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	reconnector_connect(ctx);
+	reconnector_make_link(ctx, NULL);
 }
 
 /* ---- outside ---- */
@@ -311,7 +307,7 @@ amqp_reconnector_start(struct amqp_reconnector *reconnector)
 		reconnector->why =
 		    mem_printf("%s: not connected yet", amqp_reconnector_host_text(reconnector));
 	}
-	reconnector_connect(reconnector);
+	reconnector_make_link(reconnector, NULL);
 }
 
 void
@@ -321,7 +317,7 @@ amqp_reconnector_need(struct amqp_reconnector *reconnector, size_t host)
 		return;
 	reconnector->host = host;
 	if (broker_now(reconnector->broker) >= reconnector->not_before)
-		reconnector_connect(reconnector);
+		reconnector_make_link(reconnector, NULL);
 	else if (!timer_is_set(&reconnector->retry))
 		timers_set(
 		    reconnector->broker->timers, &reconnector->retry, reconnector->not_before);
@@ -507,7 +503,7 @@ channels_restore_one(
 static bool
 channels_restore_raw(struct amqp_channels *channels, struct state_reader *reader)
 {
-	int64_t now = clock_now(timers_clock(channels->broker->timers));
+	int64_t now = broker_now(channels->broker);
 	struct raw_record record;
 	struct channel *channel;
 
@@ -601,9 +597,9 @@ static const struct state_field link_fields[] = {
 };
 
 bool
-amqp_reconnector_tried_all(const struct amqp_reconnector *reconnector)
+broker_tried_all(const struct broker *broker)
 {
-	return !reconnector->first;
+	return !broker->locks->first;
 }
 
 bool

@@ -27,6 +27,7 @@ struct state_writer;
 struct amqp_reconnector_events {
 	/* As in daemon/amqp/link.h, with the connection that it is about. */
 	char *(*vet)(void *ctx, const struct amqp_server *server);
+	/* NULL: ignored, as `changed`. */
 	void (*blocked)(void *ctx, enum broker_link which, bool blocked, const char *why);
 	/* The link is up, and attached to its channels. If the state is news, `changed` follows. */
 	void (*up)(void *ctx, enum broker_link which);
@@ -49,8 +50,6 @@ void amqp_reconnector_quit(struct amqp_reconnector *reconnector);
 
 /* Lock connection: connects, and keeps it connected. */
 void amqp_reconnector_start(struct amqp_reconnector *reconnector);
-/* Lock connection: whether it was up, or tried each host of the list. */
-bool amqp_reconnector_tried_all(const struct amqp_reconnector *reconnector);
 /* Lock connection: whether it is up, and all its requests are answered. */
 bool amqp_reconnector_is_still(const struct amqp_reconnector *reconnector);
 /* It is still: writes its records. False: the link is over TLS. */

@@ -3,7 +3,7 @@
  * - the texts: a record and the floor as messages.
  * - sessions: one for each use, with the entries that it has read.
  * - answers: session_end() answers, or reports that the records are lost.
- * - opening: session_begin() declares and marks, and session_look() consumes. When the mark comes, session_decide().
+ * - opening: session_begin() declares and marks, session_look() consumes, and session_decide() has read all.
  * - writing: session_write() publishes the floor and the record; session_complete() acknowledges the old one.
  * - deliveries: session_on_message() takes records and marks, in the order of the queue.
  * - outside: broker_records_open(), _find(), _set(), _remove() and _close().
@@ -764,12 +764,6 @@ session_to_write(struct broker *broker, uint64_t id, struct broker_done done)
 	return NULL;
 }
 
-static bool
-record_is_same(const struct broker_record *a, const struct broker_record *b)
-{
-	return a->size == b->size && a->epoch == b->epoch && a->grace == b->grace;
-}
-
 void
 broker_records_set(struct broker *broker, uint64_t id, const struct broker_record *record,
     uint64_t lowest, struct broker_done done)
@@ -789,7 +783,8 @@ broker_records_set(struct broker *broker, uint64_t id, const struct broker_recor
 	if (record != NULL) {
 		old = entry_find(session, record->name);
 		assert(old == NULL || record->epoch >= old->record.epoch);
-		if (old == NULL || !record_is_same(&old->record, record)) {
+		if (old == NULL || old->record.size != record->size ||
+		    old->record.epoch != record->epoch || old->record.grace != record->grace) {
 			session->leaving = old;
 			session->coming = mem_alloc(sizeof(*session->coming));
 			session->coming->record = *record;

@@ -1,12 +1,12 @@
 /*
  * In this file:
  * - members: their states and lists; member_tell() tells the listener.
- * - placing: wait_queues_place() gives wait queues their turns, and member_join() declares and consumes.
+ * - placing: amqp_wait_queues_place() gives wait queues their turns, and member_join() declares and consumes.
  * - Another credit takes another consumer: wait_queues_raise().
  * - events: a consumer was placed or cancelled, a hint came, or a channel went.
  * - outside: broker_wait_queue_join() and broker_wait_queue_leave().
  * - owed hints: each wait queue and slot once, the newest ones.
- * - sending: hints_pay() publishes them while the link takes messages.
+ * - sending: amqp_hints_pay() publishes them while the link takes messages.
  * - frames: hints_on_message() takes a returned hint: no daemon waits there.
  * - outside: broker_wait_queue_wake().
  */
@@ -56,7 +56,7 @@
 #define OTHERS_MOST 16
 #define OTHERS_LEAST 2
 
-enum member_state {
+enum queue_member_state {
 	MEMBER_RESTING, /* waits for `again` */
 	MEMBER_READY,   /* waits for the link, or for its turn; in the list of its wait queue */
 	/* The next four have a channel. */
@@ -73,7 +73,7 @@ struct queue_member {
 	struct wait_queue *wait_queue;      /* borrowed */
 	int priority;                       /* the key in the wait queue */
 	unsigned credit;                    /* the wanted one */
-	enum member_state state;
+	enum queue_member_state state;
 	/* its last consume closed a channel: it joins on a channel of its own */
 	bool suspect;
 	struct timer again; /* RESTING */
@@ -133,7 +133,7 @@ member_unlist(struct queue_member *member)
 }
 
 static void
-member_enlist(struct queue_member *member, enum member_state state)
+member_enlist(struct queue_member *member, enum queue_member_state state)
 {
 	struct wait_queue *wait_queue = member->wait_queue;
 
@@ -155,7 +155,7 @@ static const unsigned member_changes[MEMBER_STATES] = {
 };
 
 static void
-member_set_state(struct queue_member *member, enum member_state state)
+member_set_state(struct queue_member *member, enum queue_member_state state)
 {
 	assert((member_changes[member->state] & 1U << state) != 0);
 	member_unlist(member);
@@ -309,8 +309,8 @@ wait_queue_may_join(const struct wait_queue *wait_queue)
 }
 
 /* Wait queues take turns, so that many priorities of one name do not delay other names. */
-static void
-wait_queues_place(struct amqp_wait_queues *wait_queues)
+void
+amqp_wait_queues_place(struct amqp_wait_queues *wait_queues)
 {
 	struct amqp_consumers *channel;
 	struct queue_member *member;
@@ -353,14 +353,14 @@ member_on_again(void *ctx, uint64_t id)
 
 	(void)id;
 	member_set_state(member, MEMBER_READY);
-	wait_queues_place(member->wait_queue->wait_queues);
+	amqp_wait_queues_place(member->wait_queue->wait_queues);
 }
 
 static void
 wait_queues_on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	wait_queues_place(ctx);
+	amqp_wait_queues_place(ctx);
 }
 
 /* ---- members: events ---- */
@@ -378,7 +378,7 @@ wait_queues_find_consumer(const struct amqp_wait_queues *wait_queues, uint64_t c
 static struct queue_member *
 wait_queues_find_placing(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
 {
-	static const enum member_state placing[] = {MEMBER_JOINING, MEMBER_RAISING};
+	static const enum queue_member_state placing[] = {MEMBER_JOINING, MEMBER_RAISING};
 	struct queue_member *member;
 
 	for (size_t i = 0; i < 2; i++)
@@ -419,7 +419,7 @@ wait_queues_on_placed(void *ctx, uint64_t consumer)
 
 	if (member != NULL)
 		member_placed(member);
-	wait_queues_place(wait_queues);
+	amqp_wait_queues_place(wait_queues);
 }
 
 /* The wait queue was deleted. A member that changes its credit gets this for both consumers. */
@@ -436,7 +436,7 @@ wait_queues_on_cancelled(void *ctx, uint64_t consumer)
 		member_cancel(member, member->placing);
 	member_out(member, MEMBER_AGAIN);
 	wait_queues_tell_lost(wait_queues);
-	wait_queues_place(wait_queues);
+	amqp_wait_queues_place(wait_queues);
 }
 
 /* A hint for a member that left goes to other consumers. */
@@ -465,7 +465,7 @@ wait_queues_bury_channel(
 {
 	struct queue_member *member, *next;
 
-	for (enum member_state state = MEMBER_JOINING; state <= MEMBER_RAISING; state++)
+	for (enum queue_member_state state = MEMBER_JOINING; state <= MEMBER_RAISING; state++)
 		TAILQ_FOREACH_SAFE (member, &wait_queues->by_state[state], in_state, next)
 			if (member->channel == channel)
 				member_out(member, again);
@@ -500,7 +500,7 @@ wait_queues_on_closed(
 	wait_queues_bury_channel(
 	    wait_queues, channel, unanswered != 0 ? MEMBER_AT_ONCE : MEMBER_AGAIN);
 	wait_queues_tell_lost(wait_queues);
-	wait_queues_place(wait_queues);
+	amqp_wait_queues_place(wait_queues);
 }
 
 /* ---- members: outside ---- */
@@ -585,7 +585,7 @@ broker_wait_queue_join(struct broker *broker, const char *queue, int priority, u
 		member = member_new(wait_queues, queue, priority);
 	member->credit = credit;
 	member_want_credit(member);
-	wait_queues_place(wait_queues);
+	amqp_wait_queues_place(wait_queues);
 	amqp_auxiliary_need(broker);
 }
 
@@ -600,19 +600,13 @@ broker_wait_queue_leave(struct broker *broker, const char *queue, int priority)
 	if (member == NULL)
 		return;
 	member_free(member);
-	wait_queues_place(wait_queues);
+	amqp_wait_queues_place(wait_queues);
 }
 
 bool
 amqp_wait_queues_any(const struct amqp_wait_queues *wait_queues)
 {
 	return wait_queues->count > 0;
-}
-
-void
-amqp_wait_queues_go(struct amqp_wait_queues *wait_queues)
-{
-	wait_queues_place(wait_queues);
 }
 
 void
@@ -654,7 +648,7 @@ amqp_wait_queues_new(struct broker *broker)
 		.ctx = wait_queues},
 	};
 	TAILQ_INIT(&wait_queues->channels.all);
-	for (enum member_state state = 0; state < MEMBER_STATES; state++)
+	for (enum queue_member_state state = 0; state < MEMBER_STATES; state++)
 		TAILQ_INIT(&wait_queues->by_state[state]);
 	timer_init(&wait_queues->retry, wait_queues_on_retry, wait_queues, 0);
 	return wait_queues;
@@ -769,8 +763,8 @@ hints_can_send(const struct amqp_hints *hints)
 	return !broker->stopped && !broker->blocked && link != NULL && link->state == AMQP_LINK_UP;
 }
 
-static void
-hints_pay(struct amqp_hints *hints)
+void
+amqp_hints_pay(struct amqp_hints *hints)
 {
 	struct owed_hint *hint;
 
@@ -784,16 +778,6 @@ hints_pay(struct amqp_hints *hints)
 }
 
 /* ---- hints: frames ---- */
-
-static bool
-hints_take_return(struct amqp_hints *hints, const amqp_basic_return_t *back)
-{
-	if (back->routing_key.len > UINT8_MAX)
-		return false;
-	snprintf(hints->returned_from, sizeof(hints->returned_from), "%.*s",
-	    (int)back->routing_key.len, (const char *)back->routing_key.bytes);
-	return amqp_raw_channel_announce(&hints->channel, 0);
-}
 
 static bool
 hints_on_message(void *ctx)
@@ -816,7 +800,14 @@ hints_on_message(void *ctx)
 static bool
 hints_on_method(void *ctx, const struct amqp_frame *frame)
 {
-	return frame->method == AMQP_BASIC_RETURN_METHOD && hints_take_return(ctx, frame->fields);
+	struct amqp_hints *hints = ctx;
+	const amqp_basic_return_t *back = frame->fields;
+
+	if (frame->method != AMQP_BASIC_RETURN_METHOD || back->routing_key.len > UINT8_MAX)
+		return false;
+	snprintf(hints->returned_from, sizeof(hints->returned_from), "%.*s",
+	    (int)back->routing_key.len, (const char *)back->routing_key.bytes);
+	return amqp_raw_channel_announce(&hints->channel, 0);
 }
 
 static void
@@ -840,20 +831,14 @@ broker_wait_queue_wake(struct broker *broker, const char *queue, int slot)
 	if (broker->stopped)
 		return;
 	hint_add(broker->hints, queue, slot);
-	hints_pay(broker->hints);
+	amqp_hints_pay(broker->hints);
 	amqp_auxiliary_need(broker);
 }
 
 bool
-amqp_hints_any(const struct amqp_hints *hints)
+broker_owes_hints(const struct broker *broker)
 {
-	return hints->owed != NULL;
-}
-
-void
-amqp_hints_go(struct amqp_hints *hints)
-{
-	hints_pay(hints);
+	return broker->hints->owed != NULL;
 }
 
 void

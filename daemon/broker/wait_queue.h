@@ -45,7 +45,7 @@ void amqp_wait_queues_free(struct amqp_wait_queues *wait_queues);     /* before 
 bool amqp_wait_queues_any(const struct amqp_wait_queues *wait_queues);
 
 /* After amqp_channels_attach(): members join. */
-void amqp_wait_queues_go(struct amqp_wait_queues *wait_queues);
+void amqp_wait_queues_place(struct amqp_wait_queues *wait_queues);
 /* After amqp_channels_fail(): members wait for the next link. */
 void amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues);
 
@@ -65,10 +65,9 @@ void amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues);
 
 struct amqp_hints *amqp_hints_new(struct broker *broker); /* broker: borrowed */
 void amqp_hints_free(struct amqp_hints *hints);           /* before its channels */
-bool amqp_hints_any(const struct amqp_hints *hints);      /* hints are owed */
 
 /* After amqp_channels_attach(), or an alarm: sends the owed hints. */
-void amqp_hints_go(struct amqp_hints *hints);
+void amqp_hints_pay(struct amqp_hints *hints);
 /* After amqp_channels_fail(): owed hints stay owed. */
 void amqp_hints_fail(struct amqp_hints *hints);
 

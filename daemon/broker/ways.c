@@ -185,14 +185,6 @@ request_send_consume(struct amqp_link *link, uint16_t channel, const char *queue
 }
 
 static void
-request_send_cancel(struct amqp_link *link, uint16_t channel)
-{
-	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(HOLDER_TAG)};
-
-	amqp_link_send(link, channel, AMQP_BASIC_CANCEL_METHOD, &cancel);
-}
-
-static void
 request_send_delete(
     struct amqp_link *link, uint16_t channel, const struct amqp_request *kind, const char *queue)
 {
@@ -220,7 +212,8 @@ amqp_request_send(
 		else if (method == AMQP_BASIC_CONSUME_METHOD)
 			request_send_consume(link, channel, queue);
 		else if (method == AMQP_BASIC_CANCEL_METHOD)
-			request_send_cancel(link, channel);
+			amqp_link_send(link, channel, AMQP_BASIC_CANCEL_METHOD,
+			    &(amqp_basic_cancel_t){.consumer_tag = amqp_cstring_bytes(HOLDER_TAG)});
 		else
 			request_send_delete(link, channel, kind, queue);
 	}
@@ -339,6 +332,7 @@ amqp_request_refusal(const struct amqp_request *kind, int code, const char *text
  * By queue: the holder declares B as an exclusive queue, which RabbitMQ deletes when the connection
  * ends. RabbitMQ lets a connection declare its own exclusive queue again.
  */
+
 static const struct amqp_request by_queue_claim = {
     .methods = {AMQP_QUEUE_DECLARE_METHOD},
     .exclusive = true,
@@ -425,6 +419,7 @@ const struct way way_queue = {
  * By consumer: B is a durable queue, and its holder is its exclusive consumer. Administration makes B
  * with the slot. Of a true mutex, the claim makes it.
  */
+
 static const struct amqp_request by_consumer_claim = {
     .methods = {AMQP_BASIC_CONSUME_METHOD},
 };
@@ -534,16 +529,6 @@ const struct way way_mutex_consumer = {
     .leaves_b = BROKER_MUTEX_EXPIRES,
 };
 
-enum broker_way
-way_of_word(enum method_claim word)
-{
-	enum broker_way way = 0;
-
-	while (way_row(way)->claim_word != word)
-		way++;
-	return way;
-}
-
 /* ---- by quorum ---- */
 
 /*
@@ -551,6 +536,7 @@ way_of_word(enum method_claim word)
  * next holder sees in their order whether the last hold ended cleanly, and waits if it did not. Their
  * counts give a fencing number. There is no A: B alone is the slot. See docs/QUORUM.md.
  */
+
 /* B has a name that only this way uses: nothing is to be learned about others. */
 static struct way_lesson
 by_quorum_learn(const struct broker_reply *reply, bool unsure)
@@ -574,3 +560,15 @@ const struct way way_quorum = {
     .own_lease = true,
     .leaves_b = BROKER_QUORUM_MUTEX_EXPIRES,
 };
+
+/* ---- all ways ---- */
+
+enum broker_way
+way_of_word(enum method_claim word)
+{
+	enum broker_way way = 0;
+
+	while (way_row(way)->claim_word != word)
+		way++;
+	return way;
+}

@@ -20,14 +20,16 @@
 
 /*
  * Contents:
- *	1. Changes. change_start() checks a request, and begin() determines the size or takes the mutex.
- *	   on_counted() makes the plan from the state that was found, and work_plan() performs its steps.
- *	   admin_judge() judges each answer. count_done() counts, undo() leaves no entry without a semaphore.
- *	   tell_outcome() answers, or waits for holders first. say_late() is the answer at the deadline.
- *	   lock_create(), lock_resize(), lock_destroy() and lock_size() are the requests.
- *	   admin_create_missing() creates for an acquire.
- *	2. make_mutex() takes the mutex, and begin_work() lists the steps.
- *	   make_mutex_judge() judges the answers, and make_mutex_finish() lets the waiters go on.
+ *	1. Changes. admin_tell_outcome() answers, or waits for holders first. admin_say_late() answers at the
+ *	   deadline.
+ *	   admin_judge() judges the answers to the steps, and admin_perform_plan() performs these.
+ *	   admin_undo() leaves no entry without a semaphore. admin_work_ended() gives the mutex back.
+ *	   admin_on_counted() makes the plan from the state that was found. admin_begin() takes the mutex.
+ *	   change_start() checks a request: lock_create(), lock_resize() and lock_destroy().
+ *	   admin_create_missing() creates for an acquire. lock_size() tells the size.
+ *	2. The first use of a true mutex: make_mutex_judge() judges the answers, make_mutex_begin_work() lists
+ *	   the steps.
+ *	   make_mutex() takes the administration mutex, and make_mutex_finish() lets the waiters go on.
  */
 
 /* 1. create, resize, destroy, size. */
@@ -82,7 +84,7 @@ struct admin {
 ENGINE_FIND(admin_find, struct admin, admins, by_op)
 
 /* From each state, those that may be next. */
-static const unsigned changes[] = {
+static const unsigned admin_changes[] = {
     [ADMIN_QUEUED] = 1U << ADMIN_LOCKING | 1U << ADMIN_COUNTING,
     [ADMIN_LOCKING] = 1U << ADMIN_COUNTING,
     [ADMIN_COUNTING] = 1U << ADMIN_WORKING | 1U << ADMIN_UNLOCKING,
@@ -93,7 +95,7 @@ static const unsigned changes[] = {
 static void
 admin_set_state(struct admin *admin, enum admin_state state)
 {
-	assert((changes[admin->state] & 1U << state) != 0);
+	assert((admin_changes[admin->state] & 1U << state) != 0);
 	admin->state = state;
 }
 
@@ -117,7 +119,7 @@ admin_set_outcome(struct admin *admin, enum reason reason, const char *text)
 
 /* Adds the facts that every outcome has. Borrows the words of the admin. */
 static void
-fill(const struct admin *admin, struct lock_answer *answer)
+admin_fill_facts(const struct admin *admin, struct lock_answer *answer)
 {
 	answer->name = admin->name;
 	answer->kind = admin->kind;
@@ -127,12 +129,12 @@ fill(const struct admin *admin, struct lock_answer *answer)
 }
 
 static struct lock_answer
-outcome_of(const struct admin *admin)
+admin_outcome(const struct admin *admin)
 {
 	struct lock_answer answer =
 	    engine_refusal(admin->outcome, admin->text[0] != '\0' ? admin->text : NULL);
 
-	fill(admin, &answer);
+	admin_fill_facts(admin, &answer);
 	if (admin->outcome == REASON_INVALID_PARAMS)
 		answer.parameter = admin->plan.parameter;
 	if (admin->outcome != REASON_NONE)
@@ -155,9 +157,9 @@ waits_for_holders(const struct admin *admin)
  * slots are gone. Slots that were removed earlier count, too.
  */
 static void
-tell_outcome(struct lock_engine *engine, const struct admin *admin)
+admin_tell_outcome(struct lock_engine *engine, const struct admin *admin)
 {
-	struct lock_answer answer = outcome_of(admin);
+	struct lock_answer answer = admin_outcome(admin);
 	struct op *op = engine_op_find(engine, admin->op);
 	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target;
 	bool by_quorum = full_scan_is_by_beads(admin->plan.claim);
@@ -197,7 +199,7 @@ admin_finish(struct lock_engine *engine, struct admin *admin)
 		    admin->order.work == PLAN_DESTROY ? -1 : admin->target);
 	else if (admin->order.work == PLAN_RESIZE && admin->declared > 0)
 		hint_changed(engine, admin->name, admin->found, admin->found + admin->declared);
-	tell_outcome(engine, admin);
+	admin_tell_outcome(engine, admin);
 	peer_order_end(engine, &admin->peer_order);
 	admin_free(engine, admin);
 }
@@ -215,17 +217,17 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 	 * that.
 	 */
 	if (reason == REASON_BROKER_BLOCKED) {
-		answer = outcome_of(admin);
+		answer = admin_outcome(admin);
 		engine_op_end(engine, admin->op, &answer);
 	}
-	FAULT_IF(MUTEX_WHILE_WAITING, waits_for_holders(admin), tell_outcome(engine, admin);
+	FAULT_IF(MUTEX_WHILE_WAITING, waits_for_holders(admin), admin_tell_outcome(engine, admin);
 		 return;);
 	mutex_drop(engine, admin->op);
 }
 
 /* Puts the finished part of the work in front of `why`. */
 static void
-say(const struct admin *admin, const char *why, char *ret_text, size_t size)
+admin_say(const struct admin *admin, const char *why, char *ret_text, size_t size)
 {
 	int to_declare = plan_slots(&admin->plan, STEP_DECLARE_SLOTS) +
 			 plan_slots(&admin->plan, STEP_MAKE_SLOTS);
@@ -268,7 +270,7 @@ holder_stays(struct holder_stays *stays, int slot, const struct broker_reply *re
 
 /* The deadline's answer. */
 static void
-say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer)
+admin_say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer)
 {
 	struct admin *admin = admin_find(engine, op);
 	char text[sizeof(admin->text)];
@@ -282,7 +284,7 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 		 * All steps are done. Only the mutex is not released, and the wait for holders
 		 * comes after that.
 		 */
-		*answer = outcome_of(admin);
+		*answer = admin_outcome(admin);
 		FAULT(LATE_MUTEX_ENDS_WAIT, return;);
 		if (waits_for_holders(admin)) {
 			answer->reason = REASON_BROKER_UNAVAILABLE;
@@ -296,7 +298,7 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 			answer->text = late.text;
 		}
 		unknown = engine_refusal_unknown(engine, answer->text);
-		say(admin, unknown.text, text, sizeof(text));
+		admin_say(admin, unknown.text, text, sizeof(text));
 		admin_set_outcome(admin, unknown.reason, text);
 		break;
 	case ADMIN_QUEUED:
@@ -307,7 +309,7 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 	}
 	answer->reason = admin->outcome;
 	answer->text = admin->text;
-	fill(admin, answer);
+	admin_fill_facts(admin, answer);
 }
 
 /*
@@ -330,7 +332,7 @@ admin_on_expired(struct lock_engine *engine, uint64_t op)
 
 /* A slot was removed. */
 static void
-count_removed(struct admin *admin, int slot)
+admin_count_removed(struct admin *admin, int slot)
 {
 	admin->removed = true;
 	if (slot > admin->highest)
@@ -338,7 +340,7 @@ count_removed(struct admin *admin, int slot)
 }
 
 static void
-count_done(struct admin *admin, const struct work_request *request)
+admin_count_done(struct admin *admin, const struct work_request *request)
 {
 	switch (request->kind) {
 	case WORK_DECLARE_SLOT:
@@ -346,10 +348,10 @@ count_done(struct admin *admin, const struct work_request *request)
 		break;
 	case WORK_DELETE_SLOT:
 		admin->deleted++;
-		count_removed(admin, request->slot);
+		admin_count_removed(admin, request->slot);
 		break;
 	case WORK_DELETE_UNCOUNTED:
-		count_removed(admin, request->slot);
+		admin_count_removed(admin, request->slot);
 		break;
 	case WORK_DELETE_GATE:
 	case WORK_DELETE_UNLIMITED:
@@ -362,7 +364,7 @@ count_done(struct admin *admin, const struct work_request *request)
 
 /* The broker refused the request. */
 static enum work_verdict
-refuse(struct admin *admin, enum reason reason, const struct work_request *request,
+admin_refuse(struct admin *admin, enum reason reason, const struct work_request *request,
     const struct broker_reply *reply)
 {
 	bool holder = request->kind == WORK_MAKE_HOLDER;
@@ -395,7 +397,7 @@ admin_judge(struct lock_engine *engine, struct work *work, const struct work_req
 			admin->deleted = work->making.done;
 		admin->plan.claim = LOCK_CLAIM_BY_QUORUM;
 		if (work->making.done > 0)
-			count_removed(admin, request->slot);
+			admin_count_removed(admin, request->slot);
 	}
 	if ((request->kind == WORK_RECORD || request->kind == WORK_FORGET_RECORD) &&
 	    reply->answer == BROKER_UNKNOWN && strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
@@ -418,25 +420,25 @@ admin_judge(struct lock_engine *engine, struct work *work, const struct work_req
 	}
 	switch (reply->answer) {
 	case BROKER_OK:
-		count_done(admin, request);
+		admin_count_done(admin, request);
 		return WORK_DONE;
 	case BROKER_LOCKED:
 		if (request->kind == WORK_MAKE_BEADS || request->kind == WORK_DELETE_BEADS ||
 		    request->kind == WORK_RECORD || request->kind == WORK_FORGET_RECORD)
-			return refuse(admin, REASON_WOULD_BLOCK, request, reply);
+			return admin_refuse(admin, REASON_WOULD_BLOCK, request, reply);
 		/* Perhaps by a claim unseen, for a moment. */
 		return work->again < LOCKED_TRIES
 			   ? WORK_AGAIN
-			   : refuse(admin, REASON_WOULD_BLOCK, request, reply);
+			   : admin_refuse(admin, REASON_WOULD_BLOCK, request, reply);
 	case BROKER_UNREACHABLE:
-		return refuse(admin, REASON_BROKER_UNAVAILABLE, request, reply);
+		return admin_refuse(admin, REASON_BROKER_UNAVAILABLE, request, reply);
 	default:
-		return refuse(admin, REASON_BROKER_REFUSED, request, reply);
+		return admin_refuse(admin, REASON_BROKER_REFUSED, request, reply);
 	}
 }
 
 static void
-add_slots(struct admin *admin, const struct step *step)
+admin_add_slots(struct admin *admin, const struct step *step)
 {
 	bool durable =
 	    step->kind == STEP_DECLARE_SLOTS && full_scan_way(admin->plan.claim)->make != NULL;
@@ -464,7 +466,7 @@ add_slots(struct admin *admin, const struct step *step)
 
 /* Performs the plan. */
 static void
-work_plan(struct lock_engine *engine, struct admin *admin)
+admin_perform_plan(struct lock_engine *engine, struct admin *admin)
 {
 	static const enum work_kind kinds[] = {
 	    [STEP_SWEEP] = WORK_SWEEP,
@@ -485,7 +487,7 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 		const struct step *step = &admin->plan.steps[i];
 
 		if (step->kind == STEP_DECLARE_SLOTS || step->kind == STEP_DELETE_SLOTS) {
-			add_slots(admin, step);
+			admin_add_slots(admin, step);
 			continue;
 		}
 		work_add(&admin->work, kinds[step->kind], step->first)->last = step->last;
@@ -495,14 +497,14 @@ work_plan(struct lock_engine *engine, struct admin *admin)
 
 /* A semaphore that was not made leaves the directory first. */
 static bool
-undo(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *text)
+admin_undo(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *text)
 {
 	if (!admin->refused || !plan_undo(&admin->plan))
 		return false;
 	admin->refused = false;
 	admin_set_outcome(admin, reason, text);
 	work_clear(engine, &admin->work);
-	work_plan(engine, admin);
+	admin_perform_plan(engine, admin);
 	return true;
 }
 
@@ -516,8 +518,8 @@ admin_work_ended(
 	if (reason == REASON_INVALID_PARAMS)
 		admin->plan.parameter = "force";
 	if (reason != REASON_NONE) {
-		say(admin, text, said, sizeof(said));
-		if (!undo(engine, admin, reason, said))
+		admin_say(admin, text, said, sizeof(said));
+		if (!admin_undo(engine, admin, reason, said))
 			admin_unlock(engine, admin, reason, said);
 	} else if (admin->plan.vain && !admin->removed) {
 		admin_unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
@@ -531,7 +533,7 @@ admin_work_ended(
 /* ---- the way in ---- */
 
 static void
-tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
+admin_tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 {
 	char text[sizeof(admin->text)];
 	struct lock_answer unknown;
@@ -575,7 +577,7 @@ admin_quorum_nonsense(const struct lock_engine *engine)
 }
 
 static void
-on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full_scan)
+admin_on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full_scan)
 {
 	struct admin *admin = admin_find(engine, id);
 	struct broker_info info;
@@ -587,7 +589,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	if (admin == NULL || (!admin->size_only && !mutex_is_held(engine, id)))
 		return;
 	if (full_scan->unknown >= 0) {
-		tell_unknown(engine, admin, full_scan->unknown);
+		admin_tell_unknown(engine, admin, full_scan->unknown);
 		return;
 	}
 	FAULT_IF(STALE_COUNT,
@@ -622,7 +624,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	}
 	admin->work.counted = full_scan->slots;
 	admin_set_state(admin, ADMIN_WORKING);
-	work_plan(engine, admin);
+	admin_perform_plan(engine, admin);
 }
 
 static void
@@ -631,7 +633,7 @@ determine_maximum(struct lock_engine *engine, struct admin *admin)
 	admin_set_state(admin, ADMIN_COUNTING);
 	/* A change has to know how the slots are held. */
 	full_scan_start(engine, admin->name, admin->size_only ? FULL_SCAN_SIZE : FULL_SCAN_BUSY,
-	    on_counted, admin->op);
+	    admin_on_counted, admin->op);
 }
 
 static void
@@ -649,7 +651,7 @@ admin_on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, en
 		admin_finish(engine, admin);
 		break;
 	case MUTEX_LOST:
-		say(admin, "the connection to the broker was lost", said, sizeof(said));
+		admin_say(admin, "the connection to the broker was lost", said, sizeof(said));
 		admin_set_outcome(admin, reason, said);
 		FAULT(DIRECTORY_OUTLIVES_MUTEX, admin_finish(engine, admin); return;);
 		directory_forget(engine, id);
@@ -663,7 +665,7 @@ admin_on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, en
 }
 
 static void
-begin(struct lock_engine *engine, uint64_t op)
+admin_begin(struct lock_engine *engine, uint64_t op)
 {
 	struct admin *admin = admin_find(engine, op);
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
@@ -684,7 +686,7 @@ admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 	struct admin *admin = mem_alloc(sizeof(*admin));
 	struct op *op = engine_op_new(engine, peer, request);
 
-	op->fill = say_late;
+	op->fill = admin_say_late;
 	op->expired = admin_on_expired;
 	admin->op = op->id;
 	admin->state = ADMIN_QUEUED;
@@ -701,15 +703,15 @@ admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 }
 
 static void
-start(struct lock_engine *engine, struct admin *admin)
+admin_start(struct lock_engine *engine, struct admin *admin)
 {
 	admin->peer_order = (struct peer_order){
 	    .op = admin->op,
 	    .work = admin->size_only ? PEER_ORDER_READS : PEER_ORDER_CHANGES,
-	    .begin = begin,
+	    .begin = admin_begin,
 	};
 	if (peer_order_take(engine, &admin->peer_order, admin->peer, admin->name))
-		begin(engine, admin->op);
+		admin_begin(engine, admin->op);
 }
 
 /* ---- the doors ---- */
@@ -755,7 +757,7 @@ change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum p
 	admin->uid = change->uid;
 	admin->work.beads.grace = change->takeover_grace;
 	admin->work.force = change->force;
-	start(engine, admin);
+	admin_start(engine, admin);
 }
 
 void
@@ -793,7 +795,7 @@ admin_create_missing(struct lock_engine *engine, const char *name, int slots)
 	admin->order = plan_order(PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots},
 	    full_scan_claim_of(engine->settings.claim), engine->settings.slots_most);
 	admin->target = slots;
-	start(engine, admin);
+	admin_start(engine, admin);
 	return admin->op;
 }
 
@@ -810,7 +812,7 @@ lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 	}
 	admin = admin_new(engine, peer, request, name);
 	admin->size_only = true;
-	start(engine, admin);
+	admin_start(engine, admin);
 }
 
 void
@@ -869,7 +871,7 @@ make_mutex_set_outcome(struct making *making, enum reason reason, const char *te
 
 /* A scan could come before the maker's consumer has ended, and would see a busy mutex. A claim waits for that. */
 static void
-tell_free(struct lock_engine *engine, const char *name)
+make_mutex_tell_free(struct lock_engine *engine, const char *name)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, true);
 
@@ -896,13 +898,14 @@ make_mutex_finish(struct lock_engine *engine, struct making *making)
 	registry_admin_done(engine, making->name, true, making->op, making->outcome,
 	    making->text[0] != '\0' ? making->text : NULL);
 	if (making->made)
-		tell_free(engine, making->name);
+		make_mutex_tell_free(engine, making->name);
 	engine_op_end(engine, making->op, &nobody_hears);
 	making_free(engine, making);
 }
 
 static void
-unlock(struct lock_engine *engine, struct making *making, enum reason reason, const char *text)
+make_mutex_unlock(
+    struct lock_engine *engine, struct making *making, enum reason reason, const char *text)
 {
 	make_mutex_set_outcome(making, reason, text);
 	making->is_working = false;
@@ -930,7 +933,7 @@ make_mutex_on_expired(struct lock_engine *engine, uint64_t op)
 
 /* The B of another way is there, or was: the mutex is held in that way until it is gone. */
 static enum work_verdict
-find_other_way(struct lock_engine *engine, struct work *work)
+make_mutex_find_other_way(struct lock_engine *engine, struct work *work)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, work->name, true);
 
@@ -958,14 +961,14 @@ make_mutex_judge(struct lock_engine *engine, struct work *work, const struct wor
 		return WORK_DONE;
 	case BROKER_LOCKED:
 		if (request->kind == WORK_DECLARE_POST)
-			return find_other_way(engine, work);
+			return make_mutex_find_other_way(engine, work);
 		/* Somebody else uses the mutex, or makes it, so it is there. */
 		if (request->kind == WORK_MAKE_BEADS)
 			return WORK_DONE;
 		return work_fail(work, REASON_BROKER_UNAVAILABLE, reply->text);
 	case BROKER_REFUSED:
 		if (request->kind == WORK_DECLARE_POST && reply->code == BROKER_DIFFERS)
-			return find_other_way(engine, work);
+			return make_mutex_find_other_way(engine, work);
 		return work_fail(work, REASON_BROKER_REFUSED, reply->text);
 	case BROKER_UNKNOWN:
 	case BROKER_SKIPPED:
@@ -986,7 +989,7 @@ static void
 make_mutex_work_ended(
     struct lock_engine *engine, struct work *work, enum reason reason, const char *text)
 {
-	unlock(engine, making_find(engine, work->op), reason, text);
+	make_mutex_unlock(engine, making_find(engine, work->op), reason, text);
 }
 
 /*
@@ -994,7 +997,7 @@ make_mutex_work_ended(
  * could hold the mutex.
  */
 static void
-begin_work(struct lock_engine *engine, struct making *making)
+make_mutex_begin_work(struct lock_engine *engine, struct making *making)
 {
 	making->is_working = true;
 	if (making->beads == BROKER_OK || making->beads == BROKER_LOCKED) {
@@ -1020,9 +1023,9 @@ make_mutex_on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news new
 	switch (news) {
 	case MUTEX_HELD:
 		if (nonsense == NULL)
-			begin_work(engine, making);
+			make_mutex_begin_work(engine, making);
 		else
-			unlock(engine, making, REASON_BROKER_REFUSED, nonsense);
+			make_mutex_unlock(engine, making, REASON_BROKER_REFUSED, nonsense);
 		return;
 	case MUTEX_FREE:
 		break;

@@ -14,11 +14,11 @@
  *	1. The consumers in the wait queues, one for each name and priority with waiters here.
  *	   wait_queue_add() and wait_queue_remove() count the waiters of a consumer.
  *	   wait_queue_news() is an event of the broker: the consumer has joined or left.
- *	   wait_queue_out() and _back(): all leave while no waiter can have a channel.
+ *	   wait_queue_out() and wait_queue_back(): all leave while no waiter can have a channel.
  *	2. Channels of the lock connection. The queues of names that starve come first.
  *	   channels_lacking() says why a waiter can have none.
- *	   channels_charge() charges a hold to the share of a user.
- *	   channels_starve() queues a name. channels_hold_ended() wakes the first ones.
+ *	   channels_charge() charges a hold to the share of a user. channels_hold_ended() wakes the first names.
+ *	   channels_starve() queues a name.
  */
 
 /* 1. The consumers in the wait queues. */
@@ -34,7 +34,7 @@ enum member_state {
 	MEMBER_JOINED /* hints come */
 };
 
-struct member {
+struct wait_queue_member {
 	enum member_state state;
 	int priority;                /* the key */
 	struct semaphore *semaphore; /* borrowed */
@@ -45,7 +45,7 @@ struct member {
 };
 
 static void
-member_set_state(struct member *member, enum member_state state)
+member_set_state(struct wait_queue_member *member, enum member_state state)
 {
 	switch (state) {
 	case MEMBER_AWAY:
@@ -62,7 +62,7 @@ member_set_state(struct member *member, enum member_state state)
 
 /* A frozen engine begins no claim. */
 static bool
-may_join(const struct lock_engine *engine)
+member_may_join(const struct lock_engine *engine)
 {
 	return engine->link == BROKER_UP && !FAULT_ELSE(FROZEN_TAKES_HINTS, false, engine->frozen);
 }
@@ -72,11 +72,11 @@ may_join(const struct lock_engine *engine)
  * waiters fewer are not worth.
  */
 static void
-ask_for_place(struct lock_engine *engine, struct member *member)
+member_ask_for_place(struct lock_engine *engine, struct wait_queue_member *member)
 {
 	unsigned credit = member->waiters < CREDIT_MOST ? member->waiters : CREDIT_MOST;
 
-	if (!may_join(engine) || member->waiters == 0 || member->semaphore->out)
+	if (!member_may_join(engine) || member->waiters == 0 || member->semaphore->out)
 		return;
 	if (member->state != MEMBER_AWAY && credit <= member->credit)
 		return;
@@ -88,7 +88,7 @@ ask_for_place(struct lock_engine *engine, struct member *member)
 }
 
 static void
-give_place_up(struct lock_engine *engine, struct member *member)
+member_give_place_up(struct lock_engine *engine, struct wait_queue_member *member)
 {
 	if (member->state == MEMBER_AWAY)
 		return;
@@ -98,19 +98,19 @@ give_place_up(struct lock_engine *engine, struct member *member)
 }
 
 static void
-member_free(struct lock_engine *engine, struct member *member)
+member_free(struct lock_engine *engine, struct wait_queue_member *member)
 {
 	assert(member->waiters == 0);
-	give_place_up(engine, member);
+	member_give_place_up(engine, member);
 	timers_cancel(engine->timers, &member->linger);
 	HASH_DELETE(by_priority, member->semaphore->members, member);
 	free(member);
 }
 
 static void
-linger_is_over(void *ctx, uint64_t id)
+member_linger_is_over(void *ctx, uint64_t id)
 {
-	struct member *member = ctx;
+	struct wait_queue_member *member = ctx;
 	struct semaphore *semaphore = member->semaphore;
 
 	(void)id;
@@ -118,10 +118,10 @@ linger_is_over(void *ctx, uint64_t id)
 	engine_mark_dirty(semaphore->engine, semaphore); /* the name may be forgotten now */
 }
 
-static struct member *
+static struct wait_queue_member *
 member_find(const struct semaphore *semaphore, int priority)
 {
-	struct member *member;
+	struct wait_queue_member *member;
 
 	HASH_FIND(by_priority, semaphore->members, &priority, sizeof(priority), member);
 	return member;
@@ -130,7 +130,7 @@ member_find(const struct semaphore *semaphore, int priority)
 void
 wait_queue_add(struct lock_engine *engine, struct waiter *waiter)
 {
-	struct member *member = waiter->member;
+	struct wait_queue_member *member = waiter->member;
 
 	if (member != NULL)
 		return;
@@ -139,20 +139,20 @@ wait_queue_add(struct lock_engine *engine, struct waiter *waiter)
 		member = mem_alloc(sizeof(*member));
 		member->semaphore = waiter->semaphore;
 		member->priority = waiter->priority;
-		timer_init(&member->linger, linger_is_over, member, 0);
+		timer_init(&member->linger, member_linger_is_over, member, 0);
 		HASH_ADD(by_priority, waiter->semaphore->members, priority,
 		    sizeof(member->priority), member);
 	}
 	waiter->member = member;
 	member->waiters++;
 	timers_cancel(engine->timers, &member->linger);
-	ask_for_place(engine, member);
+	member_ask_for_place(engine, member);
 }
 
 void
 wait_queue_remove(struct lock_engine *engine, struct waiter *waiter)
 {
-	struct member *member = waiter->member;
+	struct wait_queue_member *member = waiter->member;
 
 	if (member == NULL)
 		return;
@@ -169,7 +169,7 @@ bool
 wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
     const struct broker_wait_queue_event *event)
 {
-	struct member *member = member_find(semaphore, event->priority);
+	struct wait_queue_member *member = member_find(semaphore, event->priority);
 
 	if (member == NULL)
 		return false;
@@ -190,15 +190,15 @@ wait_queue_join_or_leave(struct lock_engine *engine)
 	struct semaphore *semaphore = engine->semaphores;
 
 	for (; semaphore != NULL; semaphore = semaphore->by_key.next) {
-		struct member *member = semaphore->members;
+		struct wait_queue_member *member = semaphore->members;
 
 		semaphore->out = false;
 		for (; member != NULL; member = member->by_priority.next) {
-			FAULT_IF(WAIT_QUEUE_NOT_JOINED_AGAIN, may_join(engine), continue);
-			if (may_join(engine))
-				ask_for_place(engine, member);
+			FAULT_IF(WAIT_QUEUE_NOT_JOINED_AGAIN, member_may_join(engine), continue);
+			if (member_may_join(engine))
+				member_ask_for_place(engine, member);
 			else
-				give_place_up(engine, member);
+				member_give_place_up(engine, member);
 		}
 	}
 }
@@ -209,29 +209,29 @@ wait_queue_join_or_leave(struct lock_engine *engine)
 static void
 wait_queue_out(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	struct member *member = semaphore->members;
+	struct wait_queue_member *member = semaphore->members;
 
 	semaphore->out = true;
 	for (; member != NULL; member = member->by_priority.next)
-		give_place_up(engine, member);
+		member_give_place_up(engine, member);
 }
 
 void
 wait_queue_back(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	struct member *member = semaphore->members;
+	struct wait_queue_member *member = semaphore->members;
 
 	if (!semaphore->out)
 		return;
 	semaphore->out = false;
 	for (; member != NULL; member = member->by_priority.next)
-		ask_for_place(engine, member);
+		member_ask_for_place(engine, member);
 }
 
 bool
 wait_queue_has_place(const struct semaphore *semaphore)
 {
-	const struct member *member = semaphore->members;
+	const struct wait_queue_member *member = semaphore->members;
 
 	while (member != NULL && member->state == MEMBER_AWAY)
 		member = member->by_priority.next;
@@ -241,7 +241,7 @@ wait_queue_has_place(const struct semaphore *semaphore)
 int
 wait_queue_count(const struct semaphore *semaphore)
 {
-	const struct member *member = semaphore->members;
+	const struct wait_queue_member *member = semaphore->members;
 	int count = 0;
 
 	for (; member != NULL; member = member->by_priority.next)
@@ -252,7 +252,7 @@ wait_queue_count(const struct semaphore *semaphore)
 void
 wait_queue_shrink(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	struct member *member, *next;
+	struct wait_queue_member *member, *next;
 
 	HASH_ITER (by_priority, semaphore->members, member, next) {
 		if (member->waiters == 0)
@@ -280,7 +280,7 @@ wait_queue_end(struct lock_engine *engine, struct semaphore *semaphore)
 /* ---- the queues of names that starve ---- */
 
 static void
-leave(struct starved_list *line, struct starved *starved)
+channels_leave(struct starved_list *line, struct starved *starved)
 {
 	if (!starved->listed)
 		return;
@@ -289,10 +289,10 @@ leave(struct starved_list *line, struct starved *starved)
 }
 
 static void
-join(struct starved_list *line, struct starved *starved)
+channels_join(struct starved_list *line, struct starved *starved)
 {
 	if (starved->had_one)
-		leave(line, starved);
+		channels_leave(line, starved);
 	/* A name that was woken and got no channel keeps its place. */
 	starved->woken = starved->had_one = false;
 	if (starved->listed)
@@ -302,16 +302,16 @@ join(struct starved_list *line, struct starved *starved)
 }
 
 static void
-leave_all(struct starved_list *line)
+channels_leave_all(struct starved_list *line)
 {
 	struct starved *first;
 
 	while ((first = TAILQ_FIRST(line)) != NULL)
-		leave(line, first);
+		channels_leave(line, first);
 }
 
 static void
-wake_first(struct lock_engine *engine, struct starved_list *line)
+channels_wake_first(struct lock_engine *engine, struct starved_list *line)
 {
 	struct starved *first = TAILQ_FIRST(line);
 
@@ -325,15 +325,15 @@ wake_first(struct lock_engine *engine, struct starved_list *line)
 }
 
 static void
-wake_all_local_queues(struct lock_engine *engine)
+channels_wake_all(struct lock_engine *engine)
 {
 	struct share *share;
 
 	if (channels_are_left(engine))
-		wake_first(engine, &engine->channels.starved);
+		channels_wake_first(engine, &engine->channels.starved);
 	for (share = engine->channels.shares; share != NULL; share = share->by_uid.next) {
 		if (share_has_room(share))
-			wake_first(engine, &share->starved);
+			channels_wake_first(engine, &share->starved);
 	}
 }
 
@@ -347,7 +347,7 @@ channels_claimed(struct waiter *waiter)
 /* ---- how many there are ---- */
 
 static void
-set_most(struct lock_engine *engine)
+channels_set_most(struct lock_engine *engine)
 {
 	struct channels *channels = &engine->channels;
 	size_t reserve = engine->settings.channels_reserve;
@@ -374,10 +374,10 @@ channels_are_left(const struct lock_engine *engine)
 }
 
 static void
-again_due(void *ctx, uint64_t id)
+channels_again_due(void *ctx, uint64_t id)
 {
 	(void)id;
-	wake_all_local_queues(ctx);
+	channels_wake_all(ctx);
 }
 
 void
@@ -457,7 +457,7 @@ channels_share(struct lock_engine *engine, uid_t uid)
 }
 
 static void
-let_go(struct lock_engine *engine, struct share *share)
+share_let_go(struct lock_engine *engine, struct share *share)
 {
 	if (share->waiters > 0 || share->taken > 0)
 		return;
@@ -474,8 +474,8 @@ channels_waiter_gone(struct lock_engine *engine, struct share *share)
 	share->waiters--;
 	/* The waiter may have been the last one of a woken name. */
 	if (share_has_room(share))
-		wake_first(engine, &share->starved);
-	let_go(engine, share);
+		channels_wake_first(engine, &share->starved);
+	share_let_go(engine, share);
 }
 
 void
@@ -498,8 +498,8 @@ channels_charge(struct lock_engine *engine, struct hold *hold, struct share *sha
 	assert(before->taken > 0);
 	before->taken--;
 	if (share_has_room(before))
-		wake_first(engine, &before->starved);
-	let_go(engine, before);
+		channels_wake_first(engine, &before->starved);
+	share_let_go(engine, before);
 }
 
 void
@@ -517,7 +517,7 @@ channels_hold_ended(struct lock_engine *engine)
 	const struct share *share = engine->channels.shares;
 
 	if (channels_are_left(engine))
-		wake_first(engine, &engine->channels.starved);
+		channels_wake_first(engine, &engine->channels.starved);
 	for (; engine->holds.by_id == NULL && share != NULL; share = share->by_uid.next)
 		assert(share->taken == 0);
 }
@@ -535,9 +535,9 @@ channels_starve(struct lock_engine *engine, struct semaphore *semaphore, unsigne
 			continue;
 		starves = true;
 		if (!share_has_room(user->share))
-			join(&user->share->starved, &user->starved);
+			channels_join(&user->share->starved, &user->starved);
 		else if (!channels_are_left(engine))
-			join(&engine->channels.starved, &semaphore->starved);
+			channels_join(&engine->channels.starved, &semaphore->starved);
 	}
 	if (starves && !channels_can_serve(engine, semaphore))
 		wait_queue_out(engine, semaphore);
@@ -558,7 +558,7 @@ channels_is_starving(const struct waiter *waiter)
 
 /* Whether the name was scanned since it was woken: then it needs no more channels now. */
 static bool
-is_served(const struct semaphore *semaphore, const struct starved *starved)
+channels_is_served(const struct semaphore *semaphore, const struct starved *starved)
 {
 	const struct scan *scan = &semaphore->scan;
 
@@ -571,63 +571,63 @@ channels_served(struct lock_engine *engine, struct semaphore *semaphore)
 	struct local_queue_user *user;
 
 	LIST_FOREACH (user, &semaphore->local_queue.users, of_list) {
-		if (!is_served(semaphore, &user->starved))
+		if (!channels_is_served(semaphore, &user->starved))
 			continue;
-		leave(&user->share->starved, &user->starved);
+		channels_leave(&user->share->starved, &user->starved);
 		if (share_has_room(user->share))
-			wake_first(engine, &user->share->starved);
+			channels_wake_first(engine, &user->share->starved);
 	}
-	if (is_served(semaphore, &semaphore->starved))
+	if (channels_is_served(semaphore, &semaphore->starved))
 		channels_forget(engine, semaphore);
 }
 
 void
 channels_forget(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	leave(&engine->channels.starved, &semaphore->starved);
+	channels_leave(&engine->channels.starved, &semaphore->starved);
 	if (channels_are_left(engine))
-		wake_first(engine, &engine->channels.starved);
+		channels_wake_first(engine, &engine->channels.starved);
 }
 
 /* ---- life ---- */
 
 static void
-none_starves(struct lock_engine *engine)
+channels_none_starves(struct lock_engine *engine)
 {
 	struct share *share = engine->channels.shares;
 
 	timers_cancel(engine->timers, &engine->channels.again);
 	engine->channels.not_given = 0;
-	leave_all(&engine->channels.starved);
+	channels_leave_all(&engine->channels.starved);
 	for (; share != NULL; share = share->by_uid.next)
-		leave_all(&share->starved);
+		channels_leave_all(&share->starved);
 }
 
 void
 channels_settings_changed(struct lock_engine *engine)
 {
-	set_most(engine);
-	wake_all_local_queues(engine);
+	channels_set_most(engine);
+	channels_wake_all(engine);
 }
 
 void
 channels_link_changed(struct lock_engine *engine)
 {
-	none_starves(engine);
-	set_most(engine);
+	channels_none_starves(engine);
+	channels_set_most(engine);
 }
 
 void
 channels_init(struct lock_engine *engine)
 {
 	TAILQ_INIT(&engine->channels.starved);
-	timer_init(&engine->channels.again, again_due, engine, 0);
+	timer_init(&engine->channels.again, channels_again_due, engine, 0);
 }
 
 void
 channels_done(struct lock_engine *engine)
 {
 	assert(engine->channels.shares == NULL);
-	none_starves(engine);
+	channels_none_starves(engine);
 	used_mutexes_done(engine);
 }

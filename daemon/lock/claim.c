@@ -15,13 +15,15 @@
 /*
  * Contents:
  *	1. Grants: grant_claimed(), grant_passed() and grant_slotless() answer. grant_has_room() is the limit.
- *	2. claim_start() reserves the slot and takes a channel, due() sends the flight: B, then A.
- *	   on_claimed() is the answer about B, on_checked() the answer about A.
- *	   win(): the waiter, or another one here, is granted the slot. fail(): the reservation ends.
- *	   go_on() says what a failed claim means for its waiter: lose_race(), claim_otherwise(), go_on_unseen().
- *	   learn_way() and learn_post(): the answer says how the slot is held.
- *	   claim_unclean(): a grace begins. crowd_out(): there are too many.
- *	   claim_resume(): a claim of an earlier program goes on.
+ *	2. Claims. The result for the waiter: claim_go_on(), of a lost race claim_lose_race(), while probes fail
+ *	   claim_go_on_unseen().
+ *	   The result for the hold: claim_fail() ends the reservation, claim_win() grants the slot to a waiter
+ *	     here.
+ *	   claim_learn_way() and claim_learn_post(): the answer says how the slot is held.
+ *	   claim_on_claimed() is the answer about B, claim_on_checked() the answer about A.
+ *	   claim_unclean(): a grace begins. claim_crowd_out(): there are too many.
+ *	   claim_send() sends the flight: B, then A. claim_due() is the timer of the hold.
+ *	   claim_start() reserves the slot and takes a channel.
  */
 
 /* 1. Grants. */
@@ -45,7 +47,7 @@ grant_has_room(struct lock_engine *engine, struct waiter *waiter, enum broker_wa
 }
 
 static void
-tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
+grant_tell(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 
@@ -90,7 +92,7 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 	keepalive_granted(engine, hold);
 	watch_start(engine, hold);
 	waiter->hold = 0;
-	tell_granted(engine, waiter, hold);
+	grant_tell(engine, waiter, hold);
 	return true;
 }
 
@@ -117,7 +119,7 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 		lifecycle_resume(engine, hold);
 	}
 	keepalive_granted(engine, hold);
-	tell_granted(engine, waiter, hold);
+	grant_tell(engine, waiter, hold);
 	return true;
 }
 
@@ -134,7 +136,7 @@ grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool admitted)
 	hold->admitted = admitted;
 	FAULT(GRANTED_TAKES_SLOT, hold->slot = admitted);
 	registry_hold_attach(engine, hold, waiter->peer);
-	tell_granted(engine, waiter, hold);
+	grant_tell(engine, waiter, hold);
 }
 
 /* 2. Claims. */
@@ -163,7 +165,7 @@ enum claim_outcome {
 /* ---- the result for the waiter ---- */
 
 static void
-rest(struct lock_engine *engine, struct waiter *waiter)
+claim_rest(struct lock_engine *engine, struct waiter *waiter)
 {
 	int64_t ceiling = REST_FIRST;
 
@@ -177,7 +179,7 @@ rest(struct lock_engine *engine, struct waiter *waiter)
  * times.
  */
 static void
-lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
+claim_lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
 {
 	bool over = registry_waiter_is_over(engine, waiter);
 
@@ -196,7 +198,7 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 	/* A waiter without hints would never be as fast as others with hints. */
 	if (!over)
 		wait_queue_add(engine, waiter);
-	rest(engine, waiter);
+	claim_rest(engine, waiter);
 }
 
 static bool
@@ -214,7 +216,7 @@ may_be_by_quorum(const struct waiter *waiter)
  * seen.
  */
 static void
-go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
+claim_go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
 {
 	struct scan *scan = &waiter->semaphore->scan;
 
@@ -260,7 +262,7 @@ claim_otherwise(struct lock_engine *engine, struct waiter *waiter, int slot)
 }
 
 static void
-go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_outcome outcome,
+claim_go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_outcome outcome,
     const struct broker_reply *reply)
 {
 	assert(waiter->state == WAITER_CLAIMING);
@@ -276,12 +278,12 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 	case CLAIM_LOST:
 	case CLAIM_NO_SLOT:
 		if (waiter->direct != 0) {
-			go_on_unseen(engine, waiter, slot, outcome == CLAIM_NO_SLOT);
+			claim_go_on_unseen(engine, waiter, slot, outcome == CLAIM_NO_SLOT);
 			break;
 		}
 		if (outcome == CLAIM_NO_SLOT)
 			semaphore_forget(waiter->semaphore);
-		lose_race(engine, waiter, outcome);
+		claim_lose_race(engine, waiter, outcome);
 		break;
 	case CLAIM_REFUSED:
 		registry_waiter_refuse(engine, waiter, REASON_BROKER_REFUSED, reply->text);
@@ -291,7 +293,7 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE,
 			    "the broker closed every channel too soon");
 		else
-			rest(engine, waiter);
+			claim_rest(engine, waiter);
 		break;
 	case CLAIM_LATE: /* another slot may be free; this one stays reserved */
 		registry_waiter_set_state(
@@ -304,7 +306,7 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 
 /* The claim failed. CHECKING: this daemon has B, and drops it. */
 static void
-fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
+claim_fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
     const struct broker_reply *reply)
 {
 	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
@@ -329,7 +331,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 		registry_hold_end(engine, hold, outcome == CLAIM_OTHERWISE);
 	}
 	if (waiter != NULL) {
-		go_on(engine, waiter, slot, outcome, reply);
+		claim_go_on(engine, waiter, slot, outcome, reply);
 	} else if (outcome == CLAIM_NO_SLOT && semaphore != NULL) {
 		/* No waiter is left for this answer: a new scan is due. */
 		semaphore_forget(semaphore);
@@ -360,7 +362,7 @@ grant_to_another(struct lock_engine *engine, struct hold *hold)
 }
 
 static void
-win(struct lock_engine *engine, struct hold *hold)
+claim_win(struct lock_engine *engine, struct hold *hold)
 {
 	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
 	int slot = hold->slot;
@@ -377,7 +379,7 @@ win(struct lock_engine *engine, struct hold *hold)
 	engine_mark_dirty(engine, waiter->semaphore);
 	if (!grant_claimed(engine, waiter, hold)) {
 		lifecycle_drop(engine, hold);
-		go_on(engine, waiter, slot, CLAIM_LATE, NULL);
+		claim_go_on(engine, waiter, slot, CLAIM_LATE, NULL);
 	}
 }
 
@@ -386,7 +388,8 @@ win(struct lock_engine *engine, struct hold *hold)
  * the claim is worth another attempt.
  */
 static bool
-learn_way(struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
+claim_learn_way(
+    struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
@@ -410,7 +413,7 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
  * for its queue by quorum, too.
  */
 static bool
-learn_post(
+claim_learn_post(
     const struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, true);
@@ -433,7 +436,7 @@ learn_post(
  * have left before this is known, so it is kept until RabbitMQ deletes the queue.
  */
 static void
-learn_incomplete(struct lock_engine *engine, const struct hold *hold, bool incomplete)
+claim_learn_incomplete(struct lock_engine *engine, const struct hold *hold, bool incomplete)
 {
 	struct semaphore *semaphore;
 
@@ -447,7 +450,7 @@ learn_incomplete(struct lock_engine *engine, const struct hold *hold, bool incom
 
 /* Nothing is known of a slot by quorum. The user may have no right to such queues. */
 static bool
-is_guess(const struct lock_engine *engine, const struct hold *hold)
+claim_is_guess(const struct lock_engine *engine, const struct hold *hold)
 {
 	const struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
 
@@ -460,7 +463,7 @@ is_guess(const struct lock_engine *engine, const struct hold *hold)
  * a slot after an unclean end would never be free for clients that only try.
  */
 static void
-leave_behind(struct lock_engine *engine, struct hold *hold)
+claim_leave_behind(struct lock_engine *engine, struct hold *hold)
 {
 	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
 
@@ -468,11 +471,11 @@ leave_behind(struct lock_engine *engine, struct hold *hold)
 	hold->asked = 0;
 	flight_end(engine, hold);
 	if (waiter != NULL)
-		go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
+		claim_go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
 }
 
 static void
-on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
+claim_on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -482,50 +485,52 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (reply->answer != BROKER_UNKNOWN)
 		flight_end(engine, hold);
 	hold_set_grace(&engine->holds, hold, 0);
-	if (learn_way(engine, hold, reply)) {
-		fail(engine, hold, CLAIM_OTHERWISE, reply);
+	if (claim_learn_way(engine, hold, reply)) {
+		claim_fail(engine, hold, CLAIM_OTHERWISE, reply);
 		return;
 	}
-	if (learn_post(engine, hold, reply)) {
-		fail(engine, hold, CLAIM_NO_SLOT, reply);
+	if (claim_learn_post(engine, hold, reply)) {
+		claim_fail(engine, hold, CLAIM_NO_SLOT, reply);
 		return;
 	}
 	switch (reply->answer) {
 	case BROKER_OK:
-		learn_incomplete(engine, hold, false);
-		FAULT(NO_A_CHECK, win(engine, hold); return;);
+		claim_learn_incomplete(engine, hold, false);
+		FAULT(NO_A_CHECK, claim_win(engine, hold); return;);
 		if (!hold_has_a(hold) || hold->acquire == 0)
-			win(engine, hold);
+			claim_win(engine, hold);
 		else
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
 		break;
 	case BROKER_LOCKED:
 		if (reply->removed)
 			removed_delete_beads(engine, hold->name, hold->slot);
-		FAULT_IF(LOCKED_IS_OURS, hold->kind == LOCK_KIND_MUTEX, win(engine, hold); return;);
+		FAULT_IF(LOCKED_IS_OURS, hold->kind == LOCK_KIND_MUTEX, claim_win(engine, hold);
+			 return;);
 		if (hold->crowded_until != 0)
-			leave_behind(engine, hold);
+			claim_leave_behind(engine, hold);
 		else
-			fail(engine, hold, CLAIM_LOST, reply);
+			claim_fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_UNREACHABLE:
-		learn_incomplete(engine, hold, true);
-		fail(engine, hold, CLAIM_LOST, reply);
+		claim_learn_incomplete(engine, hold, true);
+		claim_fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_ABSENT:
 		/* Without an A, B alone is the slot, and was removed. */
-		fail(engine, hold, way_row(hold->way)->by_beads ? CLAIM_NO_SLOT : CLAIM_REFUSED,
-		    reply);
+		claim_fail(engine, hold,
+		    way_row(hold->way)->by_beads ? CLAIM_NO_SLOT : CLAIM_REFUSED, reply);
 		break;
 	case BROKER_REFUSED:
-		fail(engine, hold, is_guess(engine, hold) ? CLAIM_NO_SLOT : CLAIM_REFUSED, reply);
+		claim_fail(engine, hold,
+		    claim_is_guess(engine, hold) ? CLAIM_NO_SLOT : CLAIM_REFUSED, reply);
 		break;
 	case BROKER_SKIPPED:
 		/* The check of A may have failed first, and undone the claim with its channel. */
 		if (way_row(hold->way)->is_channel && hold_has_a(hold))
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
 		else
-			fail(engine, hold, CLAIM_AGAIN, reply);
+			claim_fail(engine, hold, CLAIM_AGAIN, reply);
 		break;
 	case BROKER_UNKNOWN: /* the event of the connection ends this hold; the waiter goes on */
 		break;
@@ -533,7 +538,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
+claim_on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -543,23 +548,23 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return; /* the claim failed, or its waiter is gone */
 	switch (reply->answer) {
 	case BROKER_OK:
-		win(engine, hold);
+		claim_win(engine, hold);
 		break;
 	case BROKER_ABSENT:
-		fail(engine, hold, CLAIM_NO_SLOT, reply);
+		claim_fail(engine, hold, CLAIM_NO_SLOT, reply);
 		break;
 	case BROKER_UNREACHABLE:
-		fail(engine, hold, CLAIM_LOST, reply);
+		claim_fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
-		fail(engine, hold, CLAIM_REFUSED, reply);
+		claim_fail(engine, hold, CLAIM_REFUSED, reply);
 		break;
 	case BROKER_SKIPPED:
-		fail(engine, hold, CLAIM_AGAIN, reply);
+		claim_fail(engine, hold, CLAIM_AGAIN, reply);
 		break;
 	case BROKER_UNKNOWN: /* as above */
-		FAULT(UNKNOWN_IS_SEEN, win(engine, hold));
+		FAULT(UNKNOWN_IS_SEEN, claim_win(engine, hold));
 		break;
 	}
 }
@@ -568,7 +573,7 @@ void
 claim_cancelled(struct lock_engine *engine, struct hold *hold)
 {
 	assert(hold->state == HOLD_CHECKING);
-	fail(engine, hold, CLAIM_LOST, NULL);
+	claim_fail(engine, hold, CLAIM_LOST, NULL);
 }
 
 /* ---- graces ---- */
@@ -585,7 +590,7 @@ user_has_room_for_grace(const struct lock_engine *engine, const struct share *sh
 
 /* The claim ends. The slot is tried again when a grace has ended that makes room. */
 static void
-crowd_out(struct lock_engine *engine, struct hold *hold, int64_t until)
+claim_crowd_out(struct lock_engine *engine, struct hold *hold, int64_t until)
 {
 	int64_t now = engine_now(engine), grace = until - now, first = until;
 	bool any = user_has_room_for_grace(engine, hold->share);
@@ -610,28 +615,28 @@ claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until)
 	assert(hold->state == HOLD_CLAIMING);
 	if (hold->free_at == 0 && (engine->holds.graces >= engine->channels.most ||
 				      !user_has_room_for_grace(engine, hold->share))) {
-		crowd_out(engine, hold, until);
+		claim_crowd_out(engine, hold, until);
 		return false;
 	}
 	hold_set_grace(&engine->holds, hold, until);
 	timers_cancel(engine->timers, &hold->timer);
-	leave_behind(engine, hold);
+	claim_leave_behind(engine, hold);
 	return true;
 }
 
 /* ---- the flight ---- */
 
 static void
-send(struct lock_engine *engine, struct hold *hold)
+claim_send(struct lock_engine *engine, struct hold *hold)
 {
-	struct broker_done claimed = {on_claimed, engine, hold->id};
-	struct broker_done checked = {on_checked, engine, hold->id};
+	struct broker_done claimed = {claim_on_claimed, engine, hold->id};
+	struct broker_done checked = {claim_on_checked, engine, hold->id};
 	struct queue_name a;
 
 	hold->flight = FLIGHT_SENT;
 	/* The channel may have died while the claim was unsent. */
 	if (lifecycle_channel(engine, hold) == 0) {
-		fail(engine, hold, CLAIM_AGAIN, NULL);
+		claim_fail(engine, hold, CLAIM_AGAIN, NULL);
 		return;
 	}
 	hold->asked = engine_now(engine);
@@ -651,7 +656,7 @@ send(struct lock_engine *engine, struct hold *hold)
 
 /* The hold's timer. */
 static void
-due(void *ctx, uint64_t id)
+claim_due(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -662,7 +667,7 @@ due(void *ctx, uint64_t id)
 		registry_hold_end(engine, hold, true);
 	} else if (hold->flight == FLIGHT_DUE && waiter != NULL) {
 		if (engine->link == BROKER_UP)
-			send(engine, hold);
+			claim_send(engine, hold);
 	} else if (hold->flight == FLIGHT_DUE || hold->flight == FLIGHT_UNSENT) {
 		FAULT(UNSENT_IS_LOST, flight_end(engine, hold); return;);
 		/*
@@ -682,7 +687,7 @@ due(void *ctx, uint64_t id)
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE,
 			    "the broker did not answer in time");
 		else if (waiter != NULL)
-			go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
+			claim_go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
 	}
 }
 
@@ -715,9 +720,9 @@ claim_resume(struct lock_engine *engine, struct hold *hold)
 {
 	int64_t until;
 
-	timer_init(&hold->timer, due, engine, hold->id);
+	timer_init(&hold->timer, claim_due, engine, hold->id);
 	if (!broker_restore_grace(engine->broker, hold->channel, hold->b.text,
-		(struct broker_done){on_claimed, engine, hold->id}, &until))
+		(struct broker_done){claim_on_claimed, engine, hold->id}, &until))
 		return false;
 	hold_set_grace(&engine->holds, hold, until);
 	return true;
@@ -747,12 +752,12 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	channels_charge(engine, hold, waiter->share);
 	engine->channels.not_given = 0;
 	channels_claimed(waiter);
-	timer_init(&hold->timer, due, engine, hold->id);
+	timer_init(&hold->timer, claim_due, engine, hold->id);
 	hold->acquire = waiter->id;
 	registry_waiter_set_state(engine, waiter, WAITER_CLAIMING);
 	waiter->hold = hold->id;
 	semaphore_saw_slot(waiter->semaphore, slot, true);
 	keepalive_start(engine);
 	if (flight_start(engine, hold))
-		send(engine, hold);
+		claim_send(engine, hold);
 }

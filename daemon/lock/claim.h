@@ -23,7 +23,7 @@
  * existed after this daemon got B (invariant 2). Of a true mutex there is only the first queue. The
  * slot decides how it is held (invariant 21). The results for the waiter:
  *
- *	the slot is claimed	-> granted (claim.h)
+ *	the slot is claimed	-> granted
  *	the race is lost	-> a random rest, then waits again; at most max_races times
  *	there is no such slot	-> the same
  *	the node is down	-> the same: the slot may be held
@@ -57,7 +57,7 @@ bool claim_unclean(struct lock_engine *engine, struct hold *hold, int64_t until)
 bool claim_resume(struct lock_engine *engine, struct hold *hold);
 
 /*
- * Grants a waiter its lock. The slot was claimed for it (claim.h), or a holder of this daemon hands
+ * Grants a waiter its lock. The slot was claimed for it, or a holder of this daemon hands
  * it off (release.h), or the hold takes no slot. No other file grants an acquire.
  */
 

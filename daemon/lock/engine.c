@@ -343,39 +343,39 @@ engine_scan(struct lock_engine *engine, struct semaphore *semaphore)
 /* 2. Batches of probes. */
 
 /* Of an empty list, in bytes: more than one question. */
-#define FIRST_ROOM 1024
+#define PROBE_FIRST_ROOM 1024
 
 void
-probe_add(struct probe *probe, struct queue_name queue, enum broker_question_kind kind)
+probe_add(struct probe_batch *batch, struct queue_name queue, enum broker_question_kind kind)
 {
 	size_t size = strlen(queue.text) + 1;
 
-	_Static_assert(FIRST_ROOM > sizeof(queue), "one question has room");
-	if (probe->length + 1 + size > probe->room) {
-		probe->room = 2 * probe->room + FIRST_ROOM;
-		probe->questions = mem_grow(probe->questions, probe->room, 1);
+	_Static_assert(PROBE_FIRST_ROOM > sizeof(queue), "one question has room");
+	if (batch->length + 1 + size > batch->room) {
+		batch->room = 2 * batch->room + PROBE_FIRST_ROOM;
+		batch->questions = mem_grow(batch->questions, batch->room, 1);
 	}
-	probe->questions[probe->length] = (char)kind;
-	memcpy(&probe->questions[probe->length + 1], queue.text, size);
-	probe->length += 1 + size;
-	probe->count++;
+	batch->questions[batch->length] = (char)kind;
+	memcpy(&batch->questions[batch->length + 1], queue.text, size);
+	batch->length += 1 + size;
+	batch->count++;
 }
 
 void
-probe_send(struct lock_engine *engine, struct probe *probe, probe_done_fn *done, uint64_t id)
+probe_send(struct lock_engine *engine, struct probe_batch *batch, probe_done_fn *done, uint64_t id)
 {
-	struct broker_question *questions = mem_alloc(probe->count * sizeof(*questions));
-	const char *next = probe->questions;
+	struct broker_question *questions = mem_alloc(batch->count * sizeof(*questions));
+	const char *next = batch->questions;
 
-	for (size_t i = 0; i < probe->count; i++) {
+	for (size_t i = 0; i < batch->count; i++) {
 		questions[i].kind = (unsigned char)*next++;
 		questions[i].queue = next;
 		next += strlen(next) + 1;
 	}
 	broker_probe(
-	    engine->broker, questions, probe->count, (struct broker_probe_done){done, engine, id});
+	    engine->broker, questions, batch->count, (struct broker_probe_done){done, engine, id});
 	free(questions);
-	free(probe->questions);
+	free(batch->questions);
 }
 
 void
@@ -390,14 +390,14 @@ probe_one(struct lock_engine *engine, struct queue_name queue, enum broker_quest
 /* 3. Flights. */
 
 static struct unsent_list *
-unsent_of(const struct hold *hold)
+flight_unsent_of(const struct hold *hold)
 {
 	return hold->state == HOLD_DROPPING ? &hold->share->drops : &hold->share->claims;
 }
 
 /* The hold's part of flights_most, which is at most all of it. */
 static size_t
-cost_of(const struct lock_engine *engine, const struct hold *hold)
+flight_cost(const struct lock_engine *engine, const struct hold *hold)
 {
 	const struct way *way = way_row(hold->way);
 	bool is_cheap = hold->state == HOLD_DROPPING ? way->drop_is_cheap : way->claim_is_cheap;
@@ -407,16 +407,16 @@ cost_of(const struct lock_engine *engine, const struct hold *hold)
 }
 
 static bool
-has_room(const struct lock_engine *engine, const struct hold *hold)
+flight_has_room(const struct lock_engine *engine, const struct hold *hold)
 {
-	return hold->share->flights + cost_of(engine, hold) <= engine->settings.flights_most;
+	return hold->share->flights + flight_cost(engine, hold) <= engine->settings.flights_most;
 }
 
 static void
-add(const struct lock_engine *engine, struct hold *hold)
+flight_add(const struct lock_engine *engine, struct hold *hold)
 {
 	hold->flight = FLIGHT_DUE;
-	hold->share->flights += cost_of(engine, hold);
+	hold->share->flights += flight_cost(engine, hold);
 }
 
 bool
@@ -428,13 +428,13 @@ flight_start(struct lock_engine *engine, struct hold *hold)
 		return true;
 	}
 	/* There may be room for a cheap flight behind one that waits, but drops come first. */
-	if (!TAILQ_EMPTY(&hold->share->drops) || !TAILQ_EMPTY(unsent_of(hold)) ||
-	    !has_room(engine, hold)) {
+	if (!TAILQ_EMPTY(&hold->share->drops) || !TAILQ_EMPTY(flight_unsent_of(hold)) ||
+	    !flight_has_room(engine, hold)) {
 		hold->flight = FLIGHT_UNSENT;
-		TAILQ_INSERT_TAIL(unsent_of(hold), hold, of_unsent);
+		TAILQ_INSERT_TAIL(flight_unsent_of(hold), hold, of_unsent);
 		return false;
 	}
-	add(engine, hold);
+	flight_add(engine, hold);
 	return true;
 }
 
@@ -449,19 +449,19 @@ flight_end(struct lock_engine *engine, struct hold *hold)
 	if (share == NULL || flight == FLIGHT_NONE)
 		return;
 	if (flight == FLIGHT_UNSENT) {
-		TAILQ_REMOVE(unsent_of(hold), hold, of_unsent);
+		TAILQ_REMOVE(flight_unsent_of(hold), hold, of_unsent);
 		return;
 	}
-	share->flights -= cost_of(engine, hold);
-	FAULT(FLIGHT_UNCOUNTED, share->flights += cost_of(engine, hold));
+	share->flights -= flight_cost(engine, hold);
+	FAULT(FLIGHT_UNCOUNTED, share->flights += flight_cost(engine, hold));
 	while (engine->link == BROKER_UP) {
 		next = TAILQ_FIRST(&share->drops);
 		if (next == NULL)
 			next = TAILQ_FIRST(&share->claims);
-		if (next == NULL || !has_room(engine, next))
+		if (next == NULL || !flight_has_room(engine, next))
 			return;
-		TAILQ_REMOVE(unsent_of(next), next, of_unsent);
-		add(engine, next);
+		TAILQ_REMOVE(flight_unsent_of(next), next, of_unsent);
+		flight_add(engine, next);
 		timers_set(engine->timers, &next->timer, engine_now(engine));
 	}
 }
@@ -576,7 +576,7 @@ withheld_find(const struct semaphore *semaphore, int slot)
 }
 
 static void
-end(struct lock_engine *engine, struct withheld *withheld)
+withheld_end(struct lock_engine *engine, struct withheld *withheld)
 {
 	timers_cancel(engine->timers, &withheld->end);
 	HASH_DELETE(by_slot, withheld->semaphore->withheld, withheld);
@@ -590,7 +590,7 @@ withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int 
 
 	if (withheld == NULL)
 		return;
-	end(engine, withheld);
+	withheld_end(engine, withheld);
 	semaphore_saw_slot(semaphore, slot, false);
 	semaphore->scan.overtaken = true;
 	/* The slot was claimed after a hint, and is newer than the known size. */
@@ -606,7 +606,7 @@ withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int 
  * the daemon that gets its hint.
  */
 static void
-enough(void *ctx, uint64_t id)
+withheld_is_over(void *ctx, uint64_t id)
 {
 	struct withheld *withheld = ctx;
 	struct semaphore *semaphore = withheld->semaphore;
@@ -616,7 +616,7 @@ enough(void *ctx, uint64_t id)
 		withheld_to_nobody(semaphore->engine, semaphore, withheld->slot);
 		return;
 	}
-	end(semaphore->engine, withheld);
+	withheld_end(semaphore->engine, withheld);
 	/* A scan has left the slot to other daemons, but perhaps none of them wanted it. */
 	if (semaphore->scan.withheld)
 		engine_scan(semaphore->engine, semaphore);
@@ -634,7 +634,7 @@ withheld_begin(
 		withheld = mem_alloc(sizeof(*withheld));
 		withheld->slot = slot;
 		withheld->semaphore = semaphore;
-		timer_init(&withheld->end, enough, withheld, 0);
+		timer_init(&withheld->end, withheld_is_over, withheld, 0);
 		HASH_ADD(by_slot, semaphore->withheld, slot, sizeof(withheld->slot), withheld);
 	}
 	withheld->whom = whom;
@@ -653,7 +653,7 @@ void
 withheld_end_all(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	while (semaphore->withheld != NULL)
-		end(engine, semaphore->withheld);
+		withheld_end(engine, semaphore->withheld);
 }
 
 /* 6. The mutexes of each user. */
@@ -678,7 +678,7 @@ struct mutex_user {
 };
 
 static struct mutex_user *
-user_find(const struct lock_engine *engine, uid_t uid)
+mutex_user_find(const struct lock_engine *engine, uid_t uid)
 {
 	struct mutex_user *user;
 
@@ -687,7 +687,7 @@ user_find(const struct lock_engine *engine, uid_t uid)
 }
 
 static struct used_mutex *
-mutex_find(const struct mutex_user *user, const char *name)
+used_mutex_find(const struct mutex_user *user, const char *name)
 {
 	struct used_mutex *mutex;
 
@@ -697,7 +697,7 @@ mutex_find(const struct mutex_user *user, const char *name)
 
 /* The user goes with the last of them. */
 static void
-mutex_free(struct lock_engine *engine, struct mutex_user *user, struct used_mutex *mutex)
+used_mutex_free(struct lock_engine *engine, struct mutex_user *user, struct used_mutex *mutex)
 {
 	HASH_DEL(user->mutexes, mutex);
 	free(mutex->name);
@@ -710,20 +710,20 @@ mutex_free(struct lock_engine *engine, struct mutex_user *user, struct used_mute
 }
 
 static void
-expired(void *ctx, uint64_t uid)
+used_mutexes_expired(void *ctx, uint64_t uid)
 {
 	struct lock_engine *engine = ctx;
 	struct mutex_user *user;
 	struct used_mutex *mutex;
 
-	while ((user = user_find(engine, (uid_t)uid)) != NULL &&
+	while ((user = mutex_user_find(engine, (uid_t)uid)) != NULL &&
 	       (mutex = TAILQ_FIRST(&user->ended)) != NULL) {
 		if (mutex->until > engine_now(engine)) {
 			timers_set(engine->timers, &user->expiry, mutex->until);
 			return;
 		}
 		TAILQ_REMOVE(&user->ended, mutex, of_ended);
-		mutex_free(engine, user, mutex);
+		used_mutex_free(engine, user, mutex);
 	}
 }
 
@@ -731,12 +731,12 @@ const char *
 used_mutexes_lacking(const struct lock_engine *engine, const struct share *share, const char *name,
     char text[LOCK_LACKING_MAX])
 {
-	const struct mutex_user *user = share == NULL ? NULL : user_find(engine, share->uid);
+	const struct mutex_user *user = share == NULL ? NULL : mutex_user_find(engine, share->uid);
 	const struct used_mutex *first;
 	size_t most = engine->settings.max_mutexes_per_uid;
 	int used;
 
-	if (user == NULL || HASH_COUNT(user->mutexes) < most || mutex_find(user, name) != NULL)
+	if (user == NULL || HASH_COUNT(user->mutexes) < most || used_mutex_find(user, name) != NULL)
 		return NULL;
 	used = snprintf(text, LOCK_LACKING_MAX,
 	    "user %lu uses %u mutexes, and may use %zu; each counts until %.0f s after its "
@@ -753,7 +753,7 @@ used_mutexes_lacking(const struct lock_engine *engine, const struct share *share
 }
 
 static bool
-counts(const struct hold *hold)
+used_mutexes_counts(const struct hold *hold)
 {
 	return hold->kind == LOCK_KIND_MUTEX && way_row(hold->way)->leaves_b > 0;
 }
@@ -761,19 +761,19 @@ counts(const struct hold *hold)
 void
 used_mutexes_begin(struct lock_engine *engine, const struct hold *hold, uid_t uid)
 {
-	struct mutex_user *user = user_find(engine, uid);
+	struct mutex_user *user = mutex_user_find(engine, uid);
 	struct used_mutex *mutex;
 
-	if (!counts(hold))
+	if (!used_mutexes_counts(hold))
 		return;
 	if (user == NULL) {
 		user = mem_alloc(sizeof(*user));
 		user->uid = uid;
 		TAILQ_INIT(&user->ended);
-		timer_init(&user->expiry, expired, engine, uid);
+		timer_init(&user->expiry, used_mutexes_expired, engine, uid);
 		HASH_ADD(hh, engine->mutex_users, uid, sizeof(user->uid), user);
 	}
-	mutex = mutex_find(user, hold->name);
+	mutex = used_mutex_find(user, hold->name);
 	if (mutex == NULL) {
 		mutex = mem_alloc(sizeof(*mutex));
 		mutex->name = mem_strdup(hold->name);
@@ -790,14 +790,14 @@ used_mutexes_end(struct lock_engine *engine, const struct hold *hold, uid_t uid)
 	struct mutex_user *user;
 	struct used_mutex *mutex, *later;
 
-	if (!counts(hold))
+	if (!used_mutexes_counts(hold))
 		return;
-	user = user_find(engine, uid);
-	mutex = mutex_find(user, hold->name);
+	user = mutex_user_find(engine, uid);
+	mutex = used_mutex_find(user, hold->name);
 	assert(mutex->holds > 0);
 	if (--mutex->holds > 0)
 		return;
-	FAULT(RELEASED_MUTEX_UNCOUNTED, mutex_free(engine, user, mutex); return;);
+	FAULT(RELEASED_MUTEX_UNCOUNTED, used_mutex_free(engine, user, mutex); return;);
 	mutex->until = engine_now(engine) + way_row(hold->way)->leaves_b;
 	later = TAILQ_FIRST(&user->ended);
 	while (later != NULL && later->until <= mutex->until)
@@ -817,24 +817,24 @@ used_mutexes_done(struct lock_engine *engine)
 
 	HASH_ITER (hh, engine->mutex_users, user, next_user) {
 		HASH_ITER (hh, user->mutexes, mutex, next)
-			mutex_free(engine, user, mutex);
+			used_mutex_free(engine, user, mutex);
 	}
 }
 
 /* 7. Progress, as waiters are told it. */
 
 /* So many waiters are told at once that their position changed. */
-#define FIRST 16
+#define PROGRESS_FIRST 16
 /* The minimum time between two rounds for the others. */
-#define REST_EVERY (1 * NSEC_PER_SEC)
+#define PROGRESS_EVERY (1 * NSEC_PER_SEC)
 /*
  * There may be thousands of them. They are told in slices of time, between which other work runs.
  */
-#define SLICE (NSEC_PER_MSEC / 4)
-#define SLICE_REST NSEC_PER_MSEC
+#define PROGRESS_SLICE (NSEC_PER_MSEC / 4)
+#define PROGRESS_SLICE_REST NSEC_PER_MSEC
 
 static void
-tell(struct lock_engine *engine, struct waiter *waiter, int position)
+progress_tell_one(struct lock_engine *engine, struct waiter *waiter, int position)
 {
 	const struct semaphore *semaphore = waiter->semaphore;
 	const struct lock_notice notice = {.kind = LOCK_NOTICE_WAITING,
@@ -852,7 +852,7 @@ tell(struct lock_engine *engine, struct waiter *waiter, int position)
 
 /* Does nothing if only the number of busy slots is unknown for the moment. */
 static void
-tell_news(struct lock_engine *engine, struct waiter *waiter, int position)
+progress_tell_news(struct lock_engine *engine, struct waiter *waiter, int position)
 {
 	int busy = semaphore_busy_count(waiter->semaphore);
 
@@ -860,7 +860,7 @@ tell_news(struct lock_engine *engine, struct waiter *waiter, int position)
 		return; /* its client did not ask, or its wait has not begun */
 	if (position != waiter->told_position || (busy >= 0 && busy != waiter->told_busy) ||
 	    (busy >= 0 && waiter->semaphore->extra != waiter->told_extra))
-		tell(engine, waiter, position);
+		progress_tell_one(engine, waiter, position);
 }
 
 void
@@ -872,7 +872,7 @@ progress_begin(struct lock_engine *engine, struct waiter *waiter)
 		return;
 	waiter->told_turn = semaphore->told_turn;
 	TAILQ_INSERT_TAIL(&semaphore->told, waiter, of_told);
-	tell(engine, waiter, local_queue_position(&semaphore->local_queue, waiter));
+	progress_tell_one(engine, waiter, local_queue_position(&semaphore->local_queue, waiter));
 }
 
 void
@@ -889,18 +889,19 @@ progress_tell(struct lock_engine *engine, struct semaphore *semaphore)
 
 	if (TAILQ_EMPTY(&semaphore->told))
 		return;
-	for (int position = 1; waiter != NULL && position <= FIRST; position++) {
-		tell_news(engine, waiter, position);
+	for (int position = 1; waiter != NULL && position <= PROGRESS_FIRST; position++) {
+		progress_tell_news(engine, waiter, position);
 		waiter = local_queue_next(&semaphore->local_queue, waiter, LOCAL_QUEUE_ALL);
 	}
 	semaphore->told_old |= waiter != NULL;
 	if (waiter != NULL && !timer_is_set(&semaphore->progress))
-		timers_set(engine->timers, &semaphore->progress, engine_now(engine) + REST_EVERY);
+		timers_set(
+		    engine->timers, &semaphore->progress, engine_now(engine) + PROGRESS_EVERY);
 }
 
 /* The next waiter to be told in this round; NULL: all were told. */
 static struct waiter *
-next_told(const struct semaphore *semaphore)
+progress_next(const struct semaphore *semaphore)
 {
 	struct waiter *first = TAILQ_FIRST(&semaphore->told);
 
@@ -912,25 +913,26 @@ progress_due(void *ctx, uint64_t id)
 {
 	struct semaphore *semaphore = ctx;
 	struct lock_engine *engine = semaphore->engine;
-	int64_t now = engine_now(engine), end = now + SLICE;
+	int64_t now = engine_now(engine), end = now + PROGRESS_SLICE;
 	struct waiter *waiter;
 
 	(void)id;
-	if (next_told(semaphore) == NULL) {
+	if (progress_next(semaphore) == NULL) {
 		semaphore->told_turn++;
 		semaphore->told_old = false;
 	}
-	while ((waiter = next_told(semaphore)) != NULL && now < end) {
+	while ((waiter = progress_next(semaphore)) != NULL && now < end) {
 		waiter->told_turn = semaphore->told_turn;
 		TAILQ_REMOVE(&semaphore->told, waiter, of_told);
 		TAILQ_INSERT_TAIL(&semaphore->told, waiter, of_told);
-		tell_news(engine, waiter, local_queue_position(&semaphore->local_queue, waiter));
+		progress_tell_news(
+		    engine, waiter, local_queue_position(&semaphore->local_queue, waiter));
 		now = engine_now(engine);
 	}
 	if (waiter != NULL)
-		timers_set(engine->timers, &semaphore->progress, now + SLICE_REST);
+		timers_set(engine->timers, &semaphore->progress, now + PROGRESS_SLICE_REST);
 	else if (semaphore->told_old)
-		timers_set(engine->timers, &semaphore->progress, now + REST_EVERY);
+		timers_set(engine->timers, &semaphore->progress, now + PROGRESS_EVERY);
 }
 
 /* 8. The order of a peer's requests on one name. */
@@ -943,7 +945,7 @@ struct peer_order_queue {
 
 /* The caller frees it. */
 static char *
-key_of(uint64_t peer, const char *name)
+peer_order_key(uint64_t peer, const char *name)
 {
 	return mem_printf("%llu %s", (unsigned long long)peer, name);
 }
@@ -951,7 +953,7 @@ key_of(uint64_t peer, const char *name)
 static struct peer_order_queue *
 peer_order_queue_find(const struct lock_engine *engine, uint64_t peer, const char *name)
 {
-	char *key = key_of(peer, name);
+	char *key = peer_order_key(peer, name);
 	struct peer_order_queue *queue;
 
 	HASH_FIND(by_key, engine->peer_orders, key, strlen(key), queue);
@@ -978,7 +980,7 @@ peer_order_take(
 
 	if (queue == NULL) {
 		queue = mem_alloc(sizeof(*queue));
-		queue->key = key_of(peer, name);
+		queue->key = peer_order_key(peer, name);
 		TAILQ_INIT(&queue->turns);
 		HASH_ADD_KEYPTR(by_key, engine->peer_orders, queue->key, strlen(queue->key), queue);
 	}
@@ -999,7 +1001,7 @@ peer_order_take(
 
 /* Reads begin together, a change alone. */
 static void
-begin_next(struct lock_engine *engine, const struct peer_order_queue *queue)
+peer_order_begin_next(struct lock_engine *engine, const struct peer_order_queue *queue)
 {
 	void (*begin)(struct lock_engine *, uint64_t);
 	struct peer_order *peer_order;
@@ -1029,7 +1031,7 @@ peer_order_end(struct lock_engine *engine, struct peer_order *peer_order)
 	if (TAILQ_EMPTY(&queue->turns))
 		peer_order_queue_free(engine, queue);
 	else
-		begin_next(engine, queue);
+		peer_order_begin_next(engine, queue);
 }
 
 uint64_t

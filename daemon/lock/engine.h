@@ -221,7 +221,7 @@ void engine_scan(struct lock_engine *engine, struct semaphore *semaphore);
  */
 
 /* Zeroed: empty. */
-struct probe {
+struct probe_batch {
 	char *questions;     /* owned; of each its kind, a byte, and its queue's name with NUL */
 	size_t length, room; /* of `questions`, in bytes */
 	size_t count;
@@ -229,12 +229,13 @@ struct probe {
 
 typedef void probe_done_fn(void *ctx, uint64_t id, const struct broker_seen *seen);
 
-void probe_add(struct probe *probe, struct queue_name queue, enum broker_question_kind kind);
+void probe_add(struct probe_batch *batch, struct queue_name queue, enum broker_question_kind kind);
 /*
  * Sends the probes and frees the list. `done` is called once, later, with the engine as `ctx`, with
  * `id`, and with one answer for each queue, in order.
  */
-void probe_send(struct lock_engine *engine, struct probe *probe, probe_done_fn *done, uint64_t id);
+void probe_send(
+    struct lock_engine *engine, struct probe_batch *batch, probe_done_fn *done, uint64_t id);
 /* The same, for one queue. */
 void probe_one(struct lock_engine *engine, struct queue_name queue, enum broker_question_kind kind,
     probe_done_fn *done, uint64_t id);

@@ -16,12 +16,12 @@
 
 /*
  * Contents:
- *	The repair: repair() lists the requests for all findings, and judge_repair() their answers.
- *	The conversion between the two ways with As: convert() and judge_conversion().
- *	The examination: examine() asks how each queue was declared, and examined() takes the findings.
- *	scan() begins a pass: the full scan, the directory, the examination. looked() decides what follows.
- *	rest() waits for busy slots. stop_waiting() and fsck_cancel() end that.
- *	lock_fsck() is the request. begin() takes the mutex.
+ *	The repair: fsck_repair() lists the requests for all findings, and judge_repair() their answers.
+ *	The conversion between the two ways with As: fsck_convert_ways() and judge_conversion().
+ *	The examination: fsck_examine() asks how each queue was declared, and fsck_examined() takes the findings.
+ *	fsck_scan() begins a pass: the full scan, the directory, then what follows.
+ *	fsck_rest() waits for busy slots. fsck_stop_waiting() and fsck_cancel() end that.
+ *	lock_fsck() is the request. fsck_begin() takes the mutex.
  */
 
 /*
@@ -57,7 +57,7 @@ not_performed(const struct broker_reply *reply)
 
 /* The answer now: the findings, repaired or not. */
 static void
-report(struct lock_engine *engine, struct fsck *fsck)
+fsck_report(struct lock_engine *engine, struct fsck *fsck)
 {
 	bool exists = full_scan_exists(&fsck->seen.full_scan);
 
@@ -66,7 +66,7 @@ report(struct lock_engine *engine, struct fsck *fsck)
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
 
-static void scan(struct lock_engine *engine, struct fsck *fsck);
+static void fsck_scan(struct lock_engine *engine, struct fsck *fsck);
 
 /* ---- repair ---- */
 
@@ -75,7 +75,7 @@ static void scan(struct lock_engine *engine, struct fsck *fsck);
  * therefore go out together, and the gap lasts only from one method to the next on one channel.
  */
 static void
-renew(struct fsck *fsck, int slot)
+fsck_renew_slot(struct fsck *fsck, int slot)
 {
 	struct work_request *declare;
 
@@ -133,12 +133,12 @@ judge_repair(struct lock_engine *engine, struct work *work, const struct work_re
 
 /* Repairs all findings that can be repaired. The way that slots are held stays. */
 static void
-repair(struct lock_engine *engine, struct fsck *fsck)
+fsck_repair(struct lock_engine *engine, struct fsck *fsck)
 {
 	const struct full_scan *full_scan = &fsck->seen.full_scan;
 	bool exists = full_scan_exists(full_scan); /* uncounted slots never counted */
 
-	fsck_work_new(engine, fsck, judge_repair, scan);
+	fsck_work_new(engine, fsck, judge_repair, fsck_scan);
 	for (int slot = fsck_seen_highest(&fsck->seen); slot > full_scan->slots; slot--) {
 		FAULT_IF(FSCK_FILLS_GAP, fsck_seen_slot(&fsck->seen, slot),
 			 work_add(&fsck->work, WORK_DECLARE_SLOT, full_scan->slots + 1);
@@ -152,7 +152,7 @@ repair(struct lock_engine *engine, struct fsck *fsck)
 	}
 	for (int slot = 1; slot <= full_scan->slots; slot++) {
 		if (fsck->seen.make[slot - 1] == FSCK_MAKE_TRANSIENT)
-			renew(fsck, slot);
+			fsck_renew_slot(fsck, slot);
 	}
 	if (fsck_convert_is_record_left(fsck))
 		fsck_convert_add_record_left(fsck);
@@ -187,7 +187,7 @@ repair(struct lock_engine *engine, struct fsck *fsck)
  * some of the slots that were busy just now, in turns.
  */
 static bool
-may_try(struct fsck *fsck, int slot)
+fsck_may_try(struct fsck *fsck, int slot)
 {
 	if (!fsck->waiting || fsck->tries == 0 || slot <= fsck->tried)
 		return false;
@@ -197,7 +197,7 @@ may_try(struct fsck *fsck, int slot)
 
 /* The slots that are still held otherwise are left: busy, or their node cannot be reached. */
 static void
-converted(struct lock_engine *engine, struct fsck *fsck)
+fsck_converted(struct lock_engine *engine, struct fsck *fsck)
 {
 	const struct full_scan *full_scan = &fsck->seen.full_scan;
 
@@ -211,18 +211,18 @@ converted(struct lock_engine *engine, struct fsck *fsck)
 		if (fsck_seen_claim(&fsck->seen, slot) != fsck->convert)
 			fsck->left[fsck->left_count++] = slot;
 	}
-	report(engine, fsck);
+	fsck_report(engine, fsck);
 }
 
 /* A pass over slots by quorum. The next scan tells what is there now. */
 static void
-settle(struct lock_engine *engine, struct fsck *fsck)
+fsck_settle(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->settles = fsck->changed;
 	if (fsck->changed)
-		scan(engine, fsck);
+		fsck_scan(engine, fsck);
 	else
-		converted(engine, fsck);
+		fsck_converted(engine, fsck);
 }
 
 static enum work_verdict
@@ -264,20 +264,20 @@ judge_conversion(struct lock_engine *engine, struct work *work, const struct wor
 
 /* Converts free slots that are held otherwise than wanted. */
 static void
-convert(struct lock_engine *engine, struct fsck *fsck)
+fsck_convert_ways(struct lock_engine *engine, struct fsck *fsck)
 {
 	bool makes = full_scan_way(fsck->convert)->make != NULL;
 
 	fsck->changed = false;
 	if (full_scan_is_by_beads(fsck->convert)) {
-		fsck_convert_to_quorum(engine, fsck, settle);
+		fsck_convert_to_quorum(engine, fsck, fsck_settle);
 		return;
 	}
 	if (fsck_convert_is_from_quorum(fsck)) {
-		fsck_convert_from_quorum(engine, fsck, settle);
+		fsck_convert_from_quorum(engine, fsck, fsck_settle);
 		return;
 	}
-	fsck_work_new(engine, fsck, judge_conversion, converted);
+	fsck_work_new(engine, fsck, judge_conversion, fsck_converted);
 	if (fsck->tries > 0)
 		fsck->tried = 0; /* the last pass came to the end */
 	fsck->tries = fsck->tries_most;
@@ -285,7 +285,7 @@ convert(struct lock_engine *engine, struct fsck *fsck)
 		enum broker_answer b = fsck->seen.b[slot - 1];
 
 		if (fsck_seen_claim(&fsck->seen, slot) != fsck->convert &&
-		    (b == BROKER_ABSENT || (b == BROKER_OK && may_try(fsck, slot))))
+		    (b == BROKER_ABSENT || (b == BROKER_OK && fsck_may_try(fsck, slot))))
 			work_add(&fsck->work, makes ? WORK_MAKE_HOLDER : WORK_DELETE_HOLDER, slot);
 	}
 	work_start(engine, &fsck->work);
@@ -298,12 +298,12 @@ convert(struct lock_engine *engine, struct fsck *fsck)
  * exclusive queues are less safe.
  */
 static void
-convert_if_asked(struct lock_engine *engine, struct fsck *fsck)
+fsck_convert_if_asked(struct lock_engine *engine, struct fsck *fsck)
 {
 	if (fsck->convert == LOCK_CLAIM_UNKNOWN)
-		report(engine, fsck);
+		fsck_report(engine, fsck);
 	else
-		convert(engine, fsck);
+		fsck_convert_ways(engine, fsck);
 }
 
 /* ---- how each queue was declared ---- */
@@ -362,12 +362,12 @@ removes_as(struct lock_engine *engine, struct fsck *fsck)
 	    !fsck_quorum_has_as(&fsck->seen))
 		return false;
 	fsck->as_tried = true;
-	fsck_convert_to_quorum(engine, fsck, scan);
+	fsck_convert_to_quorum(engine, fsck, fsck_scan);
 	return true;
 }
 
 static void
-examined(struct lock_engine *engine, struct fsck *fsck)
+fsck_examined(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
 	enum lock_claim wanted = LOCK_CLAIM_UNKNOWN;
@@ -384,27 +384,27 @@ examined(struct lock_engine *engine, struct fsck *fsck)
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
 		if (!removes_as(engine, fsck))
-			convert_if_asked(engine, fsck);
+			fsck_convert_if_asked(engine, fsck);
 		return;
 	}
 	fsck->findings = now;
 	if (fsck->repair && fsck->quorum.is_meant && fsck_quorum_repairable(&fsck->findings))
-		fsck_quorum_repair(engine, fsck, scan);
+		fsck_quorum_repair(engine, fsck, fsck_scan);
 	else if (fsck->repair && !fsck->quorum.is_meant &&
 		 fsck_findings_repairable(&fsck->findings, &fsck->seen))
-		repair(engine, fsck);
+		fsck_repair(engine, fsck);
 	else
-		convert_if_asked(engine, fsck);
+		fsck_convert_if_asked(engine, fsck);
 }
 
 /* A declare of each queue that exists tells how it was declared. */
 static void
-examine(struct lock_engine *engine, struct fsck *fsck)
+fsck_examine(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	fsck_work_new(engine, fsck, judge_examination, examined);
+	fsck_work_new(engine, fsck, judge_examination, fsck_examined);
 	for (int slot = 1; slot <= fsck->seen.full_scan.seen; slot++) {
 		enum broker_answer b = fsck->seen.b[slot - 1];
 		bool durable = way_is_durable(fsck->seen.ways[slot - 1]);
@@ -424,18 +424,18 @@ examine(struct lock_engine *engine, struct fsck *fsck)
 
 /* The queues behind a gate, or of a name that is gone, were asked for. */
 static void
-looked(struct lock_engine *engine, struct fsck *fsck)
+fsck_looked(struct lock_engine *engine, struct fsck *fsck)
 {
 	if (fsck->quorum.is_meant)
-		examined(engine, fsck);
+		fsck_examined(engine, fsck);
 	else
-		examine(engine, fsck);
+		fsck_examine(engine, fsck);
 }
 
 /* ---- a scan, from the beginning ---- */
 
 static void
-on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
+fsck_on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
     const char *const *names, size_t count)
 {
 	struct fsck *fsck = fsck_find(engine, id);
@@ -450,13 +450,13 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
 	if (fsck_quorum_may_be(engine, &fsck->seen))
-		fsck_quorum_examine(engine, fsck, looked);
+		fsck_quorum_examine(engine, fsck, fsck_looked);
 	else
-		examine(engine, fsck);
+		fsck_examine(engine, fsck);
 }
 
 static void
-on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
+fsck_on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct fsck *fsck = fsck_find(engine, id);
 	int unknown = found->unknown;
@@ -466,7 +466,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		return;
 	FAULT(FSCK_GUESSES, unknown = -1);
 	if (unknown >= 0 && fsck->waiting) {
-		report(engine, fsck); /* the next pass asks again */
+		fsck_report(engine, fsck); /* the next pass asks again */
 		return;
 	}
 	if (unknown > 0) {
@@ -481,31 +481,31 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	fsck_seen_take(&fsck->seen, found, fsck->waiting);
 	if (fsck->settles) {
 		fsck->settles = false;
-		converted(engine, fsck);
+		fsck_converted(engine, fsck);
 		return;
 	}
 	if (fsck->waiting) {
-		convert(engine, fsck);
+		fsck_convert_ways(engine, fsck);
 		return;
 	}
 	fsck_set_state(fsck, FSCK_READING);
-	directory_read(engine, on_read, id);
+	directory_read(engine, fsck_on_read, id);
 	engine_op_progress(engine, engine_op_find(engine, id)); /* after that one's deadline */
 }
 
 static void
-scan(struct lock_engine *engine, struct fsck *fsck)
+fsck_scan(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->scans++;
 	fsck_set_state(fsck, FSCK_SCANNING);
 	full_scan_start(engine, fsck->name,
-	    fsck->waiting || fsck->settles ? FULL_SCAN_BUSY : FULL_SCAN_ALL_SLOTS, on_scanned,
+	    fsck->waiting || fsck->settles ? FULL_SCAN_BUSY : FULL_SCAN_ALL_SLOTS, fsck_on_scanned,
 	    fsck->op);
 }
 
 /* Acquires behind it are scanned for, and other requests of its peer begin. */
 static void
-let_others_begin(struct lock_engine *engine, struct fsck *fsck)
+fsck_let_others_begin(struct lock_engine *engine, struct fsck *fsck)
 {
 	registry_admin_done(engine, fsck->name, false, fsck->op, REASON_NONE, NULL);
 	peer_order_end(engine, &fsck->peer_order);
@@ -516,7 +516,7 @@ let_others_begin(struct lock_engine *engine, struct fsck *fsck)
  * they need the mutex.
  */
 static void
-end(struct lock_engine *engine, struct fsck *fsck)
+fsck_end(struct lock_engine *engine, struct fsck *fsck)
 {
 	directory_forget(engine, fsck->op);
 	/* Else this connection would hold the slot, whose B is exclusive. */
@@ -524,22 +524,22 @@ end(struct lock_engine *engine, struct fsck *fsck)
 		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "a slot that was claimed for its conversion was not freed");
 	if (!fsck->waiting)
-		let_others_begin(engine, fsck);
+		fsck_let_others_begin(engine, fsck);
 	fsck_free(engine, fsck);
 }
 
 /* ---- waiting for busy slots that are to be held otherwise ---- */
 
-static void begin(struct lock_engine *engine, uint64_t op);
+static void fsck_begin(struct lock_engine *engine, uint64_t op);
 
 static void
-rest_is_over(void *ctx, uint64_t id)
+fsck_rest_is_over(void *ctx, uint64_t id)
 {
-	begin(ctx, id);
+	fsck_begin(ctx, id);
 }
 
 static void
-tell_left(struct lock_engine *engine, struct fsck *fsck)
+fsck_tell_left(struct lock_engine *engine, struct fsck *fsck)
 {
 	const struct op *op = engine_op_find(engine, fsck->op);
 	const struct lock_notice notice = {.kind = LOCK_NOTICE_HOLDERS,
@@ -555,7 +555,7 @@ tell_left(struct lock_engine *engine, struct fsck *fsck)
 
 /* The pass is over, and the mutex free. False: there is nothing to wait for. */
 static bool
-rest(struct lock_engine *engine, struct fsck *fsck)
+fsck_rest(struct lock_engine *engine, struct fsck *fsck)
 {
 	int64_t now = engine_now(engine), ns;
 
@@ -566,14 +566,14 @@ rest(struct lock_engine *engine, struct fsck *fsck)
 		fsck->until = fsck->wait == DURATION_FOREVER ? INT64_MAX : now + fsck->wait;
 		fsck->waiting = true;
 		awaited_begin(engine, &fsck->awaited, fsck->name);
-		timer_init(&fsck->awaited.rest, rest_is_over, engine, fsck->op);
-		let_others_begin(engine, fsck);
+		timer_init(&fsck->awaited.rest, fsck_rest_is_over, engine, fsck->op);
+		fsck_let_others_begin(engine, fsck);
 	}
 	if (now >= fsck->until)
 		return false;
 	fsck_set_state(fsck, FSCK_RESTING);
 	engine_op_progress(engine, engine_op_find(engine, fsck->op));
-	tell_left(engine, fsck);
+	fsck_tell_left(engine, fsck);
 	if (fsck->rest == 0) { /* the pass converted slots */
 		fsck->rest = REST_FIRST;
 		fsck->tries_most = TRIES_MOST;
@@ -596,14 +596,15 @@ rest(struct lock_engine *engine, struct fsck *fsck)
 
 /* Ends a wait. During a pass the answer comes at its end. */
 static void
-stop_waiting(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
+fsck_stop_waiting(
+    struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
 {
 	fsck_set_outcome(fsck, reason, text);
 	fsck->is_cancelled = true;
 	if (fsck->state != FSCK_RESTING)
 		return;
 	fsck_tell_outcome(engine, fsck);
-	end(engine, fsck);
+	fsck_end(engine, fsck);
 }
 
 bool
@@ -617,7 +618,7 @@ fsck_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request)
 		if (!fsck->waiting || fsck->is_cancelled || op == NULL || op->peer != peer ||
 		    op->request != request)
 			continue;
-		stop_waiting(engine, fsck, REASON_CANCELLED, NULL);
+		fsck_stop_waiting(engine, fsck, REASON_CANCELLED, NULL);
 		return true;
 	}
 	return false;
@@ -636,7 +637,7 @@ fsck_peer_gone(struct lock_engine *engine, uint64_t peer)
 			continue;
 		fsck->wait = 0;
 		if (fsck->state == FSCK_RESTING)
-			stop_waiting(engine, fsck, REASON_CANCELLED, NULL);
+			fsck_stop_waiting(engine, fsck, REASON_CANCELLED, NULL);
 	}
 }
 
@@ -648,24 +649,24 @@ fsck_end_waits(struct lock_engine *engine, const struct lock_answer *answer)
 	HASH_ITER (by_op, engine->fscks, fsck, next) {
 		fsck->wait = 0;
 		if (fsck->waiting)
-			stop_waiting(engine, fsck, answer->reason, answer->text);
+			fsck_stop_waiting(engine, fsck, answer->reason, answer->text);
 	}
 }
 
 /* ---- the mutex, and the door ---- */
 
 static void
-on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
+fsck_on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
     const char *text)
 {
 	struct fsck *fsck = fsck_find(engine, id);
 
 	switch (news) {
 	case MUTEX_HELD:
-		scan(engine, fsck);
+		fsck_scan(engine, fsck);
 		return;
 	case MUTEX_FREE:
-		if (rest(engine, fsck))
+		if (fsck_rest(engine, fsck))
 			return;
 		break;
 	case MUTEX_LOST:
@@ -677,26 +678,26 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		break;
 	}
 	fsck_tell_outcome(engine, fsck);
-	end(engine, fsck);
+	fsck_end(engine, fsck);
 }
 
 /* Its deadline has answered it: no further step is begun. */
 static void
-on_expired(struct lock_engine *engine, uint64_t op)
+fsck_on_expired(struct lock_engine *engine, uint64_t op)
 {
 	mutex_leave(engine, op);
-	end(engine, fsck_find(engine, op));
+	fsck_end(engine, fsck_find(engine, op));
 }
 
 static void
-begin(struct lock_engine *engine, uint64_t op)
+fsck_begin(struct lock_engine *engine, uint64_t op)
 {
 	struct fsck *fsck = fsck_find(engine, op);
 
 	fsck_set_state(fsck, FSCK_LOCKING);
 	mutex_take(engine, queue_name_admin(engine->settings.naming, fsck->name).text,
 	    &(struct mutex_order){
-		.id = op, .what = fsck->repair ? "a repair" : "an fsck", .told = on_mutex});
+		.id = op, .what = fsck->repair ? "a repair" : "an fsck", .told = fsck_on_mutex});
 }
 
 void
@@ -724,7 +725,7 @@ lock_fsck(
 		return;
 	}
 	op = engine_op_new(engine, peer, request);
-	op->expired = on_expired;
+	op->expired = fsck_on_expired;
 	fsck = mem_alloc(sizeof(*fsck));
 	fsck->op = op->id;
 	fsck->state = FSCK_QUEUED;
@@ -736,10 +737,10 @@ lock_fsck(
 	fsck->progress = check->progress;
 	fsck->work = (struct work){.op = op->id, .name = fsck->name, .ended = fsck_work_ended};
 	fsck->peer_order =
-	    (struct peer_order){.op = op->id, .work = PEER_ORDER_CHANGES, .begin = begin};
+	    (struct peer_order){.op = op->id, .work = PEER_ORDER_CHANGES, .begin = fsck_begin};
 	HASH_ADD(by_op, engine->fscks, op, sizeof(fsck->op), fsck);
 	if (peer_order_take(engine, &fsck->peer_order, peer, check->name))
-		begin(engine, op->id);
+		fsck_begin(engine, op->id);
 }
 
 void

@@ -18,7 +18,7 @@
  *	1. One fsck: fsck_set_state(), fsck_tell_outcome(), and fsck_work_new() for a list of requests.
  *	2. The slots that were seen: fsck_quorum_size(), fsck_quorum_is_sound().
  *	   The findings: fsck_quorum_findings(). The repair: fsck_quorum_repair().
- *	   wants(), saw() and saw_look() are asked by work.c, slot by slot.
+ *	   fsck_quorum_wants(), fsck_quorum_saw() and fsck_quorum_saw_look() are asked by work.c, slot by slot.
  *	   fsck_quorum_add_as() claims and deletes slots with As, fsck_quorum_judge() judges that.
  *	   fsck_quorum_examine() reads the record, asks which slots exist, and looks into each.
  *	3. fsck_convert_to_quorum() and fsck_convert_from_quorum() do one pass.
@@ -159,7 +159,7 @@ fsck_quorum_done(struct fsck_quorum *quorum)
  * the record tells.
  */
 static bool
-is_removed(const struct fsck_quorum *quorum, int number)
+fsck_quorum_is_removed(const struct fsck_quorum *quorum, int number)
 {
 	const struct fsck_slot *slot = &quorum->slots[number - 1];
 
@@ -170,11 +170,11 @@ is_removed(const struct fsck_quorum *quorum, int number)
 
 /* The slots without a gap, without removed ones at the end. */
 static int
-counted_of(const struct fsck_quorum *quorum)
+fsck_quorum_counted(const struct fsck_quorum *quorum)
 {
 	int counted = quorum->counted;
 
-	while (counted > 0 && is_removed(quorum, counted))
+	while (counted > 0 && fsck_quorum_is_removed(quorum, counted))
 		counted--;
 	return counted;
 }
@@ -184,13 +184,13 @@ static int
 fsck_quorum_size(const struct fsck_quorum *quorum)
 {
 	int size = quorum->record.epoch > 0 ? (int)quorum->record.size : 0;
-	int counted = counted_of(quorum);
+	int counted = fsck_quorum_counted(quorum);
 
 	return size > counted ? size : counted;
 }
 
 static int
-highest_of(const struct fsck_quorum *quorum)
+fsck_quorum_highest(const struct fsck_quorum *quorum)
 {
 	int slot = quorum->asked;
 
@@ -201,7 +201,7 @@ highest_of(const struct fsck_quorum *quorum)
 
 /* NULL: it was not asked for, so it does not exist. */
 static const struct fsck_slot *
-slot_of(const struct fsck_quorum *quorum, int slot)
+fsck_quorum_slot(const struct fsck_quorum *quorum, int slot)
 {
 	return slot <= quorum->asked ? &quorum->slots[slot - 1] : NULL;
 }
@@ -210,7 +210,7 @@ slot_of(const struct fsck_quorum *quorum, int slot)
 static bool
 is_cleared(const struct fsck_quorum *quorum, int number)
 {
-	const struct fsck_slot *slot = slot_of(quorum, number);
+	const struct fsck_slot *slot = fsck_quorum_slot(quorum, number);
 
 	return slot != NULL && slot->exists &&
 	       (number > fsck_quorum_size(quorum) ||
@@ -220,7 +220,7 @@ is_cleared(const struct fsck_quorum *quorum, int number)
 static bool
 is_made(const struct fsck_quorum *quorum, int number)
 {
-	const struct fsck_slot *slot = slot_of(quorum, number);
+	const struct fsck_slot *slot = fsck_quorum_slot(quorum, number);
 
 	if (number > fsck_quorum_size(quorum))
 		return false;
@@ -237,7 +237,7 @@ static bool
 fsck_quorum_is_sound(const struct fsck_quorum *quorum)
 {
 	for (int number = 1; number <= fsck_quorum_size(quorum); number++) {
-		const struct fsck_slot *slot = slot_of(quorum, number);
+		const struct fsck_slot *slot = fsck_quorum_slot(quorum, number);
 
 		if (is_made(quorum, number) || is_cleared(quorum, number) || slot->left ||
 		    slot->answer == BROKER_UNREACHABLE)
@@ -249,7 +249,7 @@ fsck_quorum_is_sound(const struct fsck_quorum *quorum)
 /* ---- the findings ---- */
 
 static void
-add_whole(struct fsck_findings *findings, const struct fsck_seen *seen,
+fsck_quorum_add_whole(struct fsck_findings *findings, const struct fsck_seen *seen,
     const struct fsck_quorum *quorum, bool has_as)
 {
 	const struct broker_record *record = &quorum->record;
@@ -264,10 +264,10 @@ add_whole(struct fsck_findings *findings, const struct fsck_seen *seen,
 		    mem_strdup("it has slots that are held otherwise, so no program finds the "
 			       "others"));
 	fsck_findings_add_listing(findings, exists, seen->listed);
-	if (record->epoch > 0 && counted_of(quorum) > (int)record->size)
+	if (record->epoch > 0 && fsck_quorum_counted(quorum) > (int)record->size)
 		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
 		    mem_printf("its record says %u slots, but %d exist", record->size,
-			counted_of(quorum)));
+			fsck_quorum_counted(quorum)));
 	else if (record->epoch > 0 && quorum->epoch > quorum->floor)
 		fsck_findings_add(findings, LOCK_PROBLEM_RECORD, 0,
 		    mem_strdup("the records are older than the messages of its slots"));
@@ -335,7 +335,8 @@ slot_words(const struct fsck_slot *slot, enum lock_problem *ret_problem)
 }
 
 static void
-add_slot(struct fsck_findings *findings, const struct fsck_slot *slot, int number, int size)
+fsck_quorum_add_slot(
+    struct fsck_findings *findings, const struct fsck_slot *slot, int number, int size)
 {
 	enum lock_problem problem;
 	char *text = slot_words(slot, &problem);
@@ -370,7 +371,7 @@ fsck_quorum_has_as(const struct fsck_seen *seen)
 
 /* Clients find these alone, and the slots by quorum are as if they did not exist. */
 static void
-add_a(struct fsck_findings *findings, const struct fsck_seen *seen, int number)
+fsck_quorum_add_a(struct fsck_findings *findings, const struct fsck_seen *seen, int number)
 {
 	fsck_findings_add(findings, LOCK_PROBLEM_CLAIM, number,
 	    mem_printf("held by %s, beside the slots held by quorum%s",
@@ -382,14 +383,14 @@ void
 fsck_quorum_findings(struct fsck_findings *findings, const struct fsck_seen *seen,
     const struct fsck_quorum *quorum, bool tells_as)
 {
-	int size = fsck_quorum_size(quorum), highest = highest_of(quorum);
+	int size = fsck_quorum_size(quorum), highest = fsck_quorum_highest(quorum);
 	int as = tells_as && fsck_quorum_has_as(seen) ? fsck_seen_highest(seen) : 0;
 
-	add_whole(findings, seen, quorum, as > 0);
+	fsck_quorum_add_whole(findings, seen, quorum, as > 0);
 	if (highest < size)
 		highest = size;
 	for (int number = 1; number <= (highest > as ? highest : as); number++) {
-		const struct fsck_slot *slot = slot_of(quorum, number);
+		const struct fsck_slot *slot = fsck_quorum_slot(quorum, number);
 		bool exists = slot != NULL && slot->exists;
 
 		if (!exists && number <= highest)
@@ -401,9 +402,9 @@ fsck_quorum_findings(struct fsck_findings *findings, const struct fsck_seen *see
 					   ? "it was removed, and its queue is left"
 					   : "above a missing slot, so it does not count"));
 		if (number <= as && fsck_seen_slot(seen, number))
-			add_a(findings, seen, number);
+			fsck_quorum_add_a(findings, seen, number);
 		if (exists)
-			add_slot(findings, slot, number, size);
+			fsck_quorum_add_slot(findings, slot, number, size);
 	}
 }
 
@@ -419,10 +420,11 @@ fsck_quorum_repairable(const struct fsck_findings *findings)
 /* ---- the answers about slots ---- */
 
 static enum work_want
-wants(const struct lock_engine *engine, const struct work *work, enum work_kind kind, int number)
+fsck_quorum_wants(
+    const struct lock_engine *engine, const struct work *work, enum work_kind kind, int number)
 {
 	const struct fsck_quorum *quorum = &fsck_find(engine, work->op)->quorum;
-	const struct fsck_slot *slot = slot_of(quorum, number);
+	const struct fsck_slot *slot = fsck_quorum_slot(quorum, number);
 
 	switch (kind) {
 	case WORK_LOOK_AT_BEADS:
@@ -437,7 +439,7 @@ wants(const struct lock_engine *engine, const struct work *work, enum work_kind 
 }
 
 static bool
-saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *reply)
+fsck_quorum_saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *reply)
 {
 	if (reply->answer == BROKER_UNKNOWN ||
 	    (reply->answer == BROKER_REFUSED && reply->code != 0 && reply->code != BROKER_DIFFERS))
@@ -463,7 +465,7 @@ saw_look(struct fsck *fsck, struct fsck_slot *slot, const struct broker_reply *r
 }
 
 static bool
-saw(struct lock_engine *engine, struct work *work, enum work_kind kind, int number,
+fsck_quorum_saw(struct lock_engine *engine, struct work *work, enum work_kind kind, int number,
     const struct broker_reply *reply)
 {
 	struct fsck *fsck = fsck_find(engine, work->op);
@@ -473,7 +475,7 @@ saw(struct lock_engine *engine, struct work *work, enum work_kind kind, int numb
 		    (kind == WORK_CLEAR_BEADS && reply->answer == BROKER_ABSENT);
 
 	if (kind == WORK_LOOK_AT_BEADS)
-		return saw_look(fsck, slot, reply);
+		return fsck_quorum_saw_look(fsck, slot, reply);
 	if (slot != NULL)
 		slot->left = !done;
 	if (!done)
@@ -487,7 +489,8 @@ saw(struct lock_engine *engine, struct work *work, enum work_kind kind, int numb
 
 /* The words of a failure that ends the fsck. AGAIN: the request was not performed. */
 static enum work_verdict
-fail(const struct lock_engine *engine, struct work *work, const struct broker_reply *reply)
+fsck_quorum_fail(
+    const struct lock_engine *engine, struct work *work, const struct broker_reply *reply)
 {
 	switch (reply->answer) {
 	case BROKER_LOCKED:
@@ -600,7 +603,7 @@ fsck_quorum_judge(struct lock_engine *engine, struct work *work, const struct wo
 	}
 	if (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT)
 		return WORK_DONE;
-	return fail(engine, work, reply);
+	return fsck_quorum_fail(engine, work, reply);
 }
 
 /* ---- the repair ---- */
@@ -689,7 +692,7 @@ fsck_quorum_may_be(const struct lock_engine *engine, const struct fsck_seen *see
 
 /* The slots of the scan are held so. Else it has seen As, a gate, or nothing. */
 static bool
-is_certain(const struct fsck *fsck)
+fsck_quorum_is_certain(const struct fsck *fsck)
 {
 	return fsck->seen.full_scan.slots > 0 && !fsck_quorum_has_as(&fsck->seen);
 }
@@ -699,31 +702,31 @@ is_certain(const struct fsck *fsck)
  * from a conversion to As (fsck_quorum.h).
  */
 static bool
-are_meant(const struct fsck *fsck)
+fsck_quorum_are_meant(const struct fsck *fsck)
 {
 	const struct fsck_quorum *quorum = &fsck->quorum;
 	bool has_record = quorum->record.epoch > 0;
 
 	if (fsck_quorum_has_as(&fsck->seen))
-		return quorum->counted > 0 || (has_record && highest_of(quorum) > 0);
-	return is_certain(fsck) || highest_of(quorum) > 0 || has_record;
+		return quorum->counted > 0 || (has_record && fsck_quorum_highest(quorum) > 0);
+	return fsck_quorum_is_certain(fsck) || fsck_quorum_highest(quorum) > 0 || has_record;
 }
 
 static void
-look(struct lock_engine *engine, struct fsck *fsck)
+fsck_quorum_look(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_quorum *quorum = &fsck->quorum;
 
 	while (quorum->counted < quorum->asked && quorum->slots[quorum->counted].exists)
 		quorum->counted++;
-	quorum->is_meant = are_meant(fsck);
+	quorum->is_meant = fsck_quorum_are_meant(fsck);
 	if (!quorum->is_meant) {
 		quorum->then(engine, fsck);
 		return;
 	}
 	fsck_work_new(engine, fsck, fsck_quorum_judge, quorum->then);
-	fsck->work.wants = wants;
-	fsck->work.saw = saw;
+	fsck->work.wants = fsck_quorum_wants;
+	fsck->work.saw = fsck_quorum_saw;
 	work_add(&fsck->work, WORK_LOOK_AT_BEADS, 1)->last = quorum->asked;
 	work_start(engine, &fsck->work);
 }
@@ -732,24 +735,24 @@ look(struct lock_engine *engine, struct fsck *fsck)
  * The last slot to ask for: some above all that are, or should be. Each that is missing costs a channel.
  */
 static int
-last_to_ask(const struct lock_engine *engine, const struct fsck *fsck, int highest)
+fsck_quorum_last_to_ask(const struct lock_engine *engine, const struct fsck *fsck, int highest)
 {
 	const struct broker_record *record = &fsck->quorum.record;
 	int last = highest, most = engine->settings.slots_most;
 
 	if (record->epoch > 0 && last < (int)record->size)
 		last = (int)record->size;
-	last += last > 0 || is_certain(fsck) ||
+	last += last > 0 || fsck_quorum_is_certain(fsck) ||
 			(fsck->quorum.has_records && !fsck_quorum_has_as(&fsck->seen))
 		    ? FULL_SCAN_ABOVE
 		    : 1;
 	return last < most ? last : most;
 }
 
-static void ask(struct lock_engine *engine, struct fsck *fsck);
+static void fsck_quorum_ask(struct lock_engine *engine, struct fsck *fsck);
 
 static void
-on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
+fsck_quorum_on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
@@ -768,19 +771,19 @@ on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
 		}
 		quorum->slots[quorum->asked++].exists = seen->answers[i] != BROKER_ABSENT;
 	}
-	ask(engine, fsck);
+	fsck_quorum_ask(engine, fsck);
 }
 
 /* Asks which slots exist, window by window. */
 static void
-ask(struct lock_engine *engine, struct fsck *fsck)
+fsck_quorum_ask(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_quorum *quorum = &fsck->quorum;
-	int last = last_to_ask(engine, fsck, highest_of(quorum));
-	struct probe probe = {.count = 0};
+	int last = fsck_quorum_last_to_ask(engine, fsck, fsck_quorum_highest(quorum));
+	struct probe_batch batch = {.count = 0};
 
 	if (last <= quorum->asked) {
-		look(engine, fsck);
+		fsck_quorum_look(engine, fsck);
 		return;
 	}
 	if (last > quorum->asked + BROKER_PROBE_MAX)
@@ -790,11 +793,11 @@ ask(struct lock_engine *engine, struct fsck *fsck)
 	for (int number = quorum->asked + 1; number <= last; number++) {
 		if (number > quorum->room || !quorum->slots[number - 1].left)
 			quorum->slots[number - 1] = (struct fsck_slot){.exists = false};
-		probe_add(&probe, queue_name_quorum(fsck->name, number), BROKER_ASK_BEADS);
+		probe_add(&batch, queue_name_quorum(fsck->name, number), BROKER_ASK_BEADS);
 	}
 	if (last > quorum->room)
 		quorum->room = last;
-	probe_send(engine, &probe, on_asked, fsck->op);
+	probe_send(engine, &batch, fsck_quorum_on_asked, fsck->op);
 }
 
 /* A daemon that may not read the records has made no such slots, so that it may still check others. */
@@ -808,9 +811,10 @@ judge_record(struct lock_engine *engine, struct work *work, const struct work_re
 	fsck->quorum.has_records = reply->answer == BROKER_OK;
 	if (reply->answer == BROKER_OK || reply->answer == BROKER_ABSENT)
 		return WORK_DONE;
-	if (!is_certain(fsck) && (reply->answer == BROKER_REFUSED || reply->text[0] == '\0'))
+	if (!fsck_quorum_is_certain(fsck) &&
+	    (reply->answer == BROKER_REFUSED || reply->text[0] == '\0'))
 		return WORK_DONE;
-	return fail(engine, work, reply);
+	return fsck_quorum_fail(engine, work, reply);
 }
 
 static void
@@ -818,7 +822,7 @@ fsck_quorum_read_record(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->quorum.record = fsck->work.record;
 	fsck->quorum.floor = fsck->work.floor;
-	ask(engine, fsck);
+	fsck_quorum_ask(engine, fsck);
 }
 
 void
@@ -899,7 +903,7 @@ fsck_convert_is_from_quorum(const struct fsck *fsck)
 }
 
 static void
-add_as(struct work *work, enum lock_claim claim, int first, int last)
+fsck_convert_add_as(struct work *work, enum lock_claim claim, int first, int last)
 {
 	bool durable = full_scan_way(claim)->make != NULL;
 
@@ -912,7 +916,7 @@ add_as(struct work *work, enum lock_claim claim, int first, int last)
 
 /* All slots by quorum are gone, and the work has their record. */
 static void
-declare_as(struct lock_engine *engine, struct fsck *fsck)
+fsck_convert_declare_as(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct work *work = &fsck->work;
 	int size = work->record.epoch > 0 ? (int)work->record.size : fsck->whole;
@@ -926,7 +930,7 @@ declare_as(struct lock_engine *engine, struct fsck *fsck)
 	/* Each of them was claimed, so nobody has to be waited for. */
 	work->counted = size;
 	FAULT(RECORD_BEFORE_AS, work_add(work, WORK_RECORD, -1));
-	add_as(work, fsck->convert, as + 1, size);
+	fsck_convert_add_as(work, fsck->convert, as + 1, size);
 	work_add(work, WORK_RECORD, -1);
 	work_add(work, WORK_DELETE_GATE, 0);
 	fsck->changed = true;
@@ -940,7 +944,7 @@ fsck_convert_read_record(struct lock_engine *engine, struct fsck *fsck)
 		fsck->after(engine, fsck);
 		return;
 	}
-	fsck_work_new(engine, fsck, fsck_quorum_judge, declare_as);
+	fsck_work_new(engine, fsck, fsck_quorum_judge, fsck_convert_declare_as);
 	fsck->work.record = (struct broker_record){.epoch = 0};
 	work_add(&fsck->work, WORK_READ_RECORD, 0);
 	work_start(engine, &fsck->work);
@@ -1021,7 +1025,8 @@ fsck_convert_add_record_left(struct fsck *fsck)
 
 	fsck->work.counted = 0;
 	if (full_scan->gate) {
-		add_as(&fsck->work, fsck_seen_claim(&fsck->seen, 1), full_scan->slots + 1, size);
+		fsck_convert_add_as(
+		    &fsck->work, fsck_seen_claim(&fsck->seen, 1), full_scan->slots + 1, size);
 		fsck->work.counted = size;
 	}
 	work_add(&fsck->work, WORK_RECORD, -1);

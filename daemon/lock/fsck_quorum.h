@@ -19,7 +19,7 @@
  *	look into each		(broker_look_at_beads(): only into those that are free)
  *	repair			write the record; delete queues with other arguments; make slots that
  *				are missing or damaged (broker_make_beads()); declare the gate
- *	scan again, and		delete As that are beside these slots, as in a conversion (fsck_quorum.h)
+ *	scan again, and		delete As that are beside these slots, as in a conversion
  *
  * The record says how many slots there should be. If more are there without a gap, these count, too.
  * A slot that is in use is not looked into, and not repaired. As are there if a conversion was cut,
@@ -170,7 +170,7 @@ void fsck_unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const ch
  * holders than slots. A daemon of version 0.1 sees the As, or a gate. A slot in use stays, and with it those
  * below, so that there is no gap. Meanwhile the semaphore has fewer slots.
  *
- * The next fsck finds a conversion that was cut, and a repair completes it (fsck_quorum.h). As beside slots by
+ * The next fsck finds a conversion that was cut, and a repair completes it. As beside slots by
  * quorum go. Slots by quorum that the record counts are made again. A record beside As alone goes, after the As
  * that it counts have been declared.
  */

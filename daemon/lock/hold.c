@@ -17,14 +17,14 @@
 
 /*
  * Contents:
- *	1. Hints that are sent. hint_freed(): a slot is free. hint_removed(): if its A is back.
- *	   hint_changed(): an administrator has added slots. hint_reclaimed(): a grace is over.
- *	   announce() sends one, now or later. hint_came_back(): nobody took it, and it is sent again.
+ *	1. Hints that are sent. hint_announce() sends one, now or later.
+ *	   hint_came_back(): nobody took it, and it is sent again. hint_removed(): if its A is back.
+ *	   hint_freed(): a slot is free. hint_reclaimed(): a grace is over. hint_changed(): slots were added.
  *	2. Lost holds by quorum: lost_told() keeps one, and lost_released() is its client's word of its stop.
  *	3. The life of a hold: lifecycle_start() begins with a second check of B.
- *	   vanish(): B was gone, and is claimed again or lost. lifecycle_revoke(): A is gone.
- *	   lifecycle_drop() and drop_timer_fired() send the drop, on_dropped() judges, freed() ends the hold.
- *	   lose() and lifecycle_all_lost(): the ends without a release.
+ *	   lifecycle_vanish(): B was gone, and is claimed again or lost. lifecycle_revoke(): A is gone.
+ *	   send_drop() sends the drop, on_dropped() judges its answer, lifecycle_freed() ends the hold.
+ *	   lifecycle_end_lost() and lifecycle_all_lost(): the ends without a release.
  *	   lifecycle_channel_closed(): the channel died under it.
  */
 
@@ -77,7 +77,7 @@ hint_can_be_heard(const struct lock_engine *engine)
 }
 
 static struct hint_question *
-question_new(struct lock_engine *engine, const char *name, int first, int last)
+hint_question_new(struct lock_engine *engine, const char *name, int first, int last)
 {
 	struct hint_question *question = mem_alloc(sizeof(*question));
 
@@ -90,19 +90,19 @@ question_new(struct lock_engine *engine, const char *name, int first, int last)
 }
 
 static void
-question_free(struct lock_engine *engine, struct hint_question *question)
+hint_question_free(struct lock_engine *engine, struct hint_question *question)
 {
 	HASH_DELETE(by_id, engine->hint_questions, question);
 	free(question->name);
 	free(question);
 }
 
-ENGINE_FIND(question_find, struct hint_question, hint_questions, by_id)
+ENGINE_FIND(hint_question_find, struct hint_question, hint_questions, by_id)
 
 /* ---- a slot is freed ---- */
 
 static void
-tell_wait_queue(struct lock_engine *engine, const char *name, bool mutex, int slot)
+hint_tell_wait_queue(struct lock_engine *engine, const char *name, bool mutex, int slot)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
 
@@ -129,7 +129,7 @@ late_hint_free(struct late_hint *late)
 
 /* A slot that is held again is told of when it is freed again. */
 static void
-tell_late(void *ctx, uint64_t id)
+late_hint_due(void *ctx, uint64_t id)
 {
 	struct late_hint *late = ctx;
 	struct lock_engine *engine = late->engine;
@@ -137,7 +137,7 @@ tell_late(void *ctx, uint64_t id)
 
 	(void)id;
 	if (!is_held && (!late->told || late->back))
-		tell_wait_queue(engine, late->name, late->mutex, late->slot);
+		hint_tell_wait_queue(engine, late->name, late->mutex, late->slot);
 	if (is_held || !late->twice) {
 		late_hint_free(late);
 		return;
@@ -159,7 +159,7 @@ late_hint_new(struct lock_engine *engine, const struct hold *hold)
 	    .mutex = hold->kind == LOCK_KIND_MUTEX,
 	    .slot = hold->kind == LOCK_KIND_MUTEX ? 1 : hold->slot,
 	};
-	timer_init(&late->due, tell_late, late, 0);
+	timer_init(&late->due, late_hint_due, late, 0);
 	HASH_ADD_KEYPTR(hh, engine->late_hints, late->b.text, strlen(late->b.text), late);
 	return late;
 }
@@ -170,7 +170,7 @@ late_hint_new(struct lock_engine *engine, const struct hold *hold)
  * another daemon's hint may have been about it.
  */
 static void
-announce(struct lock_engine *engine, const struct hold *hold)
+hint_announce(struct lock_engine *engine, const struct hold *hold)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
@@ -187,7 +187,7 @@ announce(struct lock_engine *engine, const struct hold *hold)
 	    engine->frozen || engine_now(engine) - semaphore->returned_at >= RETURNED_REST ||
 	    hold->ours_since == 0 ||
 	    local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) > 0) {
-		tell_wait_queue(engine, hold->name, mutex, slot);
+		hint_tell_wait_queue(engine, hold->name, mutex, slot);
 		if (late != NULL)
 			late_hint_free(late);
 		if (!twice)
@@ -222,39 +222,39 @@ hint_send_all(struct lock_engine *engine)
 
 	HASH_ITER (hh, engine->late_hints, late, next) {
 		late->twice = false;
-		tell_late(late, 0);
+		late_hint_due(late, 0);
 	}
 }
 
 static void
-on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+hint_on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
-	struct hint_question *question = question_find(engine, id);
+	struct hint_question *question = hint_question_find(engine, id);
 
 	if (question == NULL)
 		return;
 	/* A waiter of this daemon may have been faster. */
 	if (registry_is_reserved(engine, question->name, LOCK_KIND_SEMAPHORE, question->first)) {
-		question_free(engine, question);
+		hint_question_free(engine, question);
 		return;
 	}
 	if (seen->answers[0] != BROKER_ABSENT)
-		tell_wait_queue(engine, question->name, false, question->first);
+		hint_tell_wait_queue(engine, question->name, false, question->first);
 	else if (question->leaves_b)
 		removed_delete_holder(engine, question->name, question->first);
-	question_free(engine, question);
+	hint_question_free(engine, question);
 }
 
 void
 hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker_way way)
 {
-	struct hint_question *question = question_new(engine, name, slot, slot);
+	struct hint_question *question = hint_question_new(engine, name, slot, slot);
 
 	question->leaves_b = way_is_durable(way);
 	FAULT(HOLDER_LEFT_BEHIND, question->leaves_b = false);
 	probe_one(engine, queue_name_a(engine->settings.naming, name, slot), BROKER_ASK_EXISTENCE,
-	    on_a_probed, question->id);
+	    hint_on_a_probed, question->id);
 }
 
 bool
@@ -276,7 +276,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 	FAULT(NOBODY_TOLD, return;);
 	switch (hold->drop) {
 	case HOLD_DROP_RELEASED:
-		announce(engine, hold);
+		hint_announce(engine, hold);
 		break;
 	case HOLD_DROP_NO_SLOT:
 		hint_removed(engine, hold->name, slot, hold->way);
@@ -303,7 +303,7 @@ hint_reclaimed(struct lock_engine *engine, const char *queue)
 	if (slot < 0 || hold_find_queue(&engine->holds, queue) != NULL)
 		return;
 	mutex = slot == 0;
-	tell_wait_queue(engine, name, mutex, mutex ? 1 : slot);
+	hint_tell_wait_queue(engine, name, mutex, mutex ? 1 : slot);
 	semaphore = engine_semaphore_find(engine, name, mutex);
 	if (semaphore != NULL)
 		engine_scan(engine, semaphore);
@@ -312,10 +312,10 @@ hint_reclaimed(struct lock_engine *engine, const char *queue)
 /* ---- an administrator has changed a semaphore ---- */
 
 static void
-on_counted(void *ctx, uint64_t id, int members)
+hint_on_counted(void *ctx, uint64_t id, int members)
 {
 	struct lock_engine *engine = ctx;
-	struct hint_question *question = question_find(engine, id);
+	struct hint_question *question = hint_question_find(engine, id);
 	struct queue_name queue;
 	int hints;
 
@@ -329,7 +329,7 @@ on_counted(void *ctx, uint64_t id, int members)
 	for (int i = 0; i < hints && i < HINTS_MOST; i++)
 		broker_wait_queue_wake(
 		    engine->broker, queue.text, question->first > 0 ? question->first + i : 0);
-	question_free(engine, question);
+	hint_question_free(engine, question);
 }
 
 void
@@ -341,21 +341,21 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 	if (from == LOCK_UNLIMITED)
 		return; /* an unlimited semaphore has no waiters */
 	if (to == LOCK_UNLIMITED || to < 0)
-		question = question_new(engine, name, 0, 0);
+		question = hint_question_new(engine, name, 0, 0);
 	else if (to > from)
-		question = question_new(engine, name, from > 0 ? from + 1 : 1, to);
+		question = hint_question_new(engine, name, from > 0 ? from + 1 : 1, to);
 	else
 		return;
 	broker_wait_queue_count(engine->broker,
 	    queue_name_wait(engine->settings.naming, name, false).text,
-	    (struct broker_count_done){on_counted, engine, question->id});
+	    (struct broker_count_done){hint_on_counted, engine, question->id});
 }
 
 void
 hint_free_all(struct lock_engine *engine)
 {
 	while (engine->hint_questions != NULL)
-		question_free(engine, engine->hint_questions);
+		hint_question_free(engine, engine->hint_questions);
 	while (engine->late_hints != NULL)
 		late_hint_free(engine->late_hints);
 }
@@ -363,7 +363,7 @@ hint_free_all(struct lock_engine *engine)
 /* 2. Holds by quorum whose clients were told `lost`. */
 
 /* After so long, ns, the broker layer has forgotten the hold, too. */
-#define KEPT (600 * NSEC_PER_SEC)
+#define LOST_KEPT (600 * NSEC_PER_SEC)
 
 struct lost_hold {
 	TAILQ_ENTRY(lost_hold) entry;
@@ -375,7 +375,7 @@ struct lost_hold {
 };
 
 static void
-forget(struct lost_hold *lost)
+lost_forget(struct lost_hold *lost)
 {
 	timers_cancel(lost->engine->timers, &lost->due);
 	TAILQ_REMOVE(&lost->engine->lost_holds, lost, entry);
@@ -383,17 +383,17 @@ forget(struct lost_hold *lost)
 }
 
 static void
-has_stopped(struct lost_hold *lost)
+lost_has_stopped(struct lost_hold *lost)
 {
 	broker_holder_stopped(lost->engine->broker, lost->channel);
-	forget(lost);
+	lost_forget(lost);
 }
 
 static void
-on_due(void *ctx, uint64_t id)
+lost_due(void *ctx, uint64_t id)
 {
 	(void)id;
-	has_stopped(ctx);
+	lost_has_stopped(ctx);
 }
 
 static struct lost_hold *
@@ -405,7 +405,7 @@ lost_new(struct lock_engine *engine, uint64_t peer, uint64_t lock, uint64_t chan
 	lost->peer = peer;
 	lost->lock = lock;
 	lost->channel = channel;
-	timer_init(&lost->due, on_due, lost, 0);
+	timer_init(&lost->due, lost_due, lost, 0);
 	TAILQ_INSERT_TAIL(&engine->lost_holds, lost, entry);
 	return lost;
 }
@@ -417,8 +417,8 @@ lost_told(struct lock_engine *engine, const struct hold *hold)
 	struct lost_hold *lost;
 
 	while ((lost = TAILQ_FIRST(&engine->lost_holds)) != NULL &&
-	       engine_now(engine) - lost->at >= KEPT)
-		forget(lost);
+	       engine_now(engine) - lost->at >= LOST_KEPT)
+		lost_forget(lost);
 	if (!way_row(hold->way)->by_beads || hold->state == HOLD_SLOTLESS)
 		return;
 	lost = lost_new(
@@ -434,7 +434,7 @@ lost_released(struct lock_engine *engine, uint64_t peer, uint64_t lock)
 
 	TAILQ_FOREACH_SAFE (lost, &engine->lost_holds, entry, next) {
 		if (lost->peer == peer && lost->lock == lock)
-			has_stopped(lost);
+			lost_has_stopped(lost);
 	}
 }
 
@@ -515,7 +515,7 @@ lost_free_all(struct lock_engine *engine)
 	struct lost_hold *lost;
 
 	while ((lost = TAILQ_FIRST(&engine->lost_holds)) != NULL)
-		forget(lost);
+		lost_forget(lost);
 }
 
 /* 3. The life of a hold. */
@@ -534,11 +534,11 @@ static const int64_t recheck_after[] = {5 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC};
 static void send_recheck(struct lock_engine *engine, struct hold *hold);
 static void send_reclaim(struct lock_engine *engine, struct hold *hold);
 static void drop_timer_fired(struct lock_engine *engine, struct hold *hold);
-static void vanish(struct lock_engine *engine, struct hold *hold);
-static void lose(struct lock_engine *engine, struct hold *hold, const char *why);
+static void lifecycle_vanish(struct lock_engine *engine, struct hold *hold);
+static void lifecycle_end_lost(struct lock_engine *engine, struct hold *hold, const char *why);
 
 static void
-timer_fired(void *ctx, uint64_t id)
+lifecycle_timer_fired(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -565,7 +565,7 @@ timer_fired(void *ctx, uint64_t id)
 }
 
 static void
-timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
+lifecycle_timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 {
 	timers_set(engine->timers, &hold->timer, engine_now(engine) + wait);
 }
@@ -592,7 +592,7 @@ schedule_recheck(struct lock_engine *engine, struct hold *hold)
 	broker_get_info(engine->broker, &info);
 	if (!info.deletes_by_name || hold->rechecks >= RECHECKS || !way_row(hold->way)->reclaims)
 		return;
-	timer_in(engine, hold,
+	lifecycle_timer_in(engine, hold,
 	    recheck_after[hold->rechecks] -
 		(hold->rechecks > 0 ? recheck_after[hold->rechecks - 1] : 0));
 }
@@ -609,7 +609,7 @@ void
 lifecycle_resume(struct lock_engine *engine, struct hold *hold)
 {
 	assert(hold->state == HOLD_HELD);
-	timer_init(&hold->timer, timer_fired, engine, hold->id);
+	timer_init(&hold->timer, lifecycle_timer_fired, engine, hold->id);
 	schedule_recheck(engine, hold);
 }
 
@@ -629,13 +629,13 @@ lifecycle_b_answered(
 		if (passing)
 			lifecycle_drop(engine, hold);
 		else if (way_row(hold->way)->reclaims)
-			vanish(engine, hold);
+			lifecycle_vanish(engine, hold);
 		else
 			lifecycle_lose(engine, hold, "the broker says that nobody holds the slot");
 		break;
 	case BROKER_LOCKED:
 		FAULT(RECHECK_405_IGNORED, break);
-		lose(engine, hold, "the holder queue belongs to another connection");
+		lifecycle_end_lost(engine, hold, "the holder queue belongs to another connection");
 		break;
 	case BROKER_OK:
 	case BROKER_UNREACHABLE: /* by consumer: its channel was closed, and frees the slot */
@@ -665,7 +665,7 @@ static void
 send_recheck(struct lock_engine *engine, struct hold *hold)
 {
 	if (engine->frozen || lifecycle_channel(engine, hold) == 0)
-		timer_in(engine, hold, recheck_after[0]);
+		lifecycle_timer_in(engine, hold, recheck_after[0]);
 	else
 		broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
 		    (struct broker_done){on_rechecked, engine, hold->id});
@@ -691,13 +691,13 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		lifecycle_start(engine, hold);
 		break;
 	case BROKER_LOCKED:
-		lose(engine, hold,
+		lifecycle_end_lost(engine, hold,
 		    "the holder queue was deleted, and another connection declared it");
 		break;
 	case BROKER_ABSENT:
 	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
-		lose(engine, hold, reply->text);
+		lifecycle_end_lost(engine, hold, reply->text);
 		break;
 	case BROKER_SKIPPED: /* lifecycle_channel_closed() sends it again */
 	case BROKER_UNKNOWN:
@@ -710,7 +710,7 @@ send_reclaim(struct lock_engine *engine, struct hold *hold)
 {
 	if (lifecycle_channel(engine, hold) == 0) {
 		hold->asked = 0;
-		timer_in(engine, hold, recheck_after[0]);
+		lifecycle_timer_in(engine, hold, recheck_after[0]);
 		return;
 	}
 	hold->asked = engine_now(engine);
@@ -720,7 +720,7 @@ send_reclaim(struct lock_engine *engine, struct hold *hold)
 
 /* B was answered 404: it is claimed again under the same reservation, or the hold is lost. */
 static void
-vanish(struct lock_engine *engine, struct hold *hold)
+lifecycle_vanish(struct lock_engine *engine, struct hold *hold)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_VANISHED,
 	    .lock = hold->lock,
@@ -790,7 +790,7 @@ end_drop(struct lock_engine *engine, struct hold *hold)
 
 /* B is free. */
 static void
-freed(struct lock_engine *engine, struct hold *hold)
+lifecycle_freed(struct lock_engine *engine, struct hold *hold)
 {
 	end_drop(engine, hold);
 	FAULT(DROP_IS_RELEASE, engine->total.released++);
@@ -818,8 +818,9 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		 */
 		if (!reply->channel_open)
 			hold_set_channel(&engine->holds, hold, 0);
-		FAULT(OWN_CANCEL_IS_LOSS, end_drop(engine, hold); lose(engine, hold, ""); return );
-		freed(engine, hold);
+		FAULT(OWN_CANCEL_IS_LOSS, end_drop(engine, hold);
+		      lifecycle_end_lost(engine, hold, ""); return );
+		lifecycle_freed(engine, hold);
 		return;
 	}
 	/* A skipped delete may be sent again by now. On a dead connection nothing more is sent. */
@@ -828,10 +829,10 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 	case BROKER_ABSENT:
-		freed(engine, hold);
+		lifecycle_freed(engine, hold);
 		break;
 	case BROKER_LOCKED:
-		lose(engine, hold, "the holder queue belongs to another connection");
+		lifecycle_end_lost(engine, hold, "the holder queue belongs to another connection");
 		break;
 	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
@@ -840,7 +841,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		 */
 		answer_release(engine, hold->releasing, hold, REASON_BROKER_REFUSED, reply->text);
 		hold->releasing = 0;
-		timer_in(engine, hold, DROP_AGAIN);
+		lifecycle_timer_in(engine, hold, DROP_AGAIN);
 		break;
 	case BROKER_SKIPPED: /* lifecycle_channel_closed() sends it again */
 	case BROKER_UNKNOWN: /* lifecycle_link_died() ends it; a drop is never sent on a new link */
@@ -857,11 +858,11 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	if (lifecycle_channel(engine, hold) == 0) {
 		end_drop(engine, hold);
 		/* If the channel is the hold, B is free already, which the timer finds. */
-		timer_in(engine, hold, way_row(hold->way)->is_channel ? 0 : DROP_AGAIN);
+		lifecycle_timer_in(engine, hold, way_row(hold->way)->is_channel ? 0 : DROP_AGAIN);
 		return;
 	}
 	hold->asked = engine_now(engine);
-	timer_in(engine, hold, engine->settings.request_timeout);
+	lifecycle_timer_in(engine, hold, engine->settings.request_timeout);
 	FAULT(CONSUMER_IS_DELETED,
 	      broker_drop(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text, true,
 		  (struct broker_done){on_dropped, engine, hold->id});
@@ -893,7 +894,7 @@ drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 		break;
 	case FLIGHT_NONE:
 		if (way_row(hold->way)->is_channel && hold->channel == 0)
-			freed(engine, hold);
+			lifecycle_freed(engine, hold);
 		else
 			start_drop(engine, hold);
 		break;
@@ -922,7 +923,7 @@ lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
 	hold->drop = why;
 	FAULT(DROPPED_UNCOUNTED, channels_charge(engine, hold, NULL));
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
-	timer_init(&hold->timer, timer_fired, engine, hold->id);
+	timer_init(&hold->timer, lifecycle_timer_fired, engine, hold->id);
 	hold->asked = 0;
 	start_drop(engine, hold);
 	FAULT(HINT_EARLY, hint_freed(engine, hold));
@@ -941,7 +942,8 @@ lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
  * drop the hold has ended already.
  */
 static void
-tell_lost(struct lock_engine *engine, struct hold *hold, enum reason reason, const char *why)
+lifecycle_tell_lost(
+    struct lock_engine *engine, struct hold *hold, enum reason reason, const char *why)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
 	    .lock = hold->lock,
@@ -966,9 +968,9 @@ tell_lost(struct lock_engine *engine, struct hold *hold, enum reason reason, con
  * connection. Tells the client, or answers the release that waited for the drop.
  */
 static void
-lose(struct lock_engine *engine, struct hold *hold, const char *why)
+lifecycle_end_lost(struct lock_engine *engine, struct hold *hold, const char *why)
 {
-	tell_lost(engine, hold, REASON_LOST, why);
+	lifecycle_tell_lost(engine, hold, REASON_LOST, why);
 	answer_release(engine, hold->releasing, hold, REASON_LOST, why);
 	registry_hold_end(engine, hold, false);
 }
@@ -976,7 +978,7 @@ lose(struct lock_engine *engine, struct hold *hold, const char *why)
 void
 lifecycle_lose(struct lock_engine *engine, struct hold *hold, const char *why)
 {
-	tell_lost(engine, hold, REASON_LOST, why);
+	lifecycle_tell_lost(engine, hold, REASON_LOST, why);
 	lifecycle_drop(engine, hold);
 }
 
@@ -994,7 +996,7 @@ lifecycle_evict(struct lock_engine *engine, struct hold *hold)
 void
 lifecycle_abandon(struct lock_engine *engine, struct hold *hold)
 {
-	tell_lost(engine, hold, REASON_DRAINING, NULL);
+	lifecycle_tell_lost(engine, hold, REASON_DRAINING, NULL);
 	lifecycle_drop(engine, hold);
 }
 
@@ -1031,7 +1033,7 @@ lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 		hold_set_channel(&engine->holds, hold, 0);
 		FAULT_IF(HOLD_OUTLIVES_LINK, hold->state == HOLD_HELD, continue);
 		FAULT_IF(DROP_ON_NEW_LINK, hold->state == HOLD_DROPPING, end_drop(engine, hold);
-			 timer_in(engine, hold, DROP_AGAIN); continue);
+			 lifecycle_timer_in(engine, hold, DROP_AGAIN); continue);
 		if (held_only && hold->peer == 0)
 			continue;
 		switch (hold->state) {
@@ -1044,10 +1046,10 @@ lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 		case HOLD_COUNTING:
 		case HOLD_PASSING:
 		case HOLD_DROPPING:
-			lose(engine, hold, why);
+			lifecycle_end_lost(engine, hold, why);
 			break;
 		case HOLD_SLOTLESS:
-			FAULT(SLOTLESS_HAS_LINK, lose(engine, hold, why));
+			FAULT(SLOTLESS_HAS_LINK, lifecycle_end_lost(engine, hold, why));
 			break;
 		}
 	}
@@ -1099,7 +1101,8 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel, const cha
 			    way_row(hold->way)->by_beads
 				? why
 				: "the broker closed the channel of the hold");
-		FAULT_IF(CHANNEL_DEATH_IS_LOSS, hold->state == HOLD_HELD, lose(engine, hold, ""));
+		FAULT_IF(CHANNEL_DEATH_IS_LOSS, hold->state == HOLD_HELD,
+		    lifecycle_end_lost(engine, hold, ""));
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:

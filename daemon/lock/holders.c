@@ -22,9 +22,9 @@
  * Contents:
  *	1. Users take turns: turns_enter(), turns_leave() and turns_next().
  *	2. Targets: awaits of one slot share a probe. target_join(), target_leave().
- *	   The end: finish() answers, finish_done(), finish_unknown() and finish_timeout() say how.
- *	   Probes: take_answer() keeps what a B said, round_is_over() rests, longer each time, or ends the wait.
- *	   send_batch() sends the probes of the users in turn, and on_probed() gives out the answers.
+ *	   The end: holder_wait_finish() answers, in one of the ways of the functions after it.
+ *	   Probes: take_answer() keeps what a B said. round_is_over() rests, longer each time.
+ *	   send_batch() sends probes of users in turn, and holder_probes_answered() gives out the answers.
  *	   The doors: holder_wait_start(), lock_await(), and how a wait is cancelled.
  *	   The successor: holder_wait_save_all() and holder_wait_restore_all().
  */
@@ -313,7 +313,8 @@ take_facts(struct lock_answer *answer, const struct lock_answer *of)
 
 /* Answers, and frees the wait; `answer` may borrow its words. */
 static void
-finish(struct lock_engine *engine, struct holder_wait *holder_wait, struct lock_answer *answer)
+holder_wait_finish(
+    struct lock_engine *engine, struct holder_wait *holder_wait, struct lock_answer *answer)
 {
 	uint64_t peer = holder_wait->peer, request = holder_wait->request;
 	int *held = NULL;
@@ -334,27 +335,27 @@ finish(struct lock_engine *engine, struct holder_wait *holder_wait, struct lock_
 }
 
 static void
-finish_refused(struct lock_engine *engine, struct holder_wait *holder_wait, enum reason reason,
-    const char *text)
+holder_wait_finish_refused(struct lock_engine *engine, struct holder_wait *holder_wait,
+    enum reason reason, const char *text)
 {
 	struct lock_answer answer = engine_refusal(reason, text);
 
-	finish(engine, holder_wait, &answer);
+	holder_wait_finish(engine, holder_wait, &answer);
 }
 
 static void
-finish_done(struct lock_engine *engine, struct holder_wait *holder_wait)
+holder_wait_finish_done(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	struct lock_answer answer = holder_wait->kind == HOLDER_WAIT_REMOVED
 					? holder_wait->answer
 					: engine_refusal(REASON_NONE, NULL);
 
-	finish(engine, holder_wait, &answer);
+	holder_wait_finish(engine, holder_wait, &answer);
 }
 
 /* The broker did not answer. */
 static void
-finish_unknown(struct lock_engine *engine, struct holder_wait *holder_wait)
+holder_wait_finish_unknown(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	struct lock_answer answer =
 	    engine_refusal_unknown(engine, "the broker did not say whether the slot is held");
@@ -370,11 +371,11 @@ finish_unknown(struct lock_engine *engine, struct holder_wait *holder_wait)
 		   answer.reason == REASON_BROKER_UNAVAILABLE) {
 		answer.text = "the broker did not say whether the removed slots are held";
 	}
-	finish(engine, holder_wait, &answer);
+	holder_wait_finish(engine, holder_wait, &answer);
 }
 
 static void
-finish_timeout(struct lock_engine *engine, struct holder_wait *holder_wait)
+holder_wait_finish_timeout(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	static const char *const of_one[] = {"", "it is still busy", "it is still free"};
 	char text[96];
@@ -383,19 +384,19 @@ finish_timeout(struct lock_engine *engine, struct holder_wait *holder_wait)
 	if (holder_wait->kind == HOLDER_WAIT_REMOVED)
 		snprintf(text, sizeof(text), "%zu of the removed slots %s still busy",
 		    holder_wait->held, holder_wait->held == 1 ? "is" : "are");
-	finish_refused(engine, holder_wait, REASON_TIMEOUT, text);
+	holder_wait_finish_refused(engine, holder_wait, REASON_TIMEOUT, text);
 }
 
 static void
-deadline_passed(void *ctx, uint64_t id)
+holder_wait_deadline_passed(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct holder_wait *holder_wait = holder_wait_find(engine, id);
 
 	if (!holder_wait->known || holder_wait->timeout == 0) {
-		finish_unknown(engine, holder_wait);
+		holder_wait_finish_unknown(engine, holder_wait);
 	} else if (holder_wait->held > 0 || holder_wait->kind == HOLDER_WAIT_BUSY) {
-		finish_timeout(engine, holder_wait);
+		holder_wait_finish_timeout(engine, holder_wait);
 	} else {
 		/* The remaining slots have no known holders: the next probes confirm this, or not. */
 		holder_wait->timeout = 0;
@@ -407,7 +408,7 @@ deadline_passed(void *ctx, uint64_t id)
 /* ---- probes of the Bs ---- */
 
 static void
-tell_progress(struct lock_engine *engine, struct holder_wait *holder_wait)
+holder_wait_tell_progress(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	int *held;
 
@@ -456,7 +457,7 @@ take_answer(const struct lock_engine *engine, struct holder_wait *holder_wait,
 
 /* Removes gone slots from the list. Returns how many are absent for the first time. */
 static size_t
-sort_out(struct holder_wait *holder_wait)
+holder_wait_sort_out(struct holder_wait *holder_wait)
 {
 	size_t kept = 0, absent = 0;
 
@@ -471,7 +472,7 @@ sort_out(struct holder_wait *holder_wait)
 }
 
 static void
-rest(struct lock_engine *engine, struct holder_wait *holder_wait, bool confirms)
+holder_wait_rest(struct lock_engine *engine, struct holder_wait *holder_wait, bool confirms)
 {
 	struct broker_info info;
 	int64_t ns;
@@ -497,26 +498,26 @@ round_is_over(struct lock_engine *engine, struct holder_wait *holder_wait)
 	bool is_try = holder_wait->timeout == 0, confirms;
 	struct broker_info info;
 
-	confirms = holder_wait->kind != HOLDER_WAIT_BUSY && sort_out(holder_wait) > 0;
+	confirms = holder_wait->kind != HOLDER_WAIT_BUSY && holder_wait_sort_out(holder_wait) > 0;
 	broker_get_info(engine->broker, &info);
 	/* A wait for a busy slot ends when the slot is held. Other waits end when no slot is left. */
 	if (holder_wait->kind == HOLDER_WAIT_BUSY ? holder_wait->left[0].state == SLOT_HELD
 						  : holder_wait->left_count == 0)
-		finish_done(engine, holder_wait);
+		holder_wait_finish_done(engine, holder_wait);
 	else if (holder_wait->unknown && (is_try || info.probes_refused[0] != '\0'))
-		finish_unknown(engine, holder_wait);
+		holder_wait_finish_unknown(engine, holder_wait);
 	else if (is_try && !confirms)
-		finish_timeout(engine, holder_wait);
+		holder_wait_finish_timeout(engine, holder_wait);
 	else {
-		tell_progress(engine, holder_wait);
-		rest(engine, holder_wait, confirms);
+		holder_wait_tell_progress(engine, holder_wait);
+		holder_wait_rest(engine, holder_wait, confirms);
 	}
 }
 
 /* The answer about left[index]. It may end the wait. */
 static void
-on_seen(struct lock_engine *engine, struct holder_wait *holder_wait, size_t index, int64_t sent,
-    enum broker_answer answer, enum broker_way way)
+holder_wait_on_seen(struct lock_engine *engine, struct holder_wait *holder_wait, size_t index,
+    int64_t sent, enum broker_answer answer, enum broker_way way)
 {
 	struct holder_wait_slot *slot = &holder_wait->left[index];
 
@@ -550,7 +551,7 @@ on_seen(struct lock_engine *engine, struct holder_wait *holder_wait, size_t inde
 
 /* The question did not decide: the target asks the next one at once. */
 static void
-ask_again(struct lock_engine *engine, struct holder_target *target)
+target_ask_again(struct lock_engine *engine, struct holder_target *target)
 {
 	struct holder_wait *holder_wait, *any = TAILQ_FIRST(&target->waits);
 
@@ -565,7 +566,7 @@ ask_again(struct lock_engine *engine, struct holder_target *target)
 
 /* How the slots of an awaited name are held, as far as this answer tells. True: more is to be asked. */
 static bool
-learn_way(
+target_learn_way(
     struct lock_engine *engine, const struct holder_question *question, enum broker_answer answer)
 {
 	struct holder_target *target = question->target;
@@ -595,8 +596,8 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 	struct holder_target *target = question->target;
 	struct holder_wait *holder_wait, *next, *late = NULL;
 
-	if (learn_way(engine, question, answer)) {
-		ask_again(engine, target);
+	if (target_learn_way(engine, question, answer)) {
+		target_ask_again(engine, target);
 		return;
 	}
 	if (question->about == ABOUT_BEADS) /* as if it was about a B of another way */
@@ -606,7 +607,8 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 	/* Each wait may end in its call, and no other may. */
 	TAILQ_FOREACH_SAFE (holder_wait, &target->waits, of_target, next) {
 		if (!holder_wait->late) {
-			on_seen(engine, holder_wait, question->index, sent, answer, way);
+			holder_wait_on_seen(
+			    engine, holder_wait, question->index, sent, answer, way);
 			continue;
 		}
 		holder_wait->late = false;
@@ -623,7 +625,7 @@ target_answered(struct lock_engine *engine, const struct holder_question *questi
 static void send_batch(struct lock_engine *engine);
 
 static void
-on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+holder_probes_answered(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct holder_batch *batch = ctx;
 	struct lock_engine *engine = batch->engine;
@@ -641,7 +643,7 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 
 /* The next question. An awaited slot is held by quorum only if its name has a gate. */
 static int
-next_about(const struct lock_engine *engine, const struct holder_target *target)
+target_next_about(const struct lock_engine *engine, const struct holder_target *target)
 {
 	const struct holder_wait *any = TAILQ_FIRST(&target->waits);
 	enum broker_answer gate =
@@ -699,7 +701,7 @@ send_batch(struct lock_engine *engine)
 		}
 		target->in_flight++;
 		batch->questions[at] =
-		    (struct holder_question){target, index, next_about(engine, target)};
+		    (struct holder_question){target, index, target_next_about(engine, target)};
 		questions[at] =
 		    question_about(engine, name, slot, batch->questions[at].about, &queues[at]);
 	}
@@ -707,11 +709,11 @@ send_batch(struct lock_engine *engine)
 	probes->in_flight += batch->count;
 	timers_set(engine->timers, &probes->next, batch->sent + (int64_t)batch->count * EACH);
 	broker_probe(engine->broker, questions, batch->count,
-	    (struct broker_probe_done){on_probed, batch, 0});
+	    (struct broker_probe_done){holder_probes_answered, batch, 0});
 }
 
 static void
-on_next(void *ctx, uint64_t id)
+holder_probes_due(void *ctx, uint64_t id)
 {
 	(void)id;
 	send_batch(ctx);
@@ -730,7 +732,7 @@ probe_left(struct lock_engine *engine, struct holder_wait *holder_wait, bool fir
 }
 
 static void
-rest_is_over(void *ctx, uint64_t id)
+holder_wait_rest_is_over(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 
@@ -741,7 +743,7 @@ rest_is_over(void *ctx, uint64_t id)
 
 /* Begins the wait. While the broker is away, the client is told its state. */
 static void
-begin(struct lock_engine *engine, struct holder_wait *holder_wait)
+holder_wait_begin(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	if (engine->link != BROKER_UP)
 		engine_tell_broker(engine, holder_wait->peer);
@@ -750,7 +752,7 @@ begin(struct lock_engine *engine, struct holder_wait *holder_wait)
 
 /* Why a wait is refused at once; REASON_NONE: it is not. */
 static enum reason
-refusal_at_the_door(
+holder_wait_refusal(
     const struct lock_engine *engine, uint64_t peer, int64_t timeout, struct lock_answer *ret)
 {
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
@@ -805,8 +807,8 @@ holder_wait_new(
 	TAILQ_INSERT_TAIL(&peer->holder_waits, holder_wait, of_peer);
 	peer->holder_wait_count++;
 	holder_wait->rest = REST_FIRST;
-	timer_init(&holder_wait->awaited.rest, rest_is_over, engine, holder_wait->id);
-	timer_init(&holder_wait->deadline, deadline_passed, engine, holder_wait->id);
+	timer_init(&holder_wait->awaited.rest, holder_wait_rest_is_over, engine, holder_wait->id);
+	timer_init(&holder_wait->deadline, holder_wait_deadline_passed, engine, holder_wait->id);
 	if (order->timeout != DURATION_FOREVER)
 		timers_set(engine->timers, &holder_wait->deadline,
 		    engine_now(engine) +
@@ -827,8 +829,8 @@ holder_wait_start(struct lock_engine *engine, const struct holder_wait_order *or
 		engine_tell(engine, order->peer, order->request, order->answer);
 		return; /* there can be no such holders */
 	}
-	if (refusal_at_the_door(engine, order->peer, order->timeout, &answer) == REASON_NONE) {
-		begin(engine, holder_wait_new(engine, &possible, HOLDER_WAIT_REMOVED));
+	if (holder_wait_refusal(engine, order->peer, order->timeout, &answer) == REASON_NONE) {
+		holder_wait_begin(engine, holder_wait_new(engine, &possible, HOLDER_WAIT_REMOVED));
 		return;
 	}
 	answer.name = order->name;
@@ -853,9 +855,9 @@ lock_await(
 	if (await->slot < 1 || await->slot > engine->settings.slots_most) {
 		answer = engine_refusal(REASON_INVALID_PARAMS, "slot: no such slot");
 		answer.parameter = "slot";
-	} else if (refusal_at_the_door(engine, peer, await->timeout, &answer) == REASON_NONE) {
-		begin(engine, holder_wait_new(engine, &order,
-				  await->busy ? HOLDER_WAIT_BUSY : HOLDER_WAIT_FREE));
+	} else if (holder_wait_refusal(engine, peer, await->timeout, &answer) == REASON_NONE) {
+		holder_wait_begin(engine, holder_wait_new(engine, &order,
+					      await->busy ? HOLDER_WAIT_BUSY : HOLDER_WAIT_FREE));
 		return;
 	}
 	answer.name = await->name;
@@ -864,7 +866,7 @@ lock_await(
 
 /* NULL: the peer has no such wait. */
 static struct holder_wait *
-find_request(const struct lock_engine *engine, uint64_t peer, uint64_t request)
+holder_wait_find_request(const struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
 	struct holder_wait *holder_wait;
@@ -881,17 +883,17 @@ find_request(const struct lock_engine *engine, uint64_t peer, uint64_t request)
 bool
 holder_wait_is_of(const struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
-	return find_request(engine, peer, request) != NULL;
+	return holder_wait_find_request(engine, peer, request) != NULL;
 }
 
 bool
 holder_wait_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
-	struct holder_wait *holder_wait = find_request(engine, peer, request);
+	struct holder_wait *holder_wait = holder_wait_find_request(engine, peer, request);
 
 	if (holder_wait == NULL)
 		return false;
-	finish_refused(engine, holder_wait, REASON_CANCELLED, NULL);
+	holder_wait_finish_refused(engine, holder_wait, REASON_CANCELLED, NULL);
 	return true;
 }
 
@@ -913,7 +915,7 @@ holder_wait_end_all(struct lock_engine *engine, const struct lock_answer *answer
 
 	/* An answer does not call back into the engine, so no other wait ends meanwhile. */
 	HASH_ITER (by_id, engine->holder_waits, holder_wait, next)
-		finish_refused(engine, holder_wait, answer->reason, answer->text);
+		holder_wait_finish_refused(engine, holder_wait, answer->reason, answer->text);
 }
 
 void
@@ -923,9 +925,10 @@ holder_wait_link_changed(struct lock_engine *engine, const char *why)
 
 	HASH_ITER (by_id, engine->holder_waits, holder_wait, next) {
 		if (engine->link == BROKER_LOGIN_REFUSED)
-			finish_refused(engine, holder_wait, REASON_BROKER_REFUSED, why);
+			holder_wait_finish_refused(engine, holder_wait, REASON_BROKER_REFUSED, why);
 		else if (engine->link == BROKER_DOWN && holder_wait->timeout == 0)
-			finish_refused(engine, holder_wait, REASON_BROKER_UNAVAILABLE, why);
+			holder_wait_finish_refused(
+			    engine, holder_wait, REASON_BROKER_UNAVAILABLE, why);
 	}
 }
 
@@ -1009,7 +1012,7 @@ is_timeout(int64_t timeout)
  * nothing is known about the slots before.
  */
 static bool
-restore(struct lock_engine *engine, const struct holder_wait_record *record)
+holder_wait_restore(struct lock_engine *engine, const struct holder_wait_record *record)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 	bool by_quorum = record->kind == KIND_REMOVED_BY_QUORUM;
@@ -1045,7 +1048,7 @@ restore(struct lock_engine *engine, const struct holder_wait_record *record)
 	if (record->deadline != INT64_MAX)
 		timers_set(engine->timers, &holder_wait->deadline,
 		    record->deadline > least ? record->deadline : least);
-	begin(engine, holder_wait);
+	holder_wait_begin(engine, holder_wait);
 	return true;
 }
 
@@ -1057,7 +1060,7 @@ holder_wait_restore_all(struct lock_engine *engine, struct state_reader *reader)
 	while (state_is(reader, "holder-wait")) {
 		if (!state_take(reader, "holder-wait", fields, &record))
 			return false;
-		if (!restore(engine, &record))
+		if (!holder_wait_restore(engine, &record))
 			return state_spoil(reader, "invalid record of a wait for holders");
 	}
 	return true;
@@ -1072,7 +1075,7 @@ holder_wait_init(struct lock_engine *engine)
 
 	TAILQ_INIT(&probes->turns.in_turn);
 	TAILQ_INIT(&probes->batches);
-	timer_init(&probes->next, on_next, engine, 0);
+	timer_init(&probes->next, holder_probes_due, engine, 0);
 	engine->holder_probes = probes;
 }
 

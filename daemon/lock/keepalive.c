@@ -19,10 +19,10 @@
  *	2. The watch on A: watch_start(), and watch_news(), after which A is checked.
  *	3. The keepalive: ask_oldest() asks about the Bs in turn, and keepalive_due() is its timer.
  *	   By quorum: schedule_renewal() and renewal_due() are the timer of each hold.
- *	   The end: watch_holds() loses holds whose lease is over, keepalive_run_out() all of the connection.
+ *	   The end: keepalive_watch_holds() ends single holds, keepalive_run_out() all of the connection.
  *	   keepalive_granted() starts the timers.
- *	4. Verify: lock_verify() joins or begins one. verify_ask() asks about B and A.
- *	   on_b() and on_a() judge, and finish() answers.
+ *	4. Verify: verify_finish() answers. verify_on_b() and verify_on_a() judge the answers of the broker.
+ *	   verify_ask() asks about B and A. lock_verify() joins or begins a verify.
  */
 
 /* 1. Checks of A. */
@@ -50,7 +50,7 @@ struct slot_question {
 
 /* The oldest question on a channel. NULL: it has none. */
 static struct slot_question *
-oldest_on(const struct slot_checks *checks, uint64_t channel)
+slot_check_oldest_on(const struct slot_checks *checks, uint64_t channel)
 {
 	struct slot_question *question;
 
@@ -63,10 +63,12 @@ oldest_on(const struct slot_checks *checks, uint64_t channel)
 
 /* The reply to a question on that shared channel, which was taken out. */
 static void
-channel_answered(struct lock_engine *engine, uint64_t channel, const struct broker_reply *reply)
+slot_check_channel_answered(
+    struct lock_engine *engine, uint64_t channel, const struct broker_reply *reply)
 {
 	struct slot_checks *checks = &engine->slot_checks;
-	bool is_current = checks->channel == channel, is_idle = oldest_on(checks, channel) == NULL;
+	bool is_current = checks->channel == channel,
+	     is_idle = slot_check_oldest_on(checks, channel) == NULL;
 
 	if (is_current && reply->channel_open && checks->window < WINDOW_MOST)
 		checks->window *= 2;
@@ -87,11 +89,11 @@ channel_answered(struct lock_engine *engine, uint64_t channel, const struct brok
 
 /* 0: none is free now. */
 static uint64_t
-shared_channel(struct lock_engine *engine)
+slot_check_shared_channel(struct lock_engine *engine)
 {
 	struct slot_checks *checks = &engine->slot_checks;
 	const struct slot_question *oldest =
-	    checks->channel == 0 ? NULL : oldest_on(checks, checks->channel);
+	    checks->channel == 0 ? NULL : slot_check_oldest_on(checks, checks->channel);
 
 	if (oldest != NULL && checks->others < OTHERS_MOST &&
 	    engine_now(engine) - oldest->asked > engine->settings.request_timeout) {
@@ -104,10 +106,10 @@ shared_channel(struct lock_engine *engine)
 	return checks->channel;
 }
 
-static void on_answered(void *ctx, uint64_t id, const struct broker_reply *reply);
+static void slot_check_on_answered(void *ctx, uint64_t id, const struct broker_reply *reply);
 
 static void
-send(struct slot_question *question, uint64_t channel)
+slot_check_send(struct slot_question *question, uint64_t channel)
 {
 	struct lock_engine *engine = question->engine;
 
@@ -115,18 +117,18 @@ send(struct slot_question *question, uint64_t channel)
 	question->asked = engine_now(engine);
 	TAILQ_INSERT_TAIL(&engine->slot_checks.questions, question, entry);
 	broker_check(engine->broker, channel, question->a.text,
-	    (struct broker_done){on_answered, question, 0});
+	    (struct broker_done){slot_check_on_answered, question, 0});
 }
 
 /* otherwise: the answer if no channel is free. */
 static void
-send_waiting(struct lock_engine *engine, enum broker_answer otherwise)
+slot_check_send_waiting(struct lock_engine *engine, enum broker_answer otherwise)
 {
 	struct slot_checks *checks = &engine->slot_checks;
 	struct slot_question *question;
 
 	while ((question = TAILQ_FIRST(&checks->waiting)) != NULL) {
-		uint64_t channel = shared_channel(engine);
+		uint64_t channel = slot_check_shared_channel(engine);
 		struct broker_done done = question->done;
 
 		if (channel != 0 && checks->unanswered >= checks->window)
@@ -134,7 +136,7 @@ send_waiting(struct lock_engine *engine, enum broker_answer otherwise)
 		TAILQ_REMOVE(&checks->waiting, question, entry);
 		if (channel != 0) {
 			checks->unanswered++;
-			send(question, channel);
+			slot_check_send(question, channel);
 			continue;
 		}
 		free(question);
@@ -143,7 +145,7 @@ send_waiting(struct lock_engine *engine, enum broker_answer otherwise)
 }
 
 static void
-on_answered(void *ctx, uint64_t id, const struct broker_reply *reply)
+slot_check_on_answered(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct slot_question *question = ctx;
 	struct lock_engine *engine = question->engine;
@@ -154,17 +156,17 @@ on_answered(void *ctx, uint64_t id, const struct broker_reply *reply)
 	(void)id;
 	TAILQ_REMOVE(&checks->questions, question, entry);
 	if (shared)
-		channel_answered(engine, question->channel, reply);
+		slot_check_channel_answered(engine, question->channel, reply);
 	if (shared && reply->answer == BROKER_SKIPPED) {
 		TAILQ_INSERT_TAIL(&checks->waiting, question, entry);
-		send_waiting(engine, BROKER_SKIPPED);
+		slot_check_send_waiting(engine, BROKER_SKIPPED);
 		return;
 	}
 	free(question);
 	lease_answered(engine, reply);
 	done.fn(done.ctx, done.id, reply);
 	if (shared)
-		send_waiting(
+		slot_check_send_waiting(
 		    engine, reply->answer == BROKER_UNKNOWN ? BROKER_UNKNOWN : BROKER_SKIPPED);
 }
 
@@ -173,7 +175,8 @@ slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done
 {
 	struct slot_question *question;
 	bool shared = way_row(hold->way)->is_channel;
-	uint64_t channel = shared ? shared_channel(engine) : lifecycle_channel(engine, hold);
+	uint64_t channel =
+	    shared ? slot_check_shared_channel(engine) : lifecycle_channel(engine, hold);
 
 	if (channel == 0)
 		return false;
@@ -184,9 +187,9 @@ slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done
 	question->done = done;
 	if (shared) {
 		TAILQ_INSERT_TAIL(&engine->slot_checks.waiting, question, entry);
-		send_waiting(engine, BROKER_SKIPPED);
+		slot_check_send_waiting(engine, BROKER_SKIPPED);
 	} else {
-		send(question, channel);
+		slot_check_send(question, channel);
 	}
 	return true;
 }
@@ -228,7 +231,7 @@ watch_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 /* ---- checks of A ---- */
 
 static void
-on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
+watch_on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -252,7 +255,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-check(struct lock_engine *engine, struct hold *hold)
+watch_check(struct lock_engine *engine, struct hold *hold)
 {
 	if (FAULT_ELSE(REVOKED_TWICE, false, hold->revoked))
 		return;
@@ -260,7 +263,7 @@ check(struct lock_engine *engine, struct hold *hold)
 		hold->reclaimed = true; /* A was not seen since: it is checked before a hand-off */
 		watch_in(engine, hold, WATCH_AFTER);
 	} else if (!slot_check_ask(
-		       engine, hold, (struct broker_done){on_checked, engine, hold->id})) {
+		       engine, hold, (struct broker_done){watch_on_checked, engine, hold->id})) {
 		watch_in(engine, hold, WATCH_AGAIN);
 	}
 }
@@ -273,7 +276,7 @@ watch_due(void *ctx, uint64_t id)
 
 	assert(hold != NULL);
 	if (hold->watch != HOLD_WATCH_NONE) {
-		check(engine, hold);
+		watch_check(engine, hold);
 	} else if (!hold->revoked) {
 		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
 		broker_watch(engine->broker, hold->a.text);
@@ -304,7 +307,7 @@ watch_news(void *ctx, const char *queue, enum broker_news news)
 	switch (news) {
 	case BROKER_WATCHED:
 		registry_hold_watch(engine, hold, HOLD_WATCH_ON);
-		check(engine, hold);
+		watch_check(engine, hold);
 		break;
 	case BROKER_UNWATCHED:
 		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
@@ -315,7 +318,7 @@ watch_news(void *ctx, const char *queue, enum broker_news news)
 		FAULT(WATCH_NOT_PLACED_AGAIN, timers_cancel(engine->timers, &hold->watch_timer));
 		FAULT(CANCEL_IS_REVOKED, lifecycle_revoke(engine, hold); return;);
 		FAULT(HINT_NOT_LOOKED_INTO, break);
-		check(engine, hold);
+		watch_check(engine, hold);
 		break;
 	}
 }
@@ -327,14 +330,14 @@ watch_news(void *ctx, const char *queue, enum broker_news news)
 
 /* Whether somebody relies on the lock connection. */
 static bool
-is_needed(const struct lock_engine *engine)
+keepalive_is_needed(const struct lock_engine *engine)
 {
 	return engine->holds.aged[HOLD_LEASE_SHARED] + engine->holds.aged[HOLD_LEASE_OWN] > 0;
 }
 
 /* All granted holds with a slot are lost now, and the lock connection is made anew. */
 static void
-give_up(struct lock_engine *engine, const char *why)
+keepalive_give_up(struct lock_engine *engine, const char *why)
 {
 	engine->link = BROKER_DOWN; /* no request goes out on it any more */
 	lease_recover(engine);      /* when its event comes, no hold is left */
@@ -347,7 +350,7 @@ give_up(struct lock_engine *engine, const char *why)
 
 /* The passes in which all held Bs are asked about once. */
 static size_t
-passes(const struct lock_engine *engine)
+keepalive_passes(const struct lock_engine *engine)
 {
 	size_t aged = engine->holds.aged[HOLD_LEASE_OWN] + engine->holds.aged[HOLD_LEASE_SHARED];
 
@@ -358,7 +361,7 @@ static void
 schedule_keepalive(struct lock_engine *engine)
 {
 	timers_set(engine->timers, &engine->lease.keepalive,
-	    engine_now(engine) + lease_heartbeat(engine) / 3 / (int64_t)passes(engine));
+	    engine_now(engine) + lease_heartbeat(engine) / 3 / (int64_t)keepalive_passes(engine));
 }
 
 static void
@@ -378,7 +381,7 @@ on_keepalive(void *ctx, uint64_t id, const struct broker_reply *reply)
  * unanswered.
  */
 static bool
-may_wait(const struct lock_engine *engine, const struct hold *hold)
+keepalive_may_wait(const struct lock_engine *engine, const struct hold *hold)
 {
 	FAULT_IF(FROZEN_ASKS_NOTHING, engine->frozen, return true);
 	return engine->frozen && engine_now(engine) - hold->from < lease_heartbeat(engine) / 2;
@@ -391,12 +394,13 @@ may_wait(const struct lock_engine *engine, const struct hold *hold)
 static void
 ask_oldest(struct lock_engine *engine, enum hold_lease lease)
 {
-	size_t most = (engine->holds.aged[lease] + passes(engine) - 1) / passes(engine);
+	size_t most =
+	    (engine->holds.aged[lease] + keepalive_passes(engine) - 1) / keepalive_passes(engine);
 	struct hold *hold;
 
 	FAULT_IF(KEEPALIVE_OF_ONE, most > 1, most = 1);
 	TAILQ_FOREACH (hold, &engine->holds.ages[lease], of_ages) {
-		if (most == 0 || may_wait(engine, hold))
+		if (most == 0 || keepalive_may_wait(engine, hold))
 			return;
 		if (hold->state != HOLD_HELD || hold->asked != 0 ||
 		    lifecycle_channel(engine, hold) == 0)
@@ -418,7 +422,7 @@ static bool
 is_stuck_for_nothing(struct lock_engine *engine)
 {
 	int64_t long_ago = engine_now(engine) - 2 * lease_heartbeat(engine);
-	bool needed = is_needed(engine);
+	bool needed = keepalive_is_needed(engine);
 
 	if (engine_now(engine) < engine->lease.stuck_at)
 		return false; /* it was searched for in this third of a heartbeat */
@@ -450,7 +454,8 @@ keepalive_due(void *ctx, uint64_t id)
 		return;
 	schedule_keepalive(engine);
 	if (is_stuck_for_nothing(engine)) {
-		give_up(engine, "a channel to the broker is stuck: no answer for two heartbeats");
+		keepalive_give_up(
+		    engine, "a channel to the broker is stuck: no answer for two heartbeats");
 		return;
 	}
 	ask_oldest(engine, HOLD_LEASE_OWN);
@@ -464,7 +469,7 @@ keepalive_due(void *ctx, uint64_t id)
 
 static void on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply);
 
-/* As may_wait(): a frozen engine asks half as often. */
+/* As keepalive_may_wait(): a frozen engine asks half as often. */
 static int64_t
 renew_at(const struct lock_engine *engine, const struct hold *hold)
 {
@@ -563,7 +568,7 @@ next_moment(const struct lock_engine *engine, const struct hold *hold, int64_t n
 
 /* Holds have been told what is due by `now`. */
 static void
-schedule_watch(struct lock_engine *engine, int64_t now)
+keepalive_schedule_watch(struct lock_engine *engine, int64_t now)
 {
 	int64_t when = engine->lease.state == LEASE_GOOD ? lease_suspect_at(engine, NULL)
 							 : lease_until(engine, NULL);
@@ -582,7 +587,7 @@ schedule_watch(struct lock_engine *engine, int64_t now)
 
 /* The leases of single holds. */
 static void
-watch_holds(struct lock_engine *engine, int64_t now)
+keepalive_watch_holds(struct lock_engine *engine, int64_t now)
 {
 	struct hold *hold, *next;
 	char why[96];
@@ -617,8 +622,8 @@ keepalive_check(struct lock_engine *engine)
 	now = engine_now(engine);
 	if (engine->lease.state == LEASE_GOOD && now >= lease_suspect_at(engine, NULL))
 		lease_set_state(engine, LEASE_SUSPECT);
-	watch_holds(engine, now);
-	schedule_watch(engine, now);
+	keepalive_watch_holds(engine, now);
+	keepalive_schedule_watch(engine, now);
 }
 
 static void
@@ -627,7 +632,7 @@ keepalive_watch_due(void *ctx, uint64_t id)
 	struct lock_engine *engine = ctx;
 
 	(void)id;
-	if (is_needed(engine))
+	if (keepalive_is_needed(engine))
 		keepalive_check(engine);
 }
 
@@ -640,7 +645,7 @@ keepalive_run_out(struct lock_engine *engine)
 		return; /* done already, or done by the event of the connection */
 	snprintf(why, sizeof(why), "the lease ran out: no answer from the broker for %.1f s",
 	    duration_to_seconds(engine_now(engine) - engine->lease.from));
-	give_up(engine, why);
+	keepalive_give_up(engine, why);
 }
 
 /* ---- queries ---- */
@@ -657,7 +662,7 @@ lock_silence(const struct lock_engine *engine)
 	if (oldest != NULL && oldest->from < from)
 		from = oldest->from;
 	FAULT(SILENCE_UNSEEN, from = engine_now(engine));
-	if (is_needed(engine))
+	if (keepalive_is_needed(engine))
 		return engine_now(engine) - from;
 	broker_get_info(engine->broker, &info);
 	return info.last_read == 0 ? 0 : engine_now(engine) - info.last_read;
@@ -710,7 +715,7 @@ keepalive_granted(struct lock_engine *engine, struct hold *hold)
 	}
 	assert(engine->lease.state != LEASE_NONE && hold->aged);
 	if (!timer_is_set(&engine->lease.watch))
-		schedule_watch(engine, now);
+		keepalive_schedule_watch(engine, now);
 	/* The claim of a young hold may have been sent before the newest question about another. */
 	else if (hold_lease(hold) == HOLD_LEASE_OWN &&
 		 next_moment(engine, hold, now) < engine->lease.watch.when)
@@ -720,7 +725,7 @@ keepalive_granted(struct lock_engine *engine, struct hold *hold)
 /* 4. Verify. */
 
 /* A verify gives up after so many dead channels. */
-#define TRIES 4
+#define VERIFY_TRIES 4
 
 enum verify_state {
 	VERIFY_NEXT,  /* another flight is out; this one answers requests that come meanwhile */
@@ -751,7 +756,7 @@ struct verify {
 
 static const char link_lost[] = "the connection to the broker was lost";
 
-static void go(struct lock_engine *engine, struct verify *verify);
+static void verify_go(struct lock_engine *engine, struct verify *verify);
 
 ENGINE_FIND(verify_find, struct verify, verifies, by_id)
 
@@ -813,30 +818,30 @@ verify_add(const struct lock_engine *engine, struct verify *verify, uint64_t op)
 	verify->ops[verify->count++] = op;
 }
 
-static void finish(struct lock_engine *engine, struct verify *verify,
+static void verify_finish(struct lock_engine *engine, struct verify *verify,
     const struct broker_reply *reply, enum reason reason, const char *text);
 
 /* The flight before is over. reply: its last one, or NULL. */
 static void
-follow(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+verify_follow(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
 	struct hold *hold = hold_find(&engine->holds, verify->hold);
 
 	if (reply != NULL && reply->answer == BROKER_UNKNOWN) {
-		finish(engine, verify, reply, REASON_LOST, link_lost);
+		verify_finish(engine, verify, reply, REASON_LOST, link_lost);
 	} else if (hold != NULL && !way_row(hold->way)->is_channel && reply != NULL &&
 		   !reply->channel_open) {
 		/* If the channel is the hold, A is asked about on another one. */
 		verify->channel = hold->channel;
 		verify_set_state(engine, verify, VERIFY_AGAIN);
 	} else {
-		go(engine, verify);
+		verify_go(engine, verify);
 	}
 }
 
 /* It stays revoked, even if A comes back (invariant 5). */
 static bool
-is_revoked(const struct hold *hold)
+verify_is_revoked(const struct hold *hold)
 {
 	FAULT(VERIFY_UNREVOKES, return false);
 	FAULT(REVOKED_ENDS, return false);
@@ -844,14 +849,15 @@ is_revoked(const struct hold *hold)
 }
 
 static bool
-is_over(const struct hold *hold)
+verify_is_over(const struct hold *hold)
 {
 	return hold == NULL || hold->lost;
 }
 
 /* The flight that follows begins. reply: the broker's last one, or NULL. */
 static void
-let_next_go(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+verify_let_next_go(
+    struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
 	struct hold *hold = hold_find(&engine->holds, verify->hold);
 	struct verify *next = verify_find(engine, verify->next);
@@ -862,12 +868,12 @@ let_next_go(struct lock_engine *engine, struct verify *verify, const struct brok
 	if (!verify->b_asked)
 		verify_free(engine, verify);
 	if (next != NULL && next->state == VERIFY_NEXT)
-		follow(engine, next, reply);
+		verify_follow(engine, next, reply);
 }
 
 /* Answers the requests. reply: the broker's last one, or NULL. */
 static void
-finish(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply,
+verify_finish(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply,
     enum reason reason, const char *text)
 {
 	struct hold *hold = hold_find(&engine->holds, verify->hold);
@@ -890,61 +896,64 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	if (verify->b_asked)
 		verify_set_state(engine, verify, VERIFY_OVER);
 	/* B may be silent. The next flight asks about it again, and waits for this answer. */
-	if (!verify->b_asked || is_over(hold) || is_revoked(hold))
-		let_next_go(engine, verify, reply);
+	if (!verify->b_asked || verify_is_over(hold) || verify_is_revoked(hold))
+		verify_let_next_go(engine, verify, reply);
 }
 
 static void
-finish_over(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+verify_finish_over(
+    struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
-	finish(engine, verify, reply, verify->released ? REASON_NOT_HELD : REASON_LOST, NULL);
+	verify_finish(
+	    engine, verify, reply, verify->released ? REASON_NOT_HELD : REASON_LOST, NULL);
 }
 
 /* B and A exist: the lock is held if its lease is not over. */
 static void
-finish_held(struct lock_engine *engine, struct verify *verify, struct hold *hold,
+verify_finish_held(struct lock_engine *engine, struct verify *verify, struct hold *hold,
     const struct broker_reply *reply)
 {
-	if (is_over(hold)) {
-		finish_over(engine, verify, reply);
+	if (verify_is_over(hold)) {
+		verify_finish_over(engine, verify, reply);
 	} else if (!FAULT_ELSE(VERIFY_BY_TIMER, true, lease_is_good(engine, hold))) {
-		finish(engine, verify, reply, REASON_LOST, NULL);
+		verify_finish(engine, verify, reply, REASON_LOST, NULL);
 		keepalive_check(engine);
-	} else if (is_revoked(hold)) {
+	} else if (verify_is_revoked(hold)) {
 		/* Another verify saw A gone meanwhile, and A came back (invariant 5). */
-		finish(engine, verify, reply, REASON_REVOKED, NULL);
+		verify_finish(engine, verify, reply, REASON_REVOKED, NULL);
 	} else {
-		finish(engine, verify, reply, REASON_NONE, NULL);
+		verify_finish(engine, verify, reply, REASON_NONE, NULL);
 	}
 }
 
 /* Not performed: sent again on the next channel, unless the hold is gone. */
 static void
-ask_again(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+verify_ask_again(
+    struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
 	if (hold_find(&engine->holds, verify->hold) == NULL)
-		finish_over(engine, verify, reply);
+		verify_finish_over(engine, verify, reply);
 	else
 		verify_set_state(engine, verify, VERIFY_AGAIN);
 }
 
-/* For replies that do not tell whether B or A exists. on_b() and on_a() take the others. */
+/* For replies that do not tell whether B or A exists. verify_on_b() and verify_on_a() take the others. */
 static void
-not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+verify_not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
 	switch (reply->answer) {
 	case BROKER_SKIPPED:
-		ask_again(engine, verify, reply);
+		verify_ask_again(engine, verify, reply);
 		break;
 	case BROKER_UNKNOWN:
-		finish(engine, verify, reply, REASON_LOST, link_lost);
+		verify_finish(engine, verify, reply, REASON_LOST, link_lost);
 		break;
 	case BROKER_LOCKED: /* of A: another program has made it exclusive */
 	case BROKER_REFUSED:
-		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
+		verify_finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
 		break;
 	case BROKER_UNREACHABLE:
-		finish(engine, verify, reply, REASON_BROKER_UNAVAILABLE, reply->text);
+		verify_finish(engine, verify, reply, REASON_BROKER_UNAVAILABLE, reply->text);
 		break;
 	case BROKER_OK:
 	case BROKER_ABSENT:
@@ -954,14 +963,15 @@ not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_
 
 /* Both answers are in, or one of them is still to come. */
 static void
-finish_seen(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+verify_finish_seen(
+    struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
 	if (verify->b_ours && verify->a_seen)
-		finish_held(engine, verify, hold_find(&engine->holds, verify->hold), reply);
+		verify_finish_held(engine, verify, hold_find(&engine->holds, verify->hold), reply);
 }
 
 static void
-on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
+verify_on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct verify *verify = verify_find(engine, id);
@@ -973,31 +983,31 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	verify->b_asked = false;
 	if (verify->state == VERIFY_OVER) {
-		let_next_go(engine, verify, reply);
+		verify_let_next_go(engine, verify, reply);
 		return;
 	}
 	hold = hold_find(&engine->holds, verify->hold);
 	if (reply->answer == BROKER_OK) {
 		verify->b_ours = true;
 		FAULT(VERIFY_B_ONLY, verify->a_seen = true);
-		finish_seen(engine, verify, reply);
+		verify_finish_seen(engine, verify, reply);
 	} else if (reply->answer == BROKER_LOCKED ||
 		   (reply->answer == BROKER_ABSENT && hold != NULL &&
 		       !way_row(hold->way)->reclaims)) {
-		finish(engine, verify, reply, REASON_LOST, NULL);
-	} else if (is_over(hold)) {
-		finish_over(engine, verify, reply);
+		verify_finish(engine, verify, reply, REASON_LOST, NULL);
+	} else if (verify_is_over(hold)) {
+		verify_finish_over(engine, verify, reply);
 	} else if (reply->answer == BROKER_ABSENT) {
-		ask_again(engine, verify, reply);
+		verify_ask_again(engine, verify, reply);
 	} else {
-		not_seen(engine, verify, reply);
+		verify_not_seen(engine, verify, reply);
 	}
 }
 
 static const char no_channel[] = "the broker closed every channel too soon";
 
 static void
-on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
+verify_on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct verify *verify = verify_find(engine, id);
@@ -1008,16 +1018,16 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	hold = hold_find(&engine->holds, verify->hold);
 	if (reply->answer == BROKER_OK) {
 		verify->a_seen = true;
-		finish_seen(engine, verify, reply);
-	} else if (is_over(hold)) {
-		finish_over(engine, verify, reply);
+		verify_finish_seen(engine, verify, reply);
+	} else if (verify_is_over(hold)) {
+		verify_finish_over(engine, verify, reply);
 	} else if (reply->answer == BROKER_ABSENT) {
 		lifecycle_revoke(engine, hold);
-		finish(engine, verify, reply, REASON_REVOKED, NULL);
+		verify_finish(engine, verify, reply, REASON_REVOKED, NULL);
 	} else if (reply->answer == BROKER_SKIPPED && way_row(hold->way)->is_channel) {
-		finish(engine, verify, reply, REASON_BROKER_UNAVAILABLE, no_channel);
+		verify_finish(engine, verify, reply, REASON_BROKER_UNAVAILABLE, no_channel);
 	} else {
-		not_seen(engine, verify, reply);
+		verify_not_seen(engine, verify, reply);
 	}
 }
 
@@ -1028,21 +1038,21 @@ verify_ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 	verify->b_ours = false;
 	verify->a_seen = !hold_has_a(hold);
 	verify->channel = lifecycle_channel(engine, hold);
-	if (verify->channel == 0 || ++verify->tries > TRIES) {
-		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
+	if (verify->channel == 0 || ++verify->tries > VERIFY_TRIES) {
+		verify_finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
 		return;
 	}
 	FAULT(VERIFY_A_ONLY, verify->b_ours = !verify->a_seen);
 	verify->b_asked = !verify->b_ours;
 	if (verify->b_asked)
 		broker_check_holder(engine->broker, verify->channel, hold->way, hold->b.text,
-		    (struct broker_done){on_b, engine, verify->id});
+		    (struct broker_done){verify_on_b, engine, verify->id});
 	if (verify->a_seen)
 		return;
-	if (slot_check_ask(engine, hold, (struct broker_done){on_a, engine, verify->id}))
+	if (slot_check_ask(engine, hold, (struct broker_done){verify_on_a, engine, verify->id}))
 		verify->a_unanswered++;
 	else
-		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
+		verify_finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
 }
 
 static bool
@@ -1054,24 +1064,24 @@ is_granted(const struct hold *hold)
 
 /* Sends the checks, unless the hold is over. */
 static void
-go(struct lock_engine *engine, struct verify *verify)
+verify_go(struct lock_engine *engine, struct verify *verify)
 {
 	struct hold *hold = hold_find(&engine->holds, verify->hold);
 
-	if (is_over(hold))
-		finish_over(engine, verify, NULL);
+	if (verify_is_over(hold))
+		verify_finish_over(engine, verify, NULL);
 	else if (!is_granted(hold) || hold->lock != verify->lock)
-		finish(engine, verify, NULL, REASON_NOT_HELD, NULL);
-	else if (is_revoked(hold))
-		finish(engine, verify, NULL, REASON_REVOKED, NULL);
+		verify_finish(engine, verify, NULL, REASON_NOT_HELD, NULL);
+	else if (verify_is_revoked(hold))
+		verify_finish(engine, verify, NULL, REASON_REVOKED, NULL);
 	else
 		verify_ask(engine, verify, hold);
 }
 
 /* The engine alone knows the answer. */
 static void
-answer_at_once(struct lock_engine *engine, uint64_t peer, uint64_t request, enum reason reason,
-    const struct hold *hold)
+verify_answer_at_once(struct lock_engine *engine, uint64_t peer, uint64_t request,
+    enum reason reason, const struct hold *hold)
 {
 	struct lock_answer answer = engine_refusal(reason, NULL);
 
@@ -1097,12 +1107,12 @@ lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_
 		return;
 	}
 	if (hold->state == HOLD_SLOTLESS) {
-		answer_at_once(engine, peer, request, REASON_NONE, hold);
+		verify_answer_at_once(engine, peer, request, REASON_NONE, hold);
 		return;
 	}
 	if (FAULT_ELSE(REVOKED_ENDS, false, hold->revoked)) {
 		/* It stays revoked, even if A came back (invariant 5). */
-		answer_at_once(engine, peer, request, REASON_REVOKED, hold);
+		verify_answer_at_once(engine, peer, request, REASON_REVOKED, hold);
 		return;
 	}
 	before = verify_find(engine, hold->verify);
@@ -1111,7 +1121,7 @@ lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_
 	verify = joins ? before : verify_new(engine, hold);
 	verify_add(engine, verify, engine_op_new(engine, peer, request)->id);
 	if (before == NULL) {
-		go(engine, verify);
+		verify_go(engine, verify);
 	} else if (before != verify) {
 		before->next = verify->id;
 		verify->before = before->id;
@@ -1127,7 +1137,7 @@ verify_send(struct lock_engine *engine, struct hold *hold)
 	     verify = verify_find(engine, verify->before))
 		verify->released = true;
 	if (newest != NULL && newest->state == VERIFY_NEXT)
-		go(engine, newest);
+		verify_go(engine, newest);
 }
 
 void
@@ -1140,7 +1150,7 @@ verify_channel_closed(struct lock_engine *engine, uint64_t channel)
 			verify = TAILQ_NEXT(verify, of_again);
 			continue;
 		}
-		go(engine, verify);
+		verify_go(engine, verify);
 		/* From the start: the end of one may free the one that follows it. */
 		verify = TAILQ_FIRST(&engine->verifies_again);
 	}

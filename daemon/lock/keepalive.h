@@ -68,7 +68,7 @@ void slot_check_free_all(struct lock_engine *engine);
 /*
  * Watches the A of a hold, so that its holder is told `revoked` at once if an administrator removes
  * the slot. The watch is a consumer on the auxiliary connection (broker.h). Its news is only a
- * hint: A is then checked (keepalive.h). A hold that lasts only a moment is not watched.
+ * hint: A is then checked. A hold that lasts only a moment is not watched.
  *
  *	NONE --- the moment is over: broker_watch ---> PLACED --- WATCHED: check A ---> ON
  *	  ^                                              ^-- UNWATCHED (auxiliary connection) --|
@@ -90,7 +90,7 @@ void watch_news(void *ctx, const char *queue, enum broker_news news);
  *	-> declare B[slot], passive	<- ours; 404: claim it again, ask again; 405: lost
  *	-> declare A[slot], passive	<- held; 404: revoked
  *
- * The first goes out on the channel of the hold, the second as keepalive.h says, both in one
+ * The first goes out on the channel of the hold, the second as a check of A, both in one
  * flush. By consumer a 404 of B, and no consumer, is a lost lock.
  *
  * A hold without a slot is held as long as the engine has it: no request is sent.

@@ -13,11 +13,11 @@
 
 /*
  * Contents:
- *	1. The directory: begin() takes its mutex for the first request, on_mutex() reads or enters or leaves.
- *	   finish_read() sorts the names, and directory_finish() tells the caller.
+ *	1. The directory: directory_finish_read() sorts the names, and directory_finish() tells the caller.
+ *	   directory_begin() reads, enters or leaves, and directory_start() takes the mutex for that.
  *	   directory_read(), directory_enter(), directory_leave() and directory_forget() are its calls.
- *	2. list: lock_list() reads the directory, full_scan_rows() scans some names at once, on_row() tells one.
- *	   explain: lock_explain() probes a mutex first, or scans, and explain() tells the state.
+ *	2. list: list_scan_rows() scans some names at once, and lock_list() reads the directory before.
+ *	   explain: lock_explain() probes a mutex first, or scans, and explain_tell() tells the state.
  *	   lock_busy(): the busy slots of one semaphore.
  *	   lock_verdict_word() has the words of the states.
  */
@@ -25,7 +25,7 @@
 /* 1. The directory of names. */
 
 /* Maximum attempts, if the channel is closed before the answer. */
-#define TRIES_MOST 3
+#define DIRECTORY_TRIES_MOST 3
 
 enum directory_state {
 	DIRECTORY_LOCKING,  /* waits for the mutex */
@@ -52,7 +52,7 @@ struct directory {
 ENGINE_FIND(directory_find, struct directory, directories, by_id)
 
 /* From each state, those that may be next. */
-static const unsigned changes[] = {
+static const unsigned directory_changes[] = {
     [DIRECTORY_LOCKING] = 1U << DIRECTORY_READING | 1U << DIRECTORY_LEAVING,
     [DIRECTORY_READING] =
 	1U << DIRECTORY_READING | 1U << DIRECTORY_ENTERING | 1U << DIRECTORY_UNLOCKING,
@@ -65,7 +65,7 @@ static const unsigned changes[] = {
 static void
 directory_set_state(struct directory *directory, enum directory_state state)
 {
-	assert((changes[directory->state] & 1U << state) != 0);
+	assert((directory_changes[directory->state] & 1U << state) != 0);
 	directory->state = state;
 }
 
@@ -80,8 +80,8 @@ directory_free(struct lock_engine *engine, struct directory *directory)
 
 /* Calls `done`, once: at the deadline or at the end. */
 static void
-tell(struct lock_engine *engine, struct directory *directory, enum reason reason, const char *text,
-    const char *const *names, size_t count)
+directory_tell(struct lock_engine *engine, struct directory *directory, enum reason reason,
+    const char *text, const char *const *names, size_t count)
 {
 	directory_done_fn *done = directory->done;
 
@@ -92,12 +92,12 @@ tell(struct lock_engine *engine, struct directory *directory, enum reason reason
 }
 
 static void
-refuse(
+directory_refuse(
     struct lock_engine *engine, struct directory *directory, enum reason reason, const char *text)
 {
 	char *words = mem_printf("the directory: %s", text);
 
-	tell(engine, directory, reason, words, NULL, 0);
+	directory_tell(engine, directory, reason, words, NULL, 0);
 	free(words);
 }
 
@@ -106,7 +106,7 @@ refuse(
  * connection. A read without an answer would keep the mutexes as long as the connection lives.
  */
 static void
-too_late(void *ctx, uint64_t id)
+directory_too_late(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct directory *directory = directory_find(engine, id);
@@ -119,11 +119,11 @@ too_late(void *ctx, uint64_t id)
 			broker_reset(engine->broker, BROKER_AUXILIARY,
 			    "the broker did not answer about the directory");
 		/* Before the connection ends, because the alarm is then no longer known. */
-		refuse(engine, directory, unknown.reason, unknown.text);
+		directory_refuse(engine, directory, unknown.reason, unknown.text);
 		return; /* requests in flight are answered first */
 	}
 	mutex_leave(engine, id);
-	refuse(engine, directory, REASON_TIMEOUT, "another administrator changes it");
+	directory_refuse(engine, directory, REASON_TIMEOUT, "another administrator changes it");
 	directory_free(engine, directory);
 }
 
@@ -136,17 +136,17 @@ directory_finish(
 {
 	directory_set_state(directory, DIRECTORY_UNLOCKING);
 	mutex_drop(engine, directory->id);
-	tell(engine, directory, REASON_NONE, NULL, names, count);
+	directory_tell(engine, directory, REASON_NONE, NULL, names, count);
 }
 
 static int
-compare(const void *a, const void *b)
+directory_compare(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static void
-finish_read(
+directory_finish_read(
     struct lock_engine *engine, struct directory *directory, const char *const *names, size_t count)
 {
 	const char **sorted = mem_grow(NULL, count + 1, sizeof(*sorted));
@@ -158,7 +158,7 @@ finish_read(
 		    queue_name_refusal(engine->settings.naming, names[i]) == NULL)
 			sorted[allowed++] = names[i];
 	}
-	qsort(sorted, allowed, sizeof(*sorted), compare);
+	qsort(sorted, allowed, sizeof(*sorted), directory_compare);
 	for (size_t i = 0; i < allowed; i++) {
 		if (unique == 0 || strcmp(sorted[unique - 1], sorted[i]) != 0)
 			sorted[unique++] = sorted[i];
@@ -167,11 +167,11 @@ finish_read(
 	free(sorted);
 }
 
-static void begin(struct lock_engine *engine, struct directory *directory);
+static void directory_begin(struct lock_engine *engine, struct directory *directory);
 
 static void
-on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *const *names,
-    size_t count)
+directory_on_answer(void *ctx, uint64_t id, const struct broker_reply *reply,
+    const char *const *names, size_t count)
 {
 	struct lock_engine *engine = ctx;
 	struct directory *directory = directory_find(engine, id);
@@ -186,29 +186,29 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 		 * The broker may have closed the channel for another request. The work begins again,
 		 * because it is unknown how far it came.
 		 */
-		if (directory->done != NULL && directory->tries < TRIES_MOST &&
+		if (directory->done != NULL && directory->tries < DIRECTORY_TRIES_MOST &&
 		    broker_takes_messages(engine->broker)) {
-			begin(engine, directory);
+			directory_begin(engine, directory);
 			return;
 		}
 		if (reply->answer == BROKER_REFUSED)
 			unknown = engine_refusal(REASON_BROKER_REFUSED, reply->text);
 		directory_set_state(directory, DIRECTORY_UNLOCKING);
 		mutex_drop(engine, id);
-		refuse(engine, directory, unknown.reason, unknown.text);
+		directory_refuse(engine, directory, unknown.reason, unknown.text);
 		return;
 	}
 	for (size_t i = 0; directory->work == DIRECTORY_ENTER && i < count && !found; i++)
 		found = strcmp(names[i], directory->name) == 0;
 	if (directory->work == DIRECTORY_READ) {
-		finish_read(engine, directory, names, count);
+		directory_finish_read(engine, directory, names, count);
 	} else if (directory->done == NULL) {
 		directory_finish(engine, directory, NULL,
 		    0); /* no caller waits for it: no further step is begun */
 	} else if (directory->state == DIRECTORY_READING && !found) {
 		directory_set_state(directory, DIRECTORY_ENTERING);
 		broker_directory_enter(engine->broker, queue.text, directory->name,
-		    (struct broker_names_done){on_answer, engine, id});
+		    (struct broker_names_done){directory_on_answer, engine, id});
 	} else if (directory->work == DIRECTORY_ENTER) {
 		directory_finish(engine, directory, (const char *const[]){directory->name}, 1);
 	} else {
@@ -217,10 +217,10 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 }
 
 static void
-begin(struct lock_engine *engine, struct directory *directory)
+directory_begin(struct lock_engine *engine, struct directory *directory)
 {
 	struct queue_name queue = queue_name_directory(engine->settings.naming);
-	struct broker_names_done done = {on_answer, engine, directory->id};
+	struct broker_names_done done = {directory_on_answer, engine, directory->id};
 
 	directory->tries++;
 	switch (directory->work) {
@@ -237,20 +237,20 @@ begin(struct lock_engine *engine, struct directory *directory)
 }
 
 static void
-on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
-    const char *text)
+directory_on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news,
+    enum reason reason, const char *text)
 {
 	struct directory *directory = directory_find(engine, id);
 
 	switch (news) {
 	case MUTEX_HELD:
-		begin(engine, directory);
+		directory_begin(engine, directory);
 		return;
 	case MUTEX_FREE:
 		break;
 	case MUTEX_LOST:
 	case MUTEX_REFUSED:
-		refuse(engine, directory, reason, text);
+		directory_refuse(engine, directory, reason, text);
 		break;
 	}
 	directory_free(engine, directory);
@@ -259,7 +259,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 /* ---- the doors ---- */
 
 static void
-start(struct lock_engine *engine, enum directory_work work, const char *name,
+directory_start(struct lock_engine *engine, enum directory_work work, const char *name,
     directory_done_fn *done, uint64_t whose)
 {
 	struct directory *directory = mem_alloc(sizeof(*directory));
@@ -271,30 +271,30 @@ start(struct lock_engine *engine, enum directory_work work, const char *name,
 	directory->name = mem_strdup(name);
 	directory->done = done;
 	directory->whose = whose;
-	timer_init(&directory->deadline, too_late, engine, directory->id);
+	timer_init(&directory->deadline, directory_too_late, engine, directory->id);
 	timers_set(engine->timers, &directory->deadline,
 	    engine_now(engine) + engine->settings.request_timeout);
 	HASH_ADD(by_id, engine->directories, id, sizeof(directory->id), directory);
-	mutex_take(
-	    engine, mutex.text, &(struct mutex_order){directory->id, "the directory", on_mutex});
+	mutex_take(engine, mutex.text,
+	    &(struct mutex_order){directory->id, "the directory", directory_on_mutex});
 }
 
 void
 directory_read(struct lock_engine *engine, directory_done_fn *done, uint64_t id)
 {
-	start(engine, DIRECTORY_READ, NULL, done, id);
+	directory_start(engine, DIRECTORY_READ, NULL, done, id);
 }
 
 void
 directory_enter(struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id)
 {
-	start(engine, DIRECTORY_ENTER, name, done, id);
+	directory_start(engine, DIRECTORY_ENTER, name, done, id);
 }
 
 void
 directory_leave(struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id)
 {
-	start(engine, DIRECTORY_LEAVE, name, done, id);
+	directory_start(engine, DIRECTORY_LEAVE, name, done, id);
 }
 
 void
@@ -363,7 +363,7 @@ list_finish(struct lock_engine *engine, struct listing *listing, struct lock_ans
 
 /* Its deadline has answered it. Later answers have no effect. */
 static void
-on_expired(struct lock_engine *engine, uint64_t op)
+listing_expired(struct lock_engine *engine, uint64_t op)
 {
 	listing_free(engine, listing_find(engine, op));
 }
@@ -381,7 +381,7 @@ listing_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
 		return NULL;
 	}
 	op = engine_op_new(engine, peer, request);
-	op->expired = on_expired;
+	op->expired = listing_expired;
 	listing = mem_alloc(sizeof(*listing));
 	listing->op = op->id;
 	HASH_ADD(by_op, engine->listings, op, sizeof(listing->op), listing);
@@ -422,10 +422,10 @@ count_extra(const struct full_scan *found)
 
 /* ---- all ---- */
 
-static void full_scan_rows(struct lock_engine *engine, struct listing *listing);
+static void list_scan_rows(struct lock_engine *engine, struct listing *listing);
 
 static void
-on_row(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
+list_on_row(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = engine->listings;
 	struct lock_listed *row;
@@ -445,19 +445,19 @@ on_row(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 		engine_op_progress(engine, engine_op_find(engine, listing->op));
 	}
 	listing->done++;
-	full_scan_rows(engine, listing);
+	list_scan_rows(engine, listing);
 }
 
 /* Scans the next ones, or answers when all are done. */
 static void
-full_scan_rows(struct lock_engine *engine, struct listing *listing)
+list_scan_rows(struct lock_engine *engine, struct listing *listing)
 {
 	struct lock_answer answer;
 
 	for (; listing->begun < listing->count && listing->begun - listing->done < FULL_SCANS_MOST;
 	     listing->begun++)
 		full_scan_start(engine, listing->rows[listing->begun].name, FULL_SCAN_GLANCE,
-		    on_row, listing->first + listing->begun);
+		    list_on_row, listing->first + listing->begun);
 	if (listing->done < listing->count)
 		return;
 	answer = engine_refusal(REASON_NONE, NULL);
@@ -467,7 +467,7 @@ full_scan_rows(struct lock_engine *engine, struct listing *listing)
 }
 
 static void
-on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
+list_on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
     const char *const *names, size_t count)
 {
 	struct listing *listing = listing_find(engine, id);
@@ -492,7 +492,7 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 	}
 	listing->count = count;
 	engine_op_progress(engine, engine_op_find(engine, id));
-	full_scan_rows(engine, listing);
+	list_scan_rows(engine, listing);
 }
 
 void
@@ -503,7 +503,7 @@ lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request)
 	assert(!engine->telling);
 	if (listing == NULL)
 		return;
-	directory_read(engine, on_read, listing->op);
+	directory_read(engine, list_on_read, listing->op);
 	engine_op_progress(
 	    engine, engine_op_find(engine, listing->op)); /* after that one's deadline */
 }
@@ -532,7 +532,7 @@ count_here(
 }
 
 static void
-explain(struct lock_engine *engine, struct listing *listing, struct lock_explanation *why)
+explain_tell(struct lock_engine *engine, struct listing *listing, struct lock_explanation *why)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 
@@ -548,7 +548,7 @@ static const struct lock_explanation nothing_known = {
     .verdict = LOCK_VERDICT_UNKNOWN, .slots = -1, .busy = -1, .uncounted = -1, .extra = -1};
 
 static void
-on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
+explain_on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = listing_find(engine, id);
 	struct lock_explanation why = nothing_known;
@@ -575,34 +575,34 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 		else
 			why.verdict = found->gate ? LOCK_VERDICT_GATE : LOCK_VERDICT_NO_SUCH_LOCK;
 	}
-	explain(engine, listing, &why);
+	explain_tell(engine, listing, &why);
 }
 
 /* Asks for the queue of a mutex, and for that by quorum, if there can be one. */
 static void
-probe_mutex(struct lock_engine *engine, const struct listing *listing,
+listing_probe_mutex(struct lock_engine *engine, const struct listing *listing,
     enum broker_question_kind kind,
     void (*done)(void *ctx, uint64_t id, const struct broker_seen *seen))
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	struct probe probe = {.count = 0};
+	struct probe_batch batch = {.count = 0};
 
-	probe_add(&probe, queue_name_mutex(naming, listing->name), kind);
+	probe_add(&batch, queue_name_mutex(naming, listing->name), kind);
 	if (queue_naming_has_quorum(naming))
-		probe_add(&probe, queue_name_quorum(listing->name, 0), BROKER_ASK_BEADS);
-	probe_send(engine, &probe, done, listing->op);
+		probe_add(&batch, queue_name_quorum(listing->name, 0), BROKER_ASK_BEADS);
+	probe_send(engine, &batch, done, listing->op);
 }
 
 /* The answers to that. If the other queue is held, the mutex is held in that way. */
 static bool
-is_by_quorum(const struct broker_seen *seen)
+mutex_is_by_quorum(const struct broker_seen *seen)
 {
 	return seen->count > 1 && seen->answers[1] != BROKER_ABSENT &&
 	       seen->answers[1] != BROKER_UNKNOWN && seen->answers[0] != BROKER_OK;
 }
 
 static void
-on_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+explain_on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct listing *listing = listing_find(engine, id);
@@ -613,7 +613,7 @@ on_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		return; /* answered meanwhile */
 	why.slots = 1;
 	/* A mutex that has no queue may be held in each way. */
-	if (is_by_quorum(seen)) {
+	if (mutex_is_by_quorum(seen)) {
 		why.claim = LOCK_CLAIM_BY_QUORUM;
 		answer = seen->answers[1] == BROKER_OK       ? BROKER_ABSENT
 			 : seen->answers[1] == BROKER_LOCKED ? BROKER_OK
@@ -630,12 +630,12 @@ on_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		why.busy = 0;
 	}
 	why.uncounted = why.extra = 0;
-	explain(engine, listing, &why);
+	explain_tell(engine, listing, &why);
 }
 
 /* For a mutex whose queue may be the administration mutex of a semaphore. */
 static void
-on_guard_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
+explain_on_guard_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = listing_find(engine, id);
 	struct lock_explanation why = nothing_known;
@@ -643,12 +643,12 @@ on_guard_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	if (found->unknown < 0 && !full_scan_exists(found)) {
-		probe_mutex(engine, listing, BROKER_ASK_CONSUMER, on_mutex_probed);
+		listing_probe_mutex(engine, listing, BROKER_ASK_CONSUMER, explain_on_probed);
 		return;
 	}
 	if (found->unknown < 0)
 		why = (struct lock_explanation){.verdict = LOCK_VERDICT_ALREADY_EXISTS};
-	explain(engine, listing, &why);
+	explain_tell(engine, listing, &why);
 }
 
 void
@@ -663,15 +663,16 @@ lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 	listing->name = mem_strdup(name);
 	listing->kind = kind;
 	if (kind != LOCK_KIND_MUTEX)
-		full_scan_start(engine, name, FULL_SCAN_ALL_SLOTS, on_scanned, listing->op);
+		full_scan_start(engine, name, FULL_SCAN_ALL_SLOTS, explain_on_scanned, listing->op);
 	else if (queue_naming_mutex_is_admin(engine->settings.naming))
-		full_scan_start(engine, name, FULL_SCAN_SIZE, on_guard_scanned, listing->op);
+		full_scan_start(
+		    engine, name, FULL_SCAN_SIZE, explain_on_guard_scanned, listing->op);
 	else
-		probe_mutex(engine, listing, BROKER_ASK_CONSUMER, on_mutex_probed);
+		listing_probe_mutex(engine, listing, BROKER_ASK_CONSUMER, explain_on_probed);
 }
 
 static void
-refuse_unknown(struct lock_engine *engine, struct listing *listing)
+busy_refuse_unknown(struct lock_engine *engine, struct listing *listing)
 {
 	struct lock_answer answer =
 	    engine_refusal_unknown(engine, "the broker did not say which slots are busy");
@@ -680,7 +681,7 @@ refuse_unknown(struct lock_engine *engine, struct listing *listing)
 }
 
 static void
-on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
+busy_on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = listing_find(engine, id);
 	struct lock_answer answer;
@@ -689,7 +690,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	if (found->unknown >= 0) {
-		refuse_unknown(engine, listing);
+		busy_refuse_unknown(engine, listing);
 		return;
 	}
 	answer = engine_refusal(full_scan_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
@@ -718,7 +719,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 }
 
 static void
-on_busy_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+busy_on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct listing *listing = listing_find(engine, id);
@@ -726,12 +727,12 @@ on_busy_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	if (seen->answers[0] == BROKER_UNKNOWN) {
-		refuse_unknown(engine, listing);
+		busy_refuse_unknown(engine, listing);
 		return;
 	}
 	listing->mutex_is_there = seen->answers[0] != BROKER_ABSENT ||
-				  (is_by_quorum(seen) && seen->answers[1] != BROKER_OK);
-	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, on_counted, id);
+				  (mutex_is_by_quorum(seen) && seen->answers[1] != BROKER_OK);
+	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, busy_on_scanned, id);
 }
 
 void
@@ -743,7 +744,7 @@ lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 	if (listing == NULL)
 		return;
 	listing->name = mem_strdup(name);
-	probe_mutex(engine, listing, BROKER_ASK_HOLDER, on_busy_mutex_probed);
+	listing_probe_mutex(engine, listing, BROKER_ASK_HOLDER, busy_on_probed);
 }
 
 void

@@ -13,14 +13,15 @@
 
 /*
  * Contents:
- *	1. The administration mutex: go_on() claims the queue for the first taker, on_claimed() judges the answer.
- *	   claim_lost() is another daemon's: it is claimed again after a while. on_dropped() serves the next taker.
+ *	1. The administration mutex: mutex_go_on() claims its queue for the first taker.
+ *	   mutex_claim_won(), mutex_claim_lost() and mutex_claim_failed() are the results. mutex_on_dropped():
+ *	     the next one has its turn.
  *	   mutex_take(), mutex_drop() and mutex_leave() are the calls of a taker, mutex_channel() its channel.
  *	   mutex_link_died() tells the owners that the mutex is lost.
- *	2. The floor of the fences: fence_floor_granted() tells the need, and raise_to() has it written.
- *	3. The Bs of removed slots: removed_delete_holder() and removed_holder_in_use() begin with a check of A.
- *	   work() deletes B under the mutex. removed_delete_beads() needs no mutex.
- *	4. The posts of held mutexes by quorum: next_round() declares them again, one after another.
+ *	2. The floor of the fences: fence_floor_granted() tells the need, and fence_floor_raise() has it written.
+ *	3. The Bs of removed slots: removed_delete_holder() and removed_holder_in_use() lead to a check of A.
+ *	   removed_work() deletes B under the mutex. removed_delete_beads() needs no mutex.
+ *	4. The posts of held mutexes by quorum: mutex_post_next_round() declares them again, one after another.
  */
 
 /* 1. The administration mutex. */
@@ -58,7 +59,7 @@ struct mutex {
 };
 
 /* From each state, those that may be next. */
-static const unsigned changes[] = {
+static const unsigned mutex_changes[] = {
     [MUTEX_CLAIMING] = 1U << MUTEX_CLAIMING | 1U << MUTEX_BUSY | 1U << MUTEX_OWNED |
 		       1U << MUTEX_DROPPING, /* itself: for the next taker */
     [MUTEX_BUSY] = 1U << MUTEX_CLAIMING,
@@ -69,7 +70,7 @@ static const unsigned changes[] = {
 static void
 mutex_set_state(struct mutex *mutex, enum mutex_state state)
 {
-	assert((changes[mutex->state] & 1U << state) != 0);
+	assert((mutex_changes[mutex->state] & 1U << state) != 0);
 	mutex->state = state;
 }
 
@@ -86,7 +87,7 @@ taker_free(struct lock_engine *engine, struct mutex_taker *taker)
 ENGINE_FIND(mutex_find, struct mutex, mutexes, by_id)
 
 static void
-channel_put(struct lock_engine *engine, struct mutex *mutex)
+mutex_channel_put(struct lock_engine *engine, struct mutex *mutex)
 {
 	if (mutex->channel != 0)
 		broker_channel_put(engine->broker, mutex->channel);
@@ -109,7 +110,7 @@ mutex_free(struct lock_engine *engine, struct mutex *mutex)
  * one, if of this daemon.
  */
 static void
-blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
+mutex_blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
 {
 	struct op *op = engine_op_find(engine, id), *other;
 
@@ -128,11 +129,11 @@ blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
 		    owner->order.what, (unsigned long long)other->peer);
 }
 
-static void on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply);
-static void on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply);
+static void mutex_on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply);
+static void mutex_on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply);
 
 static uint64_t
-channel_of(struct lock_engine *engine, struct mutex *mutex)
+mutex_channel_of(struct lock_engine *engine, struct mutex *mutex)
 {
 	if (mutex->channel == 0)
 		mutex->channel = broker_channel_take(engine->broker, BROKER_AUXILIARY);
@@ -140,7 +141,7 @@ channel_of(struct lock_engine *engine, struct mutex *mutex)
 }
 
 static void
-set_late(struct lock_engine *engine, struct mutex *mutex)
+mutex_set_late(struct lock_engine *engine, struct mutex *mutex)
 {
 	timers_set(
 	    engine->timers, &mutex->late, engine_now(engine) + engine->settings.request_timeout);
@@ -151,30 +152,30 @@ set_late(struct lock_engine *engine, struct mutex *mutex)
  * During an alarm it is not: the broker does not answer on a new connection, either.
  */
 static void
-too_late(void *ctx, uint64_t id)
+mutex_too_late(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 
-	set_late(engine, mutex_find(engine, id));
+	mutex_set_late(engine, mutex_find(engine, id));
 	if (broker_takes_messages(engine->broker))
 		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "no answer to a request for an administration mutex, or under one");
 }
 
 static void
-send_claim(struct lock_engine *engine, struct mutex *mutex)
+mutex_send_claim(struct lock_engine *engine, struct mutex *mutex)
 {
-	set_late(engine, mutex);
-	broker_claim(engine->broker, channel_of(engine, mutex), BROKER_BY_QUEUE, mutex->queue,
-	    (struct broker_done){on_claimed, engine, mutex->id});
+	mutex_set_late(engine, mutex);
+	broker_claim(engine->broker, mutex_channel_of(engine, mutex), BROKER_BY_QUEUE, mutex->queue,
+	    (struct broker_done){mutex_on_claimed, engine, mutex->id});
 }
 
 static void
-send_drop(struct lock_engine *engine, struct mutex *mutex)
+mutex_send_drop(struct lock_engine *engine, struct mutex *mutex)
 {
-	set_late(engine, mutex);
-	broker_drop(engine->broker, channel_of(engine, mutex), BROKER_BY_QUEUE, mutex->queue, true,
-	    (struct broker_done){on_dropped, engine, mutex->id});
+	mutex_set_late(engine, mutex);
+	broker_drop(engine->broker, mutex_channel_of(engine, mutex), BROKER_BY_QUEUE, mutex->queue,
+	    true, (struct broker_done){mutex_on_dropped, engine, mutex->id});
 }
 
 static void
@@ -184,15 +185,15 @@ mutex_again_due(void *ctx, uint64_t id)
 	struct mutex *mutex = mutex_find(engine, id);
 
 	if (mutex->state == MUTEX_DROPPING) {
-		send_drop(engine, mutex);
+		mutex_send_drop(engine, mutex);
 		return;
 	}
 	mutex_set_state(mutex, MUTEX_CLAIMING);
-	send_claim(engine, mutex);
+	mutex_send_claim(engine, mutex);
 }
 
 static void
-set_again(struct lock_engine *engine, struct mutex *mutex)
+mutex_set_again(struct lock_engine *engine, struct mutex *mutex)
 {
 	timers_set(engine->timers, &mutex->again,
 	    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
@@ -200,22 +201,22 @@ set_again(struct lock_engine *engine, struct mutex *mutex)
 
 /* The mutex has no owner here: it is claimed for the next taker, if there is one. */
 static void
-go_on(struct lock_engine *engine, struct mutex *mutex)
+mutex_go_on(struct lock_engine *engine, struct mutex *mutex)
 {
 	if (TAILQ_EMPTY(&mutex->takers)) {
-		channel_put(engine, mutex);
+		mutex_channel_put(engine, mutex);
 		mutex_free(engine, mutex);
 		return;
 	}
 	mutex_set_state(mutex, MUTEX_CLAIMING);
-	send_claim(engine, mutex);
+	mutex_send_claim(engine, mutex);
 }
 
 /*
  * The last news of a taker, which does not wait any more. Called last: it may take a mutex again.
  */
 static void
-tell_end(struct lock_engine *engine, struct mutex_taker *taker, enum mutex_news news,
+taker_tell_end(struct lock_engine *engine, struct mutex_taker *taker, enum mutex_news news,
     enum reason reason, const char *text)
 {
 	struct mutex_order order = taker->order;
@@ -225,7 +226,7 @@ tell_end(struct lock_engine *engine, struct mutex_taker *taker, enum mutex_news 
 }
 
 static struct mutex_taker *
-take_first(struct mutex *mutex)
+mutex_take_first(struct mutex *mutex)
 {
 	struct mutex_taker *first = TAILQ_FIRST(&mutex->takers);
 
@@ -235,14 +236,14 @@ take_first(struct mutex *mutex)
 }
 
 static void
-claim_won(struct lock_engine *engine, struct mutex *mutex)
+mutex_claim_won(struct lock_engine *engine, struct mutex *mutex)
 {
 	struct op *op;
 
-	mutex->owner = take_first(mutex);
+	mutex->owner = mutex_take_first(mutex);
 	if (mutex->owner == NULL) {
 		mutex_set_state(mutex, MUTEX_DROPPING); /* no taker is left */
-		send_drop(engine, mutex);
+		mutex_send_drop(engine, mutex);
 		return;
 	}
 	mutex_set_state(mutex, MUTEX_OWNED);
@@ -258,24 +259,25 @@ claim_won(struct lock_engine *engine, struct mutex *mutex)
 
 /* Another daemon has it, or the claim was not performed. */
 static void
-claim_lost(struct lock_engine *engine, struct mutex *mutex)
+mutex_claim_lost(struct lock_engine *engine, struct mutex *mutex)
 {
 	if (TAILQ_EMPTY(&mutex->takers)) {
-		go_on(engine, mutex);
+		mutex_go_on(engine, mutex);
 		return;
 	}
 	mutex_set_state(mutex, MUTEX_BUSY);
-	set_again(engine, mutex);
+	mutex_set_again(engine, mutex);
 }
 
 static void
-claim_failed(struct lock_engine *engine, struct mutex *mutex, enum reason reason, const char *text)
+mutex_claim_failed(
+    struct lock_engine *engine, struct mutex *mutex, enum reason reason, const char *text)
 {
-	struct mutex_taker *first = take_first(mutex);
+	struct mutex_taker *first = mutex_take_first(mutex);
 
-	go_on(engine, mutex);
+	mutex_go_on(engine, mutex);
 	if (first != NULL)
-		tell_end(engine, first, MUTEX_REFUSED, reason, text);
+		taker_tell_end(engine, first, MUTEX_REFUSED, reason, text);
 }
 
 /* The server closed only the channel. The connection lives, and so do its queues. */
@@ -287,7 +289,7 @@ channel_alone_died(const struct lock_engine *engine, enum broker_answer answer)
 }
 
 static void
-on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
+mutex_on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct mutex *mutex = mutex_find(engine, id);
@@ -295,21 +297,21 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	assert(mutex != NULL && mutex->state == MUTEX_CLAIMING);
 	timers_cancel(engine->timers, &mutex->late);
 	if (!reply->channel_open)
-		channel_put(engine, mutex);
+		mutex_channel_put(engine, mutex);
 	switch (reply->answer) {
 	case BROKER_OK:
-		claim_won(engine, mutex);
+		mutex_claim_won(engine, mutex);
 		break;
 	case BROKER_LOCKED:
-		FAULT(ADMIN_WITHOUT_MUTEX, claim_won(engine, mutex); return;);
+		FAULT(ADMIN_WITHOUT_MUTEX, mutex_claim_won(engine, mutex); return;);
 		if (!TAILQ_EMPTY(&mutex->takers))
-			blame(engine, TAILQ_FIRST(&mutex->takers)->order.id, NULL);
-		claim_lost(engine, mutex);
+			mutex_blame(engine, TAILQ_FIRST(&mutex->takers)->order.id, NULL);
+		mutex_claim_lost(engine, mutex);
 		break;
 	case BROKER_ABSENT:
 	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
-		claim_failed(engine, mutex, REASON_BROKER_REFUSED, reply->text);
+		mutex_claim_failed(engine, mutex, REASON_BROKER_REFUSED, reply->text);
 		break;
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
@@ -318,19 +320,19 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		 * if no taker is left.
 		 */
 		if (!channel_alone_died(engine, reply->answer)) {
-			claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
+			mutex_claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
 		} else if (!TAILQ_EMPTY(&mutex->takers)) {
-			claim_lost(engine, mutex);
+			mutex_claim_lost(engine, mutex);
 		} else {
 			mutex_set_state(mutex, MUTEX_DROPPING);
-			send_drop(engine, mutex);
+			mutex_send_drop(engine, mutex);
 		}
 		break;
 	}
 }
 
 static void
-on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
+mutex_on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct mutex *mutex = mutex_find(engine, id);
@@ -340,7 +342,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	assert(mutex->state == MUTEX_DROPPING);
 	timers_cancel(engine->timers, &mutex->late);
 	if (!reply->channel_open)
-		channel_put(engine, mutex);
+		mutex_channel_put(engine, mutex);
 	/*
 	 * After a refusal the mutex would last as long as the connection, which other work may keep
 	 * up.
@@ -349,14 +351,14 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "an administration mutex could not be released");
 	if (stays || channel_alone_died(engine, reply->answer)) {
-		set_again(engine, mutex); /* unless the connection's end is reported before */
+		mutex_set_again(engine, mutex); /* unless the connection's end is reported before */
 		return;
 	}
 	/* Dropped, or gone with the auxiliary connection, perhaps to another daemon. */
 	mutex->owner = NULL;
-	go_on(engine, mutex);
+	mutex_go_on(engine, mutex);
 	if (owner != NULL)
-		tell_end(engine, owner, MUTEX_FREE, REASON_NONE, NULL);
+		taker_tell_end(engine, owner, MUTEX_FREE, REASON_NONE, NULL);
 }
 
 /* ---- the doors ---- */
@@ -376,11 +378,11 @@ mutex_of_queue(struct lock_engine *engine, const char *queue)
 	mutex->state = MUTEX_CLAIMING;
 	TAILQ_INIT(&mutex->takers);
 	timer_init(&mutex->again, mutex_again_due, engine, mutex->id);
-	timer_init(&mutex->late, too_late, engine, mutex->id);
+	timer_init(&mutex->late, mutex_too_late, engine, mutex->id);
 	HASH_ADD(by_id, engine->mutexes, id, sizeof(mutex->id), mutex);
 	HASH_ADD_KEYPTR(
 	    by_queue, engine->mutexes_by_queue, mutex->queue, strlen(mutex->queue), mutex);
-	send_claim(engine, mutex);
+	mutex_send_claim(engine, mutex);
 	return mutex;
 }
 
@@ -398,7 +400,7 @@ mutex_take(struct lock_engine *engine, const char *queue, const struct mutex_ord
 	HASH_ADD(by_id, engine->mutex_takers, order.id, sizeof(taker->order.id), taker);
 	TAILQ_INSERT_TAIL(&mutex->takers, taker, of_queue);
 	if (before != NULL)
-		blame(engine, order->id, before);
+		mutex_blame(engine, order->id, before);
 }
 
 void
@@ -408,7 +410,7 @@ mutex_drop(struct lock_engine *engine, uint64_t id)
 
 	assert(taker != NULL && taker->mutex->owner == taker);
 	mutex_set_state(taker->mutex, MUTEX_DROPPING);
-	send_drop(engine, taker->mutex);
+	mutex_send_drop(engine, taker->mutex);
 }
 
 void
@@ -457,7 +459,7 @@ mutex_channel(struct lock_engine *engine, uint64_t id)
 	struct mutex_taker *taker = taker_find(engine, id);
 
 	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
-	return channel_of(engine, taker->mutex);
+	return mutex_channel_of(engine, taker->mutex);
 }
 
 void
@@ -466,7 +468,7 @@ mutex_channel_gone(struct lock_engine *engine, uint64_t id)
 	const struct mutex_taker *taker = taker_find(engine, id);
 
 	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
-	channel_put(engine, taker->mutex);
+	mutex_channel_put(engine, taker->mutex);
 }
 
 void
@@ -484,7 +486,7 @@ mutex_channel_closed(struct lock_engine *engine, uint64_t channel)
  * One that is OWNED, or waits for another delete: claims and deletes in flight have been answered.
  */
 static struct mutex *
-find_on_dead_link(const struct lock_engine *engine)
+mutex_find_on_dead_link(const struct lock_engine *engine)
 {
 	struct mutex *mutex;
 
@@ -504,16 +506,16 @@ mutex_link_died(struct lock_engine *engine, const char *why)
 	enum mutex_news news;
 
 	/* A taker that is told may take a mutex again: that one is not on the dead connection. */
-	while ((mutex = find_on_dead_link(engine)) != NULL) {
+	while ((mutex = mutex_find_on_dead_link(engine)) != NULL) {
 		news = mutex->state == MUTEX_OWNED ? MUTEX_LOST : MUTEX_FREE;
 		owner = mutex->owner;
 		mutex->owner = NULL;
 		mutex->channel = 0;
 		timers_cancel(engine->timers, &mutex->again);
 		timers_cancel(engine->timers, &mutex->late);
-		go_on(engine, mutex);
+		mutex_go_on(engine, mutex);
 		if (owner != NULL)
-			tell_end(engine, owner, news, REASON_BROKER_UNAVAILABLE, why);
+			taker_tell_end(engine, owner, news, REASON_BROKER_UNAVAILABLE, why);
 	}
 }
 
@@ -532,14 +534,14 @@ mutex_free_all(struct lock_engine *engine)
 /* 2. The floor of the fences. */
 
 /* A mutex that comes so close to the floor raises it, by that much. So it seldom does. */
-#define NEAR 2
-#define FURTHER 64
+#define FENCE_FLOOR_NEAR 2
+#define FENCE_FLOOR_FURTHER 64
 
 /* The rest after a failure. */
-#define AGAIN (60 * NSEC_PER_SEC)
+#define FENCE_FLOOR_AGAIN (60 * NSEC_PER_SEC)
 
-static void on_records(void *ctx, uint64_t id, const struct broker_reply *reply);
-static void on_raised(void *ctx, uint64_t id, const struct broker_reply *reply);
+static void fence_floor_on_records(void *ctx, uint64_t id, const struct broker_reply *reply);
+static void fence_floor_on_raised(void *ctx, uint64_t id, const struct broker_reply *reply);
 
 static void
 fence_floor_begin(struct lock_engine *engine)
@@ -548,11 +550,11 @@ fence_floor_begin(struct lock_engine *engine)
 
 	if (floor->least > floor->known && floor->records == 0 && !timer_is_set(&floor->again))
 		floor->records = broker_records_open(
-		    engine->broker, (struct broker_done){on_records, engine, 0});
+		    engine->broker, (struct broker_done){fence_floor_on_records, engine, 0});
 }
 
 static void
-close_records(struct lock_engine *engine)
+fence_floor_close_records(struct lock_engine *engine)
 {
 	struct fence_floor *floor = &engine->fence_floor;
 
@@ -562,7 +564,7 @@ close_records(struct lock_engine *engine)
 }
 
 static void
-fail(struct lock_engine *engine, const struct broker_reply *reply)
+fence_floor_fail(struct lock_engine *engine, const struct broker_reply *reply)
 {
 	struct fence_floor *floor = &engine->fence_floor;
 
@@ -570,18 +572,18 @@ fail(struct lock_engine *engine, const struct broker_reply *reply)
 		log_warning("the fencing numbers of slots that are gone are not recorded yet: %s",
 		    reply->text);
 	floor->failed = true;
-	timers_set(engine->timers, &floor->again, engine_now(engine) + AGAIN);
+	timers_set(engine->timers, &floor->again, engine_now(engine) + FENCE_FLOOR_AGAIN);
 }
 
 static void
-on_raised(void *ctx, uint64_t id, const struct broker_reply *reply)
+fence_floor_on_raised(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct fence_floor *floor = &engine->fence_floor;
 
-	close_records(engine);
+	fence_floor_close_records(engine);
 	if (reply->answer != BROKER_OK) {
-		fail(engine, reply);
+		fence_floor_fail(engine, reply);
 		return;
 	}
 	floor->failed = false;
@@ -590,7 +592,7 @@ on_raised(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
+fence_floor_on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct fence_floor *floor = &engine->fence_floor;
@@ -598,20 +600,20 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 	(void)id;
 	if (reply->answer != BROKER_OK) {
 		floor->records = 0;
-		fail(engine, reply);
+		fence_floor_fail(engine, reply);
 		return;
 	}
 	fence_floor_rose(engine, broker_records_floor(engine->broker, floor->records));
 	if (floor->least > floor->known)
 		broker_records_set(engine->broker, floor->records, NULL, floor->wanted,
-		    (struct broker_done){on_raised, engine, floor->wanted});
+		    (struct broker_done){fence_floor_on_raised, engine, floor->wanted});
 	else
-		close_records(engine);
+		fence_floor_close_records(engine);
 }
 
 /* It is raised if it is below `least`: then to `wanted`. */
 static void
-raise_to(struct lock_engine *engine, uint64_t least, uint64_t wanted)
+fence_floor_raise(struct lock_engine *engine, uint64_t least, uint64_t wanted)
 {
 	struct fence_floor *floor = &engine->fence_floor;
 
@@ -644,8 +646,9 @@ fence_floor_granted(struct lock_engine *engine, const struct hold *hold)
 	uint64_t epoch = bead_fence_epoch(hold_fence(hold));
 
 	FAULT(MUTEX_OUTRUNS_FLOOR, return );
-	if (hold->kind == LOCK_KIND_MUTEX && epoch != 0 && epoch + NEAR > engine->fence_floor.known)
-		raise_to(engine, epoch + NEAR, epoch + FURTHER);
+	if (hold->kind == LOCK_KIND_MUTEX && epoch != 0 &&
+	    epoch + FENCE_FLOOR_NEAR > engine->fence_floor.known)
+		fence_floor_raise(engine, epoch + FENCE_FLOOR_NEAR, epoch + FENCE_FLOOR_FURTHER);
 }
 
 void
@@ -657,7 +660,7 @@ fence_floor_init(struct lock_engine *engine)
 void
 fence_floor_done(struct lock_engine *engine)
 {
-	close_records(engine);
+	fence_floor_close_records(engine);
 	timers_cancel(engine->timers, &engine->fence_floor.again);
 }
 
@@ -701,16 +704,16 @@ removed_free(struct lock_engine *engine, struct removed_slot *removed)
 
 /* False: the mutex was lost, and its news ended the work, or will end it. */
 static bool
-still_held(const struct lock_engine *engine, const struct removed_slot *removed)
+removed_still_held(const struct lock_engine *engine, const struct removed_slot *removed)
 {
 	return removed != NULL && mutex_is_held(engine, removed->id);
 }
 
-static void work(struct lock_engine *engine, struct removed_slot *removed);
+static void removed_work(struct lock_engine *engine, struct removed_slot *removed);
 
 /* The slot is done. The mutex goes on with the next slot of that name, or is dropped. */
 static void
-slot_done(struct lock_engine *engine, struct removed_slot *removed)
+removed_slot_done(struct lock_engine *engine, struct removed_slot *removed)
 {
 	struct removed_slot *other, *next;
 
@@ -722,53 +725,53 @@ slot_done(struct lock_engine *engine, struct removed_slot *removed)
 		removed->slot = other->slot;
 		removed->done++;
 		removed_free(engine, other);
-		work(engine, removed);
+		removed_work(engine, removed);
 		return;
 	}
 	mutex_drop(engine, removed->id);
 }
 
 static void
-on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
+removed_on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
 
-	if (!still_held(engine, removed))
+	if (!removed_still_held(engine, removed))
 		return;
 	if (!reply->channel_open)
 		mutex_channel_gone(engine, id);
-	slot_done(engine, removed);
+	removed_slot_done(engine, removed);
 }
 
 static void
-on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+removed_on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
 
-	if (!still_held(engine, removed))
+	if (!removed_still_held(engine, removed))
 		return;
 	if (seen->answers[0] == BROKER_ABSENT)
 		broker_delete_holder(engine->broker, mutex_channel(engine, id),
 		    queue_name_b(engine->settings.naming, removed->name, removed->slot).text,
-		    (struct broker_done){on_deleted, engine, id});
+		    (struct broker_done){removed_on_deleted, engine, id});
 	else
-		slot_done(engine, removed);
+		removed_slot_done(engine, removed);
 }
 
 static void
-work(struct lock_engine *engine, struct removed_slot *removed)
+removed_work(struct lock_engine *engine, struct removed_slot *removed)
 {
 	mutex_drop_by(engine, removed->id, engine_now(engine) + engine->settings.request_timeout);
 	probe_one(engine, queue_name_a(engine->settings.naming, removed->name, removed->slot),
-	    BROKER_ASK_SLOT, on_a_probed, removed->id);
+	    BROKER_ASK_SLOT, removed_on_a_probed, removed->id);
 }
 
-static void begin_next(struct lock_engine *engine);
+static void removed_begin_next(struct lock_engine *engine);
 
 static void
-on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
+removed_on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
     const char *text)
 {
 	struct removed_slot *removed = removed_find(engine, id);
@@ -777,12 +780,12 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 	(void)text;
 	if (news != MUTEX_HELD) {
 		removed_free(engine, removed);
-		begin_next(engine);
+		removed_begin_next(engine);
 		return;
 	}
 	timers_cancel(engine->timers, &removed->timer);
 	removed->state = REMOVED_WORKS;
-	work(engine, removed);
+	removed_work(engine, removed);
 }
 
 /* If another program keeps the mutex, fsck finds the B. */
@@ -795,12 +798,12 @@ removed_begin(struct lock_engine *engine, struct removed_slot *removed)
 	timers_set(engine->timers, &removed->timer, engine_now(engine) + MUTEX_WAIT);
 	FAULT(REMOVED_UNGUARDED, mutex = queue_name_directory_mutex(engine->settings.naming));
 	mutex_take(engine, mutex.text,
-	    &(struct mutex_order){removed->id, "the end of a removed slot", on_mutex});
+	    &(struct mutex_order){removed->id, "the end of a removed slot", removed_on_mutex});
 }
 
 /* One slot of a name at a time has the mutex, or waits for it. */
 static void
-begin_next(struct lock_engine *engine)
+removed_begin_next(struct lock_engine *engine)
 {
 	struct removed_slot *removed, *next, *in_work[WORK_MOST];
 	size_t count = 0, i;
@@ -822,7 +825,7 @@ begin_next(struct lock_engine *engine)
 }
 
 static void
-on_time(void *ctx, uint64_t id)
+removed_on_time(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
@@ -835,7 +838,7 @@ on_time(void *ctx, uint64_t id)
 	} else {
 		removed->state = REMOVED_DUE;
 	}
-	begin_next(engine);
+	removed_begin_next(engine);
 }
 
 /* ---- slots by quorum ---- */
@@ -845,7 +848,7 @@ on_time(void *ctx, uint64_t id)
 
 /* A later slot of this name has a larger fencing number. */
 static void
-on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
+removed_on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct removed_slot *removed = removed_find(engine, id);
@@ -858,7 +861,7 @@ on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 	epoch = bead_fence_epoch(reply->fence) + 1;
 	if (reply->answer == BROKER_OK)
-		raise_to(engine, epoch, epoch);
+		fence_floor_raise(engine, epoch, epoch);
 	removed_free(engine, removed);
 }
 
@@ -873,7 +876,7 @@ removed_new(struct lock_engine *engine, const char *name, int slot)
 	removed->name = mem_strdup(name);
 	removed->slot = slot;
 	removed->state = REMOVED_DUE;
-	timer_init(&removed->timer, on_time, engine, removed->id);
+	timer_init(&removed->timer, removed_on_time, engine, removed->id);
 	HASH_ADD(by_id, engine->removed_slots, id, sizeof(removed->id), removed);
 	return removed;
 }
@@ -882,7 +885,7 @@ void
 removed_delete_holder(struct lock_engine *engine, const char *name, int slot)
 {
 	removed_new(engine, name, slot);
-	begin_next(engine);
+	removed_begin_next(engine);
 }
 
 void
@@ -914,7 +917,7 @@ removed_delete_beads(struct lock_engine *engine, const char *name, int slot)
 	removed = removed_new(engine, name, slot);
 	removed->state = REMOVED_BEADS;
 	broker_delete_removed(engine->broker, queue.text,
-	    (struct broker_done){on_beads_deleted, engine, removed->id});
+	    (struct broker_done){removed_on_beads_deleted, engine, removed->id});
 }
 
 bool
@@ -941,18 +944,18 @@ removed_free_all(struct lock_engine *engine)
 /* 4. The posts of held mutexes by quorum. */
 
 /* Declares that the broker does not perform are repeated so often before a post ends. */
-#define ROUNDS 12
+#define MUTEX_POST_ROUNDS 12
 
 static void
-next_round(struct lock_engine *engine)
+mutex_post_next_round(struct lock_engine *engine)
 {
 	timers_set(engine->timers, &engine->mutex_post.round,
-	    engine_now(engine) + BROKER_POST_EXPIRES / ROUNDS);
+	    engine_now(engine) + BROKER_POST_EXPIRES / MUTEX_POST_ROUNDS);
 }
 
 /* The first one after that number; NULL: there is none. Holds have no order, so this searches. */
 static const struct hold *
-next_hold(const struct lock_engine *engine, uint64_t after)
+mutex_post_next_hold(const struct lock_engine *engine, uint64_t after)
 {
 	const struct hold *hold, *next = NULL;
 
@@ -965,27 +968,27 @@ next_hold(const struct lock_engine *engine, uint64_t after)
 	return next;
 }
 
-static void on_declared(void *ctx, uint64_t id, const struct broker_reply *reply);
+static void mutex_post_on_declared(void *ctx, uint64_t id, const struct broker_reply *reply);
 
 /* One after the other, so that a refusal does not concern the others. */
 static void
-declare_next(struct lock_engine *engine, uint64_t after)
+mutex_post_declare_next(struct lock_engine *engine, uint64_t after)
 {
-	const struct hold *hold = next_hold(engine, after);
+	const struct hold *hold = mutex_post_next_hold(engine, after);
 
 	if (hold == NULL) {
 		if (after != 0)
-			next_round(engine);
+			mutex_post_next_round(engine);
 		return;
 	}
 	engine->mutex_post.channel = broker_channel_take(engine->broker, BROKER_AUXILIARY);
 	broker_declare_post(engine->broker, engine->mutex_post.channel,
 	    queue_name_mutex(engine->settings.naming, hold->name).text,
-	    (struct broker_done){on_declared, engine, hold->id});
+	    (struct broker_done){mutex_post_on_declared, engine, hold->id});
 }
 
 static void
-on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
+mutex_post_on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	const struct hold *hold = hold_find(&engine->holds, id);
@@ -1000,23 +1003,23 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		    hold->name, queue_name_mutex(engine->settings.naming, hold->name).text,
 		    reply->text);
 	if (reply->answer == BROKER_UNKNOWN || reply->answer == BROKER_SKIPPED)
-		next_round(engine);
+		mutex_post_next_round(engine);
 	else
-		declare_next(engine, id);
+		mutex_post_declare_next(engine, id);
 }
 
 static void
-round_due(void *ctx, uint64_t id)
+mutex_post_round_due(void *ctx, uint64_t id)
 {
 	(void)id;
 	FAULT(POST_EXPIRES, return );
-	declare_next(ctx, 0);
+	mutex_post_declare_next(ctx, 0);
 }
 
 void
 mutex_post_init(struct lock_engine *engine)
 {
-	timer_init(&engine->mutex_post.round, round_due, engine, 0);
+	timer_init(&engine->mutex_post.round, mutex_post_round_due, engine, 0);
 }
 
 void
@@ -1024,7 +1027,7 @@ mutex_post_granted(struct lock_engine *engine, const struct hold *hold)
 {
 	if (hold->kind == LOCK_KIND_MUTEX && way_row(hold->way)->by_beads &&
 	    !timer_is_set(&engine->mutex_post.round) && engine->mutex_post.channel == 0)
-		next_round(engine);
+		mutex_post_next_round(engine);
 }
 
 void

@@ -16,7 +16,7 @@
  *	   The lists of ages have the oldest answer first, for the lease. hold_answered() moves a hold.
  *	   hold_find*() look up. hold_set_channel() and hold_set_grace() keep the counts.
  *	   hold_set_state() is the diagram of objects.h, and hold_sane() the invariant of each state.
- *	3. The local queue: goes_before() is the order of its waiters. split() and merge() are the treap.
+ *	3. The local queue: goes_before() is the order of its waiters. A treap keeps it.
  *	   local_queue_join(), _leave() and _set_state() keep the counts of states in the tree.
  *	   local_queue_first() and _next() find waiters, and local_queue_position() counts those before one.
  *	4. Semaphores: semaphore_saw_size(), _saw_slot() and _saw_way() keep what the broker said last.
@@ -81,7 +81,7 @@ requester_free(struct requester *requester)
 /* 2. Holds. */
 
 static struct hold *
-add(struct hold_table *table, uint64_t id, enum hold_state state, const char *name,
+hold_add(struct hold_table *table, uint64_t id, enum hold_state state, const char *name,
     enum lock_kind kind)
 {
 	struct hold *hold = mem_alloc(sizeof(*hold));
@@ -98,7 +98,7 @@ add(struct hold_table *table, uint64_t id, enum hold_state state, const char *na
 }
 
 static bool
-is_consumer(const struct hold *hold)
+hold_is_consumer(const struct hold *hold)
 {
 	return way_row(hold->way)->is_channel && hold_has_a(hold);
 }
@@ -110,11 +110,11 @@ hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, cons
 	struct hold *hold;
 
 	assert(hold_find_queue(table, b->text) == NULL);
-	hold = add(table, id, HOLD_CLAIMING, name, kind);
+	hold = hold_add(table, id, HOLD_CLAIMING, name, kind);
 	hold->b = *b;
 	hold->slot = slot;
 	hold->way = way;
-	table->consumers += is_consumer(hold);
+	table->consumers += hold_is_consumer(hold);
 	table->elsewhere += way_row(way)->by_beads;
 	HASH_ADD_KEYPTR(by_queue, table->by_queue, hold->b.text, strlen(hold->b.text), hold);
 	return hold;
@@ -123,7 +123,7 @@ hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, cons
 struct hold *
 hold_new_slotless(struct hold_table *table, uint64_t id, const char *name, enum lock_kind kind)
 {
-	return add(table, id, HOLD_SLOTLESS, name, kind);
+	return hold_add(table, id, HOLD_SLOTLESS, name, kind);
 }
 
 /* ---- ages ---- */
@@ -188,7 +188,7 @@ hold_free(struct hold_table *table, struct hold *hold)
 	timers_cancel(table->timers, &hold->timer);
 	age_remove(table, hold);
 	table->count[hold->state]--;
-	table->consumers -= is_consumer(hold);
+	table->consumers -= hold_is_consumer(hold);
 	table->elsewhere -= way_row(hold->way)->by_beads;
 	table->revoked -= hold->revoked;
 	hold_set_channel(table, hold, 0);
@@ -376,7 +376,7 @@ goes_before(const struct waiter *a, const struct waiter *b)
  * balanced as a rule.
  */
 static uint64_t
-weight(const struct waiter *waiter)
+treap_weight(const struct waiter *waiter)
 {
 	uint64_t x = waiter->id;
 
@@ -386,7 +386,7 @@ weight(const struct waiter *waiter)
 }
 
 static unsigned
-count(const struct waiter *root, unsigned states)
+treap_count(const struct waiter *root, unsigned states)
 {
 	unsigned sum = 0;
 
@@ -398,7 +398,7 @@ count(const struct waiter *root, unsigned states)
 }
 
 static void
-add_up(struct waiter *root)
+treap_add_up(struct waiter *root)
 {
 	for (unsigned state = 0; state < WAITER_STATES; state++) {
 		root->below[state] = root->state == state ? 1 : 0;
@@ -411,102 +411,103 @@ add_up(struct waiter *root)
 
 /* Splits a tree into the waiters before `waiter` and the waiters behind it. */
 static void
-split(struct waiter *root, const struct waiter *waiter, struct waiter **ret_before,
+treap_split(struct waiter *root, const struct waiter *waiter, struct waiter **ret_before,
     struct waiter **ret_behind)
 {
 	if (root == NULL) {
 		*ret_before = *ret_behind = NULL;
 	} else if (goes_before(root, waiter)) {
-		split(root->right, waiter, &root->right, ret_behind);
-		add_up(root);
+		treap_split(root->right, waiter, &root->right, ret_behind);
+		treap_add_up(root);
 		*ret_before = root;
 	} else {
-		split(root->left, waiter, ret_before, &root->left);
-		add_up(root);
+		treap_split(root->left, waiter, ret_before, &root->left);
+		treap_add_up(root);
 		*ret_behind = root;
 	}
 }
 
 /* Joins two trees. All of `before` go before all of `behind`. */
 static struct waiter *
-merge(struct waiter *before, struct waiter *behind)
+treap_merge(struct waiter *before, struct waiter *behind)
 {
 	if (before == NULL || behind == NULL)
 		return before == NULL ? behind : before;
-	if (weight(before) > weight(behind)) {
-		before->right = merge(before->right, behind);
-		add_up(before);
+	if (treap_weight(before) > treap_weight(behind)) {
+		before->right = treap_merge(before->right, behind);
+		treap_add_up(before);
 		return before;
 	}
-	behind->left = merge(before, behind->left);
-	add_up(behind);
+	behind->left = treap_merge(before, behind->left);
+	treap_add_up(behind);
 	return behind;
 }
 
 static struct waiter *
-insert(struct waiter *root, struct waiter *waiter)
+treap_insert(struct waiter *root, struct waiter *waiter)
 {
-	if (root == NULL || weight(waiter) > weight(root)) {
-		split(root, waiter, &waiter->left, &waiter->right);
-		add_up(waiter);
+	if (root == NULL || treap_weight(waiter) > treap_weight(root)) {
+		treap_split(root, waiter, &waiter->left, &waiter->right);
+		treap_add_up(waiter);
 		return waiter;
 	}
 	if (goes_before(waiter, root))
-		root->left = insert(root->left, waiter);
+		root->left = treap_insert(root->left, waiter);
 	else
-		root->right = insert(root->right, waiter);
-	add_up(root);
+		root->right = treap_insert(root->right, waiter);
+	treap_add_up(root);
 	return root;
 }
 
 static struct waiter *
-take_out(struct waiter *root, struct waiter *waiter)
+treap_take_out(struct waiter *root, struct waiter *waiter)
 {
 	assert(root != NULL);
 	if (root == waiter)
-		return merge(root->left, root->right);
+		return treap_merge(root->left, root->right);
 	if (goes_before(waiter, root))
-		root->left = take_out(root->left, waiter);
+		root->left = treap_take_out(root->left, waiter);
 	else
-		root->right = take_out(root->right, waiter);
-	add_up(root);
+		root->right = treap_take_out(root->right, waiter);
+	treap_add_up(root);
 	return root;
 }
 
 static struct waiter *
-first_of(struct waiter *root, unsigned states)
+treap_first(struct waiter *root, unsigned states)
 {
-	if (count(root, states) == 0)
+	if (treap_count(root, states) == 0)
 		return NULL;
-	while (count(root->left, states) > 0 || (states & LOCAL_QUEUE_OF(root->state)) == 0)
-		root = count(root->left, states) > 0 ? root->left : root->right;
+	while (treap_count(root->left, states) > 0 || (states & LOCAL_QUEUE_OF(root->state)) == 0)
+		root = treap_count(root->left, states) > 0 ? root->left : root->right;
 	return root;
 }
 
 static struct waiter *
-first_behind(struct waiter *root, const struct waiter *waiter, unsigned states)
+treap_first_behind(struct waiter *root, const struct waiter *waiter, unsigned states)
 {
 	struct waiter *found;
 
-	if (count(root, states) == 0)
+	if (treap_count(root, states) == 0)
 		return NULL;
 	if (!goes_before(waiter, root))
-		return first_behind(root->right, waiter, states);
-	found = first_behind(root->left, waiter, states);
+		return treap_first_behind(root->right, waiter, states);
+	found = treap_first_behind(root->left, waiter, states);
 	if (found != NULL)
 		return found;
-	return (states & LOCAL_QUEUE_OF(root->state)) != 0 ? root : first_of(root->right, states);
+	return (states & LOCAL_QUEUE_OF(root->state)) != 0 ? root
+							   : treap_first(root->right, states);
 }
 
 /* The number of waiters before the waiter, which may be in another tree. */
 static unsigned
-count_before(const struct waiter *root, const struct waiter *waiter)
+treap_count_before(const struct waiter *root, const struct waiter *waiter)
 {
 	unsigned before = 0;
 
 	while (root != NULL) {
 		if (goes_before(root, waiter)) {
-			before += 1 + count(root->left, LOCAL_QUEUE_ALL);
+			before += 1 + treap_count(root->left, LOCAL_QUEUE_ALL);
 			root = root->right;
 		} else {
 			root = root->left;
@@ -518,7 +519,7 @@ count_before(const struct waiter *root, const struct waiter *waiter)
 /* ---- users ---- */
 
 static struct local_queue_user *
-user_of(struct local_queue *queue, const struct waiter *waiter)
+local_queue_user_of(struct local_queue *queue, const struct waiter *waiter)
 {
 	struct local_queue_user *user;
 
@@ -538,8 +539,8 @@ user_of(struct local_queue *queue, const struct waiter *waiter)
 void
 local_queue_join(struct local_queue *queue, struct waiter *waiter)
 {
-	waiter->user = user_of(queue, waiter);
-	waiter->user->root = insert(waiter->user->root, waiter);
+	waiter->user = local_queue_user_of(queue, waiter);
+	waiter->user->root = treap_insert(waiter->user->root, waiter);
 }
 
 void
@@ -547,7 +548,7 @@ local_queue_leave(struct waiter *waiter)
 {
 	struct local_queue_user *user = waiter->user;
 
-	user->root = take_out(user->root, waiter);
+	user->root = treap_take_out(user->root, waiter);
 	waiter->left = waiter->right = NULL;
 	waiter->user = NULL;
 	if (user->root != NULL)
@@ -577,7 +578,7 @@ local_queue_set_state(struct waiter *waiter, enum waiter_state state)
 unsigned
 local_queue_user_count(const struct local_queue_user *user, unsigned states)
 {
-	return count(user->root, states);
+	return treap_count(user->root, states);
 }
 
 unsigned
@@ -587,7 +588,7 @@ local_queue_count(const struct local_queue *queue, unsigned states)
 	unsigned sum = 0;
 
 	LIST_FOREACH (user, &queue->users, of_list)
-		sum += count(user->root, states);
+		sum += treap_count(user->root, states);
 	return sum;
 }
 
@@ -595,8 +596,8 @@ local_queue_count(const struct local_queue *queue, unsigned states)
  * behind: NULL: from the start. able: only of users that may take another channel, and of `giver`.
  */
 static struct waiter *
-first_of_users(const struct local_queue *queue, const struct waiter *behind, unsigned states,
-    bool able, const struct share *giver)
+local_queue_first_of_users(const struct local_queue *queue, const struct waiter *behind,
+    unsigned states, bool able, const struct share *giver)
 {
 	struct waiter *first = NULL, *its;
 	const struct local_queue_user *user;
@@ -604,8 +605,8 @@ first_of_users(const struct local_queue *queue, const struct waiter *behind, uns
 	LIST_FOREACH (user, &queue->users, of_list) {
 		if (able && user->share != giver && !share_has_room(user->share))
 			continue;
-		its = behind == NULL ? first_of(user->root, states)
-				     : first_behind(user->root, behind, states);
+		its = behind == NULL ? treap_first(user->root, states)
+				     : treap_first_behind(user->root, behind, states);
 		if (its != NULL && (first == NULL || goes_before(its, first)))
 			first = its;
 	}
@@ -615,26 +616,26 @@ first_of_users(const struct local_queue *queue, const struct waiter *behind, uns
 struct waiter *
 local_queue_first(const struct local_queue *queue, unsigned states)
 {
-	return first_of_users(queue, NULL, states, false, NULL);
+	return local_queue_first_of_users(queue, NULL, states, false, NULL);
 }
 
 struct waiter *
 local_queue_next(const struct local_queue *queue, const struct waiter *waiter, unsigned states)
 {
-	return first_of_users(queue, waiter, states, false, NULL);
+	return local_queue_first_of_users(queue, waiter, states, false, NULL);
 }
 
 struct waiter *
 local_queue_first_able(const struct local_queue *queue, unsigned states, const struct share *giver)
 {
-	return first_of_users(queue, NULL, states, true, giver);
+	return local_queue_first_of_users(queue, NULL, states, true, giver);
 }
 
 struct waiter *
 local_queue_next_able(const struct local_queue *queue, const struct waiter *waiter, unsigned states,
     const struct share *giver)
 {
-	return first_of_users(queue, waiter, states, true, giver);
+	return local_queue_first_of_users(queue, waiter, states, true, giver);
 }
 
 struct waiter *
@@ -654,7 +655,7 @@ local_queue_position(const struct local_queue *queue, const struct waiter *waite
 	int position = 1;
 
 	LIST_FOREACH (user, &queue->users, of_list)
-		position += (int)count_before(user->root, waiter);
+		position += (int)treap_count_before(user->root, waiter);
 	return position;
 }
 

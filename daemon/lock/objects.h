@@ -324,7 +324,7 @@ void hold_sane(const struct hold *hold);
  * The waiters of each user are a search tree (a treap). Each node counts the waiters below it by
  * state. To find the first waiter in some states, or a waiter's position, therefore needs no walk
  * along the queue. One check passes over all waiters of a user that may not take another channel
- * (objects.h).
+ * (struct share).
  *
  *	BEHIND --- the create, change or destroy is done ---> NEW
  *	NEW --- a scan begins ---> SCANNED --- it found nothing ---> WAITING
@@ -362,7 +362,7 @@ enum waiter_state {
 /* States in which the waiter may be given a slot: by a hint or a hand-off. */
 #define LOCAL_QUEUE_WANTS                                                                          \
 	(LOCAL_QUEUE_READY | LOCAL_QUEUE_OF(WAITER_UNSEEN) | LOCAL_QUEUE_OF(WAITER_RESTING))
-struct member;
+struct wait_queue_member;
 struct local_queue_user;
 
 /* One acquire that is not answered yet. */
@@ -385,13 +385,14 @@ struct waiter {
 	struct requester *requester; /* owned; NULL: it passed to a hold */
 	struct share *share;         /* borrowed; NULL: exempt from the limit of channels */
 	bool yielded;                /* it has rested once for a withheld slot */
-	bool begun;            /* its wait has begun: a scan, or the waiters here, left no slot */
-	struct member *member; /* of channels.c, from the beginning of its wait; else NULL */
-	unsigned races;        /* lost races */
-	unsigned skips;        /* claims that were not performed, because their channel died */
-	unsigned turns;        /* claims in a row whose slot is held in the other way */
-	int direct;            /* CLAIMING: the slot, if it is claimed unseen; else 0 */
-	uint64_t hold;         /* CLAIMING; else 0 */
+	bool begun; /* its wait has begun: a scan, or the waiters here, left no slot */
+	struct wait_queue_member
+	    *member;    /* of channels.c, from the beginning of its wait; else NULL */
+	unsigned races; /* lost races */
+	unsigned skips; /* claims that were not performed, because their channel died */
+	unsigned turns; /* claims in a row whose slot is held in the other way */
+	int direct;     /* CLAIMING: the slot, if it is claimed unseen; else 0 */
+	uint64_t hold;  /* CLAIMING; else 0 */
 	struct timer deadline, rest;
 	UT_hash_handle by_id;
 	TAILQ_ENTRY(waiter) of_peer, of_told;
@@ -533,7 +534,8 @@ struct semaphore {
 	struct scan scan;
 	struct local_queue local_queue;
 	struct queue_name wait_queue_name; /* at the broker */
-	struct member *members;    /* of channels.c: this daemon's consumers in it, by priority */
+	struct wait_queue_member
+	    *members;              /* of channels.c: this daemon's consumers in it, by priority */
 	int64_t pass_on_from;      /* of queue.c: clock time before which no hint is passed on */
 	struct withheld *withheld; /* of engine.c */
 	/* of hold.c: clock time when the last hint came back; 0: it has not, or none was sent */

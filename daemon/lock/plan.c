@@ -14,11 +14,11 @@
 /*
  * Contents:
  *	1. The steps of a change. plan_order() is the order, plan_nonsense() refuses it, plan_words() names it.
- *	   create_new() and create_again(), plan_resize() and resize_by_quorum(), plan_destroy().
+ *	   plan_create_new() and plan_create_again(), plan_resize() and plan_resize_by_quorum(), plan_destroy().
  *	   plan_make() makes the list of steps, plan_undo() what is left to do after a refusal.
  *	   plan_slots() and plan_step_slot() count and number the slots of steps.
  *	2. The findings of fsck. fsck_seen_take() keeps what the scan saw.
- *	   add_gap(), add_make(), add_claim() and add_holder() find one kind each.
+ *	   findings_add_whole(), findings_add_gap() and the others find one kind each.
  *	   fsck_findings_make() finds all, and fsck_findings_compare() says which are repaired.
  */
 
@@ -121,20 +121,20 @@ plan_warning(const struct plan_order *order, const struct plan_found *found)
 /* ---- steps ---- */
 
 static void
-add_slots(struct plan *plan, enum step_kind kind, int first, int last)
+plan_add_slots(struct plan *plan, enum step_kind kind, int first, int last)
 {
 	assert(plan->count < PLAN_STEPS_MAX);
 	plan->steps[plan->count++] = (struct step){kind, first, last};
 }
 
 static void
-add(struct plan *plan, enum step_kind kind)
+plan_add(struct plan *plan, enum step_kind kind)
 {
-	add_slots(plan, kind, 0, 0);
+	plan_add_slots(plan, kind, 0, 0);
 }
 
 static void
-add_sweep_of(struct plan *plan, enum step_kind kind, const struct plan_order *order, int size)
+plan_add_sweep_of(struct plan *plan, enum step_kind kind, const struct plan_order *order, int size)
 {
 	int window = order->overshoot > PLAN_SWEEP_LEAST ? order->overshoot : PLAN_SWEEP_LEAST;
 
@@ -142,17 +142,17 @@ add_sweep_of(struct plan *plan, enum step_kind kind, const struct plan_order *or
 		window = order->most - size;
 	FAULT(UNCOUNTED_LEFT, return;);
 	if (window > 0)
-		add_slots(plan, kind, size + 1, size + window);
+		plan_add_slots(plan, kind, size + 1, size + window);
 }
 
 static void
-add_sweep(struct plan *plan, const struct plan_order *order, int size)
+plan_add_sweep(struct plan *plan, const struct plan_order *order, int size)
 {
-	add_sweep_of(plan, STEP_SWEEP, order, size);
+	plan_add_sweep_of(plan, STEP_SWEEP, order, size);
 }
 
 static void __attribute__((format(printf, 3, 4)))
-refuse(struct plan *plan, enum reason reason, const char *format, ...)
+plan_refuse(struct plan *plan, enum reason reason, const char *format, ...)
 {
 	va_list args;
 
@@ -163,7 +163,7 @@ refuse(struct plan *plan, enum reason reason, const char *format, ...)
 }
 
 static bool
-exists(const struct plan_found *found)
+plan_exists(const struct plan_found *found)
 {
 	return found->unlimited || found->gate || found->slots > 0;
 }
@@ -174,36 +174,36 @@ exists(const struct plan_found *found)
  * finds slots of an administrator that died in its work.
  */
 static void
-add_change(struct plan *plan, const struct plan_order *order, int from, int to)
+plan_add_change(struct plan *plan, const struct plan_order *order, int from, int to)
 {
 	if (from != to)
-		add_sweep(plan, order, from < to ? to : from);
+		plan_add_sweep(plan, order, from < to ? to : from);
 	if (from < to) {
-		add_slots(plan, STEP_DECLARE_SLOTS, from + 1, to);
+		plan_add_slots(plan, STEP_DECLARE_SLOTS, from + 1, to);
 		FAULT(DECLARED_DESCENDING,
 		    plan->steps[plan->count - 1] = (struct step){STEP_DECLARE_SLOTS, to, from + 1});
 	}
 	if (from > to && order->ascending)
-		add_slots(plan, STEP_DELETE_SLOTS, to + 1, from);
+		plan_add_slots(plan, STEP_DELETE_SLOTS, to + 1, from);
 	else if (from > to)
-		add_slots(plan, STEP_DELETE_SLOTS, from, to + 1);
-	add_sweep(plan, order, to);
+		plan_add_slots(plan, STEP_DELETE_SLOTS, from, to + 1);
+	plan_add_sweep(plan, order, to);
 }
 
 /* The same of slots by quorum. The records let no second administrator make one meanwhile. */
 static void
-add_quorum_change(struct plan *plan, const struct plan_order *order, int from, int to)
+plan_add_quorum_change(struct plan *plan, const struct plan_order *order, int from, int to)
 {
-	add_sweep_of(plan, STEP_SWEEP_BEADS, order, from < to ? to : from);
+	plan_add_sweep_of(plan, STEP_SWEEP_BEADS, order, from < to ? to : from);
 	if (from > to)
-		add_slots(plan, STEP_REMOVE_SLOTS, from, to + 1);
-	add_slots(plan, STEP_RECORD, to, from < to ? from + 1 : 0);
+		plan_add_slots(plan, STEP_REMOVE_SLOTS, from, to + 1);
+	plan_add_slots(plan, STEP_RECORD, to, from < to ? from + 1 : 0);
 	if (from < to)
-		add_slots(plan, STEP_MAKE_SLOTS, from + 1, to);
+		plan_add_slots(plan, STEP_MAKE_SLOTS, from + 1, to);
 }
 
 static bool
-is_by_quorum(const struct plan *plan)
+plan_is_by_quorum(const struct plan *plan)
 {
 	return full_scan_is_by_beads(plan->claim);
 }
@@ -216,17 +216,17 @@ static void
 sweep_behind_gate(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
 	if (found->gate && found->slots == 0 && found->has_records)
-		add_sweep_of(plan, STEP_SWEEP_BEADS, order, 0);
+		plan_add_sweep_of(plan, STEP_SWEEP_BEADS, order, 0);
 }
 
 /* False: slots by quorum cannot be unlimited, as a gate stands at the place of their As. */
 static bool
 may_be_unlimited(struct plan *plan)
 {
-	if (!is_by_quorum(plan) || plan->target != LOCK_UNLIMITED)
+	if (!plan_is_by_quorum(plan) || plan->target != LOCK_UNLIMITED)
 		return true;
 	plan->parameter = "slots";
-	refuse(plan, REASON_INVALID_PARAMS, "a semaphore held by quorum cannot be unlimited");
+	plan_refuse(plan, REASON_INVALID_PARAMS, "a semaphore held by quorum cannot be unlimited");
 	return false;
 }
 
@@ -236,7 +236,8 @@ is_being_converted(struct plan *plan, const struct plan_found *found)
 {
 	if (!found->beside)
 		return false;
-	refuse(plan, REASON_WOULD_BLOCK, "its conversion is not complete; complete it, see fsck");
+	plan_refuse(
+	    plan, REASON_WOULD_BLOCK, "its conversion is not complete; complete it, see fsck");
 	return true;
 }
 
@@ -251,18 +252,18 @@ claims_differ(const struct plan_order *order, const struct plan_found *found)
 /* ---- create ---- */
 
 static void
-refuse_existing(
+plan_refuse_existing(
     struct plan *plan, const struct plan_order *order, const struct plan_found *found, bool same)
 {
 	if (same && claims_differ(order, found))
-		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and its slots are held %s",
-		    lock_claim_how(found->claim));
+		plan_refuse(plan, REASON_ALREADY_EXISTS,
+		    "it exists already, and its slots are held %s", lock_claim_how(found->claim));
 	else if (found->unlimited)
-		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
+		plan_refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
 	else if (found->slots == 0)
-		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with 0 slots");
+		plan_refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with 0 slots");
 	else
-		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with %d slot%s",
+		plan_refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with %d slot%s",
 		    found->slots, found->slots == 1 ? "" : "s");
 }
 
@@ -272,31 +273,31 @@ refuse_existing(
  * interruption the next create takes them over.
  */
 static void
-create_new(struct plan *plan, const struct plan_order *order)
+plan_create_new(struct plan *plan, const struct plan_order *order)
 {
 	int size = order->slots == LOCK_UNLIMITED ? 0 : order->slots;
 
 	plan->is_new = true;
-	if (is_by_quorum(plan)) {
-		add(plan, STEP_ENTER);
-		add(plan, STEP_DECLARE_GATE);
-		add_quorum_change(plan, order, 0, size);
+	if (plan_is_by_quorum(plan)) {
+		plan_add(plan, STEP_ENTER);
+		plan_add(plan, STEP_DECLARE_GATE);
+		plan_add_quorum_change(plan, order, 0, size);
 		return;
 	}
-	add_sweep(plan, order, size);
-	add(plan, STEP_ENTER);
+	plan_add_sweep(plan, order, size);
+	plan_add(plan, STEP_ENTER);
 	FAULT(NOT_LISTED, plan->count--);
 	if (order->slots == LOCK_UNLIMITED)
-		add(plan, STEP_DECLARE_UNLIMITED);
+		plan_add(plan, STEP_DECLARE_UNLIMITED);
 	else if (size == 0)
-		add(plan, STEP_DECLARE_GATE);
-	FAULT_IF(FIRST_SLOT_FIRST, size > 0, add_slots(plan, STEP_DECLARE_SLOTS, 1, 1));
+		plan_add(plan, STEP_DECLARE_GATE);
+	FAULT_IF(FIRST_SLOT_FIRST, size > 0, plan_add_slots(plan, STEP_DECLARE_SLOTS, 1, 1));
 	if (size > 1)
-		add_slots(plan, STEP_DECLARE_SLOTS, 2, size);
+		plan_add_slots(plan, STEP_DECLARE_SLOTS, 2, size);
 	if (size > 0)
-		add_slots(plan, STEP_DECLARE_SLOTS, 1, 1);
+		plan_add_slots(plan, STEP_DECLARE_SLOTS, 1, 1);
 	if (size > 0)
-		add_sweep(plan, order, size);
+		plan_add_sweep(plan, order, size);
 }
 
 /*
@@ -304,25 +305,25 @@ create_new(struct plan *plan, const struct plan_order *order)
  * gate.
  */
 static void
-create_again(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+plan_create_again(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
 	bool same =
 	    found->unlimited ? order->slots == LOCK_UNLIMITED : order->slots == found->slots;
 
 	if (!same || claims_differ(order, found)) {
-		refuse_existing(plan, order, found, same);
+		plan_refuse_existing(plan, order, found, same);
 		return;
 	}
-	if (is_by_quorum(plan)) {
-		add(plan, STEP_ENTER);
+	if (plan_is_by_quorum(plan)) {
+		plan_add(plan, STEP_ENTER);
 		return;
 	}
 	/* A gate beside slots or N-U is left from an interrupted resize. It has no effect. */
 	if (found->gate && !found->beside && order->slots != 0)
-		add_sweep(plan, order, found->slots);
-	add(plan, STEP_ENTER);
+		plan_add_sweep(plan, order, found->slots);
+	plan_add(plan, STEP_ENTER);
 	if (found->gate && !found->beside && order->slots != 0)
-		add(plan, STEP_DELETE_GATE);
+		plan_add(plan, STEP_DELETE_GATE);
 }
 
 static void
@@ -331,31 +332,32 @@ plan_create(struct plan *plan, const struct plan_order *order, const struct plan
 	plan->target = order->slots;
 	if (!may_be_unlimited(plan))
 		return;
-	if (!exists(found))
-		create_new(plan, order);
+	if (!plan_exists(found))
+		plan_create_new(plan, order);
 	else if (order->work == PLAN_CREATE_MISSING)
 		return;
 	else if (order->exist_ok)
-		create_again(plan, order, found);
+		plan_create_again(plan, order, found);
 	else
-		refuse_existing(plan, order, found, false);
+		plan_refuse_existing(plan, order, found, false);
 }
 
 /* ---- resize ---- */
 
 static void
-resize_by_quorum(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+plan_resize_by_quorum(
+    struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
 	if (!may_be_unlimited(plan))
 		return;
 	if (found->unlimited) {
-		refuse(plan, REASON_INVALID_PARAMS,
+		plan_refuse(plan, REASON_INVALID_PARAMS,
 		    "it is unlimited; resize it to 0 slots before it is held by quorum");
 		return;
 	}
 	if (!found->gate)
-		add(plan, STEP_DECLARE_GATE);
-	add_quorum_change(plan, order, found->slots, plan->target);
+		plan_add(plan, STEP_DECLARE_GATE);
+	plan_add_quorum_change(plan, order, found->slots, plan->target);
 }
 
 static void
@@ -363,20 +365,20 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 {
 	if (order->by == PLAN_TO)
 		plan->target = order->slots;
-	if (!exists(found)) {
-		refuse(plan, REASON_NO_SUCH_LOCK, "%s", "");
+	if (!plan_exists(found)) {
+		plan_refuse(plan, REASON_NO_SUCH_LOCK, "%s", "");
 		return;
 	}
 	if (is_being_converted(plan, found))
 		return;
 	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
 	if (order->by != PLAN_TO && found->unlimited) {
-		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited; give a number of slots");
+		plan_refuse(plan, REASON_INVALID_PARAMS, "it is unlimited; give a number of slots");
 		return;
 	}
 	plan->parameter = "claim";
 	if (claims_differ(order, found)) {
-		refuse(plan, REASON_INVALID_PARAMS, "its slots are held %s, see fsck",
+		plan_refuse(plan, REASON_INVALID_PARAMS, "its slots are held %s, see fsck",
 		    lock_claim_how(found->claim));
 		return;
 	}
@@ -388,32 +390,34 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 	else if (order->by == PLAN_REMOVE)
 		plan->target = order->slots > found->slots ? 0 : found->slots - order->slots;
 	if (plan->target > order->most) {
-		refuse(plan, REASON_INVALID_PARAMS, "that makes %d slots, and the maximum is %d",
-		    plan->target, order->most);
+		plan_refuse(plan, REASON_INVALID_PARAMS,
+		    "that makes %d slots, and the maximum is %d", plan->target, order->most);
 		return;
 	}
 
-	if (is_by_quorum(plan)) {
-		resize_by_quorum(plan, order, found);
+	if (plan_is_by_quorum(plan)) {
+		plan_resize_by_quorum(plan, order, found);
 		return;
 	}
 	if (plan->target == LOCK_UNLIMITED) {
 		if (!found->unlimited)
-			add(plan, STEP_DECLARE_UNLIMITED);
+			plan_add(plan, STEP_DECLARE_UNLIMITED);
 		if (found->gate)
-			add(plan, STEP_DELETE_GATE);
+			plan_add(plan, STEP_DELETE_GATE);
 		return; /* the slots stay, for when it is limited again */
 	}
-	FAULT_IF(GATE_AFTER_SLOTS, plan->target == 0, add_change(plan, order, found->slots, 0));
+	FAULT_IF(
+	    GATE_AFTER_SLOTS, plan->target == 0, plan_add_change(plan, order, found->slots, 0));
 	if (plan->target == 0 && !found->gate)
-		add(plan, STEP_DECLARE_GATE);
-	FAULT_IF(GATE_OPENED_FIRST, plan->target > 0 && found->gate, add(plan, STEP_DELETE_GATE));
+		plan_add(plan, STEP_DECLARE_GATE);
+	FAULT_IF(
+	    GATE_OPENED_FIRST, plan->target > 0 && found->gate, plan_add(plan, STEP_DELETE_GATE));
 	sweep_behind_gate(plan, order, found);
-	add_change(plan, order, found->slots, plan->target);
+	plan_add_change(plan, order, found->slots, plan->target);
 	if (plan->target > 0 && found->gate)
-		add(plan, STEP_DELETE_GATE);
+		plan_add(plan, STEP_DELETE_GATE);
 	if (found->unlimited)
-		add(plan, STEP_DELETE_UNLIMITED);
+		plan_add(plan, STEP_DELETE_UNLIMITED);
 }
 
 /* ---- destroy ---- */
@@ -429,24 +433,24 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 	if (is_being_converted(plan, found))
 		return;
 	FAULT(DESTROY_ASCENDING, its.ascending = true);
-	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
-	plan->vain = !exists(found); /* unless an interrupted destroy has left queues */
-	if (is_by_quorum(plan)) {
-		add_sweep_of(plan, STEP_SWEEP_BEADS, order, found->slots);
-		add_slots(plan, STEP_REMOVE_SLOTS, found->slots, 1);
-		add_slots(plan, STEP_RECORD, -1, 0);
+	FAULT(LEFT_TOO_EARLY, plan_add(plan, STEP_LEAVE));
+	plan->vain = !plan_exists(found); /* unless an interrupted destroy has left queues */
+	if (plan_is_by_quorum(plan)) {
+		plan_add_sweep_of(plan, STEP_SWEEP_BEADS, order, found->slots);
+		plan_add_slots(plan, STEP_REMOVE_SLOTS, found->slots, 1);
+		plan_add_slots(plan, STEP_RECORD, -1, 0);
 	} else {
 		sweep_behind_gate(plan, order, found);
-		add_change(plan, &its, found->slots, 0);
+		plan_add_change(plan, &its, found->slots, 0);
 	}
 	/* A gate does not remember how its slots were held. */
 	if (found->gate && found->slots == 0 && found->has_records)
-		add(plan, STEP_FORGET_RECORD);
+		plan_add(plan, STEP_FORGET_RECORD);
 	if (found->gate)
-		add(plan, STEP_DELETE_GATE);
+		plan_add(plan, STEP_DELETE_GATE);
 	if (found->unlimited)
-		add(plan, STEP_DELETE_UNLIMITED);
-	add(plan, STEP_LEAVE);
+		plan_add(plan, STEP_DELETE_UNLIMITED);
+	plan_add(plan, STEP_LEAVE);
 }
 
 struct plan
@@ -482,7 +486,7 @@ plan_undo(struct plan *plan)
 
 	*plan = is_new ? (struct plan){.is_new = false} : *plan;
 	if (is_new)
-		add(plan, STEP_LEAVE);
+		plan_add(plan, STEP_LEAVE);
 	return is_new;
 }
 
@@ -641,7 +645,7 @@ fsck_findings_add_listing(struct fsck_findings *findings, bool exists, bool list
 }
 
 static void
-add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
+findings_add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 {
 	const struct full_scan *full_scan = &seen->full_scan;
 
@@ -656,7 +660,7 @@ add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 
 /* A run of missing slots below one that exists is one gap. */
 static void
-add_gap(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
+findings_add_gap(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 {
 	int last = slot;
 
@@ -670,7 +674,7 @@ add_gap(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 }
 
 static void
-add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
+findings_add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 {
 	switch (seen->make[slot - 1]) {
 	case FSCK_MAKE_OURS:
@@ -694,7 +698,7 @@ add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 }
 
 static void
-add_claim(
+findings_add_claim(
     struct fsck_findings *findings, const struct fsck_seen *seen, int slot, enum lock_claim wanted)
 {
 	enum broker_answer b = seen->b[slot - 1];
@@ -709,7 +713,7 @@ add_claim(
 
 /* The holder queue of a slot. */
 static void
-add_holder(
+findings_add_holder(
     struct fsck_findings *findings, const struct fsck_seen *seen, int slot, enum lock_claim wanted)
 {
 	bool there = fsck_seen_slot(seen, slot);
@@ -723,7 +727,7 @@ add_holder(
 		    mem_strdup("the slot does not exist, but its holder queue is left"));
 	if (there && slot <= seen->full_scan.slots && wanted != LOCK_CLAIM_UNKNOWN &&
 	    fsck_seen_claim(seen, slot) != wanted)
-		add_claim(findings, seen, slot, wanted);
+		findings_add_claim(findings, seen, slot, wanted);
 	if (b == BROKER_UNREACHABLE)
 		fsck_findings_add(findings, LOCK_PROBLEM_UNREACHABLE, slot,
 		    mem_strdup("the node of its holder queue cannot be reached, so it is not known "
@@ -737,7 +741,7 @@ fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen,
 	const struct full_scan *full_scan = &seen->full_scan;
 	int highest = fsck_seen_highest(seen);
 
-	add_whole(findings, seen);
+	findings_add_whole(findings, seen);
 	if (has_record)
 		fsck_findings_add(findings, LOCK_PROBLEM_STALE_RECORD, 0,
 		    mem_strdup("there is a record of slots by quorum, but none is there"));
@@ -745,7 +749,7 @@ fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen,
 		bool there = fsck_seen_slot(seen, slot);
 
 		if (!there && slot < highest)
-			add_gap(findings, seen, slot);
+			findings_add_gap(findings, seen, slot);
 		if (there && slot > full_scan->slots)
 			fsck_findings_add(findings, LOCK_PROBLEM_UNCOUNTED, slot,
 			    mem_strdup("above a missing slot, so it does not count"));
@@ -754,8 +758,8 @@ fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen,
 			    mem_strdup(
 				"busy, but the slot does not exist; its holder must release it"));
 		if (there)
-			add_make(findings, seen, slot);
-		add_holder(findings, seen, slot, wanted);
+			findings_add_make(findings, seen, slot);
+		findings_add_holder(findings, seen, slot, wanted);
 	}
 }
 
@@ -799,7 +803,7 @@ fsck_findings_repairable(const struct fsck_findings *findings, const struct fsck
 
 /* Below 0: `one` comes before `other`. */
 static int
-compare(const struct lock_finding *one, const struct lock_finding *other)
+findings_compare(const struct lock_finding *one, const struct lock_finding *other)
 {
 	return one->slot != other->slot ? one->slot - other->slot
 					: (int)one->problem - (int)other->problem;
@@ -812,9 +816,10 @@ fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after)
 	size_t i = 0, j = 0;
 
 	while (i < before->count || j < after->count) {
-		int order = i == before->count  ? 1
-			    : j == after->count ? -1
-						: compare(&before->list[i], &after->list[j]);
+		int order = i == before->count ? 1
+			    : j == after->count
+				? -1
+				: findings_compare(&before->list[i], &after->list[j]);
 		struct lock_finding *from = order < 0 ? &before->list[i] : &after->list[j];
 
 		/* A problem that is still there gets the newer words. */
@@ -836,11 +841,11 @@ fsck_findings_converted(struct fsck_findings *findings, const struct fsck_seen *
 	size_t j = 0;
 
 	for (size_t i = 0; i < left_count; i++)
-		add_claim(&now, seen, left[i], wanted);
+		findings_add_claim(&now, seen, left[i], wanted);
 	for (size_t i = 0; i < findings->count; i++) {
 		struct lock_finding *from = &findings->list[i];
 
-		while (j < now.count && compare(&now.list[j], from) < 0) {
+		while (j < now.count && findings_compare(&now.list[j], from) < 0) {
 			fsck_findings_add(
 			    &all, LOCK_PROBLEM_CLAIM, now.list[j].slot, (char *)now.list[j].text);
 			now.list[j++].text = NULL;

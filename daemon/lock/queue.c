@@ -17,21 +17,24 @@
 
 /*
  * Contents:
- *	1. Acquires: lock_acquire() checks a request and makes it a waiter, deadline_passed() ends one by time.
+ *	1. Acquires: acquire_deadline_passed() ends one by time. lock_acquire() checks a request, and makes it a
+ *	   waiter.
  *	   acquire_link_changed() refuses, or begins anew. lock_admit() and lock_deny() are an administrator's.
  *	2. Hints that come: hint_came() claims the slot for a waiter, or passes the hint on.
- *	3. The queue runner: queue_runner_run() visits a dirty semaphore, and move() goes as far as it can.
- *	   known_free_slot() and claim_for(): a slot is known to be free.
- *	   scan_if_wanted() begins a scan or asks for the next window.
- *	   end_scan(), then judge() and find_verdict(): the result for all who waited for the scan.
- *	   claim_unseen(): probes fail, so slot after slot is claimed.
+ *	3. The queue runner. known_free_slot() and unseen_slot() choose a slot.
+ *	   queue_end_scan() ends a scan: queue_find_verdict() is its result, and queue_judge() what that means
+ *	     for a waiter.
+ *	   queue_claim_unseen(): probes fail, so slot after slot is claimed.
+ *	   queue_claim_for() claims slots that are known to be free. queue_scan_if_wanted() begins a scan or a
+ *	     rescan.
+ *	   queue_move() goes as far as it can, and queue_runner_run() visits a dirty semaphore.
  */
 
 /* 1. Acquires. */
 
 /* Refuses an acquire that cannot reach the broker, in the words of the broker or the system. */
 static void
-refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
+acquire_refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 {
 	struct lock_answer answer;
 
@@ -62,7 +65,7 @@ why_not_created(const struct waiter *waiter)
  * its way.
  */
 static bool
-is_trying(const struct waiter *waiter)
+acquire_is_trying(const struct waiter *waiter)
 {
 	if (waiter->state == WAITER_RESTING && why_not_created(waiter) != NULL)
 		return false;
@@ -84,7 +87,7 @@ acquire_time_out(struct lock_engine *engine, struct waiter *waiter)
 }
 
 static void
-finish_try(struct lock_engine *engine, struct waiter *waiter, int64_t deadline)
+acquire_finish_try(struct lock_engine *engine, struct waiter *waiter, int64_t deadline)
 {
 	timers_set(engine->timers, &waiter->deadline, deadline);
 	/* It has lost races only, and waits for a hint. */
@@ -99,7 +102,7 @@ finish_try(struct lock_engine *engine, struct waiter *waiter, int64_t deadline)
  * for it. A wait is therefore never worse than a try.
  */
 static void
-deadline_passed(void *ctx, uint64_t id)
+acquire_deadline_passed(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct waiter *waiter = engine_waiter_find(engine, id);
@@ -107,13 +110,13 @@ deadline_passed(void *ctx, uint64_t id)
 	bool trying;
 
 	assert(waiter != NULL);
-	trying = is_trying(waiter);
+	trying = acquire_is_trying(waiter);
 	FAULT_IF(DEADLINE_ENDS_A_TRY, waiter->timeout != 0, trying = false);
 	left = engine->settings.request_timeout - (now - waiter->started - waiter->timeout);
 	if (engine->link != BROKER_UP)
-		refuse_for_link(engine, waiter);
+		acquire_refuse_for_link(engine, waiter);
 	else if (trying && left > 0)
-		finish_try(engine, waiter, now + left);
+		acquire_finish_try(engine, waiter, now + left);
 	/* The change that a waiter is behind may wait for holders, and not for the broker. */
 	else if (waiter->timeout == 0 || (trying && waiter->state != WAITER_BEHIND))
 		registry_waiter_refuse(
@@ -123,7 +126,7 @@ deadline_passed(void *ctx, uint64_t id)
 }
 
 static void
-rest_is_over(void *ctx, uint64_t id)
+acquire_rest_is_over(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct waiter *waiter = engine_waiter_find(engine, id);
@@ -134,7 +137,7 @@ rest_is_over(void *ctx, uint64_t id)
 
 /* Why a new acquire is refused at once; REASON_NONE: it is not. */
 static enum reason
-refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char **ret_text)
+acquire_refusal(const struct lock_engine *engine, uint64_t peer, const char **ret_text)
 {
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
 
@@ -179,8 +182,8 @@ waiter_new(struct lock_engine *engine, uint64_t id, uint64_t peer, uint64_t requ
 	waiter->requester = requester_new(waiter->id, acquire);
 	if (!acquire->exempt)
 		waiter->share = channels_share(engine, acquire->uid);
-	timer_init(&waiter->deadline, deadline_passed, engine, waiter->id);
-	timer_init(&waiter->rest, rest_is_over, engine, waiter->id);
+	timer_init(&waiter->deadline, acquire_deadline_passed, engine, waiter->id);
+	timer_init(&waiter->rest, acquire_rest_is_over, engine, waiter->id);
 	return waiter;
 }
 
@@ -203,7 +206,7 @@ lock_acquire(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_acquire *acquire)
 {
 	const char *text;
-	enum reason reason = refusal_at_the_door(engine, peer, &text);
+	enum reason reason = acquire_refusal(engine, peer, &text);
 	int64_t now = engine_now(engine), patience = acquire->timeout;
 	struct waiter *waiter;
 
@@ -224,7 +227,7 @@ lock_acquire(
 	if (engine->link == BROKER_UP)
 		engine_mark_dirty(engine, waiter->semaphore);
 	else if (is_login_refused(engine) || acquire->timeout == 0)
-		refuse_for_link(engine, waiter);
+		acquire_refuse_for_link(engine, waiter);
 	else
 		engine_tell_broker(engine, peer);
 }
@@ -256,7 +259,7 @@ acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer)
 
 /* The lock connection changed: results and requests in flight are outdated. */
 static void
-begin_anew(struct lock_engine *engine, struct waiter *waiter)
+acquire_begin_anew(struct lock_engine *engine, struct waiter *waiter)
 {
 	switch (waiter->state) {
 	case WAITER_CLAIMING:
@@ -286,7 +289,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 	struct waiter *waiter, *next;
 
 	HASH_ITER (by_id, engine->waiters, waiter, next) {
-		begin_anew(engine, waiter);
+		acquire_begin_anew(engine, waiter);
 		if (is_login_refused(engine))
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_REFUSED, why);
 		else if (engine->link == BROKER_DOWN && registry_waiter_is_over(engine, waiter))
@@ -321,7 +324,7 @@ lock_admit(struct lock_engine *engine, uint64_t id)
 }
 
 static void
-deny(struct lock_engine *engine, struct waiter *waiter)
+acquire_deny(struct lock_engine *engine, struct waiter *waiter)
 {
 	struct lock_answer answer = engine_refusal(REASON_CANCELLED, "denied by an administrator");
 
@@ -338,7 +341,7 @@ lock_deny(struct lock_engine *engine, uint64_t id)
 	assert(!engine->telling);
 	if (waiter == NULL)
 		return REASON_NOT_HELD;
-	deny(engine, waiter);
+	acquire_deny(engine, waiter);
 	return REASON_NONE;
 }
 
@@ -355,7 +358,7 @@ lock_deny_all(struct lock_engine *engine, const char *name)
 		for (; semaphore != NULL && (waiter = local_queue_first(
 						 &semaphore->local_queue, LOCAL_QUEUE_ALL)) != NULL;
 		     denied++)
-			deny(engine, waiter);
+			acquire_deny(engine, waiter);
 	}
 	return denied;
 }
@@ -366,7 +369,7 @@ lock_deny_all(struct lock_engine *engine, const char *name)
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
 
 static void
-pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
+hint_pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
 	int64_t now = engine_now(engine);
 
@@ -385,7 +388,7 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 
 /* The first waiter that wants the slot and can have a channel for it; or NULL. */
 static struct waiter *
-who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
+hint_who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
 {
 	if (engine->link != BROKER_UP || !channels_are_left(engine))
 		return NULL;
@@ -394,19 +397,19 @@ who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, 
 
 /* No waiter here can use the slot: this hint, and those that follow, go to other daemons. */
 static void
-turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
+hint_turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
 	if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) > 0 &&
 	    engine->link == BROKER_UP) {
 		FAULT(STARVED_KEEPS_HINT, return;);
 		channels_starve(engine, semaphore, LOCAL_QUEUE_WANTS);
 	}
-	pass_on(engine, semaphore, slot);
+	hint_pass_on(engine, semaphore, slot);
 }
 
 /* A mutex that was held in another way is free. Only a scan leads to its way by quorum. */
 static bool
-is_to_be_made(const struct lock_engine *engine, const struct semaphore *semaphore)
+hint_is_to_be_made(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
 	return semaphore->mutex && way_row(engine->settings.claim)->by_beads &&
 	       semaphore->asks_quorum && !semaphore->by_quorum && !semaphore->held_otherwise;
@@ -423,10 +426,10 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	withheld_to_nobody(engine, semaphore, slot);
 	FAULT_IF(FROZEN_TAKES_HINTS, engine->frozen, return );
 	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore) ||
-	    is_to_be_made(engine, semaphore)) {
+	    hint_is_to_be_made(engine, semaphore)) {
 		if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) == 0 ||
-		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {
-			turn_down(engine, semaphore, slot);
+		    (slot != 0 && hint_who_claims(engine, semaphore, 1) == NULL)) {
+			hint_turn_down(engine, semaphore, slot);
 			return;
 		}
 		/* The semaphore may have changed since it was last scanned. */
@@ -444,14 +447,14 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		hold->hinted = true;
 		/* The answer of that claim is too late for its waiter, and may never come. */
 		if (hold->state == HOLD_CLAIMING && hold->acquire == 0)
-			pass_on(engine, semaphore, slot);
+			hint_pass_on(engine, semaphore, slot);
 		return;
 	}
 	/* A waiter whose peer may have no more holds is refused. The next one is tried. */
 	while ((hold = hold_find_queue(&engine->holds, b.text)) == NULL) {
-		waiter = who_claims(engine, semaphore, slot);
+		waiter = hint_who_claims(engine, semaphore, slot);
 		if (waiter == NULL) {
-			turn_down(engine, semaphore, slot);
+			hint_turn_down(engine, semaphore, slot);
 			return;
 		}
 		registry_waiter_wake(engine, waiter);
@@ -490,7 +493,7 @@ hint_news(void *ctx, const struct broker_wait_queue_event *event)
 
 /* A hold of this daemon reserves the slot, or it is withheld. */
 static bool
-is_withheld(const struct lock_engine *engine, const struct waiter *waiter, int slot)
+queue_is_withheld(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 {
 	struct queue_name b = registry_slot_queue(waiter->semaphore, slot);
 
@@ -516,7 +519,7 @@ known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 	for (int i = 0; i < count; i++) {
 		int slot = 1 + (first + i) % count;
 
-		if (!semaphore->busy[slot - 1] && !is_withheld(engine, waiter, slot))
+		if (!semaphore->busy[slot - 1] && !queue_is_withheld(engine, waiter, slot))
 			return slot;
 	}
 	return 0;
@@ -532,7 +535,7 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 		       : 1;
 
 	for (int slot = semaphore->scan.direct; slot <= last; slot++) {
-		if (!is_withheld(engine, waiter, slot))
+		if (!queue_is_withheld(engine, waiter, slot))
 			return slot;
 	}
 	return 0;
@@ -541,7 +544,7 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 /* ---- the result of a scan ---- */
 
 static void
-begin_wait(struct lock_engine *engine, struct waiter *waiter)
+queue_begin_wait(struct lock_engine *engine, struct waiter *waiter)
 {
 	registry_waiter_set_state(engine, waiter, WAITER_WAITING);
 	wait_queue_add(engine, waiter);
@@ -565,7 +568,7 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 
 /* Whether the waiter lacks only a channel: a slot is free, or could not be tried. */
 static bool
-starves(struct lock_engine *engine, const struct waiter *waiter, char text[LOCK_LACKING_MAX])
+queue_starves(struct lock_engine *engine, const struct waiter *waiter, char text[LOCK_LACKING_MAX])
 {
 	return channels_lacking(engine, waiter->share, text) != NULL &&
 	       (waiter->state == WAITER_UNSEEN || known_free_slot(engine, waiter) != 0);
@@ -573,16 +576,16 @@ starves(struct lock_engine *engine, const struct waiter *waiter, char text[LOCK_
 
 /* No slot or no channel is free for the waiter: it is refused, or its wait begins. */
 static void
-find_nothing(struct lock_engine *engine, struct waiter *waiter)
+queue_find_nothing(struct lock_engine *engine, struct waiter *waiter)
 {
 	const struct semaphore *semaphore = waiter->semaphore;
 	char text[LOCK_LACKING_MAX];
 	struct lock_answer answer;
 	bool starving;
 
-	FAULT_IF(STARVED_IS_REFUSED, starves(engine, waiter, text), waiter->timeout = 0);
+	FAULT_IF(STARVED_IS_REFUSED, queue_starves(engine, waiter, text), waiter->timeout = 0);
 	if (!registry_waiter_is_over(engine, waiter)) {
-		begin_wait(engine, waiter);
+		queue_begin_wait(engine, waiter);
 		return;
 	}
 	if (semaphore->scan.withheld && !waiter->yielded && waiter->state == WAITER_SCANNED) {
@@ -590,7 +593,7 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 		registry_waiter_rest(engine, waiter, engine->settings.hint_grace);
 		return;
 	}
-	starving = starves(engine, waiter, text);
+	starving = queue_starves(engine, waiter, text);
 	if (waiter->timeout != 0 && (starving || semaphore->complete || waiter->begun)) {
 		acquire_time_out(engine, waiter);
 		return;
@@ -617,7 +620,7 @@ enum verdict {
 
 /* The verdict of a scan that is over, for waiters without a slot. */
 static enum verdict
-find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore)
+queue_find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
 	if (semaphore->scan.forgotten)
 		return VERDICT_OLD;
@@ -638,14 +641,14 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 }
 
 static void
-judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
+queue_judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 {
 	struct semaphore *semaphore = waiter->semaphore;
 	char *words;
 
 	switch (verdict) {
 	case VERDICT_NOTHING:
-		find_nothing(engine, waiter);
+		queue_find_nothing(engine, waiter);
 		break;
 	case VERDICT_UNLIMITED:
 		grant_slotless(engine, waiter, false);
@@ -695,9 +698,9 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
  * verdict is more than that no slot is free.
  */
 static void
-end_scan(struct lock_engine *engine, struct semaphore *semaphore)
+queue_end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	enum verdict verdict = find_verdict(engine, semaphore);
+	enum verdict verdict = queue_find_verdict(engine, semaphore);
 	unsigned who = SCANNED;
 	struct waiter *waiter, *next;
 
@@ -713,7 +716,7 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 	for (waiter = local_queue_first(&semaphore->local_queue, who); waiter != NULL;
 	     waiter = next) {
 		next = local_queue_next(&semaphore->local_queue, waiter, who);
-		judge(engine, waiter, verdict);
+		queue_judge(engine, waiter, verdict);
 	}
 }
 
@@ -724,7 +727,7 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
  * begins until all slots have been tried.
  */
 static bool
-claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
+queue_claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	unsigned who = UNSEEN | LOCAL_QUEUE_OF(WAITER_WAITING);
 	struct waiter *waiter;
@@ -764,7 +767,7 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 		 */
 		semaphore->scan.direct = 0;
 		while ((waiter = local_queue_first(&semaphore->local_queue, UNSEEN)) != NULL)
-			find_nothing(engine, waiter);
+			queue_find_nothing(engine, waiter);
 	}
 	return false;
 }
@@ -785,7 +788,7 @@ served_by_knowledge(const struct lock_engine *engine, const struct semaphore *se
 
 /* Claims free slots for waiters that can have a channel, in the order of the queue. */
 static void
-claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
+queue_claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 {
 	struct waiter *waiter = local_queue_first_able(&semaphore->local_queue, who, NULL), *next;
 
@@ -803,7 +806,7 @@ claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 }
 
 static void
-schedule_rescan(struct lock_engine *engine, struct semaphore *semaphore)
+queue_schedule_rescan(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	int64_t most = engine->settings.rescan_interval, least = most / 10 * 7;
 
@@ -851,7 +854,7 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
  * to others.
  */
 static void
-join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
+queue_join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	const struct waiter *first =
 	    local_queue_first(&semaphore->local_queue, LOCAL_QUEUE_OF(WAITER_WAITING));
@@ -867,13 +870,13 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 		if (!registry_waiter_is_over(engine, waiter) &&
 		    (first->kind != LOCK_KIND_PERSISTENT_MUTEX ||
 			waiter->kind == LOCK_KIND_PERSISTENT_MUTEX))
-			begin_wait(engine, waiter);
+			queue_begin_wait(engine, waiter);
 	}
 }
 
 /* Scans if a waiter came after the last scan began, or if a waiter waits and a rescan is due. */
 static void
-scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
+queue_scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	unsigned who = timer_is_set(&semaphore->rescan) ? NEW : LOCAL_QUEUE_READY;
 	struct waiter *waiter;
@@ -887,8 +890,8 @@ scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 		/* Probes would fail, as is known before they are sent. */
 		semaphore->scan.overtaken = false;
 		semaphore->scan.direct = 1;
-		schedule_rescan(engine, semaphore);
-		claim_unseen(engine, semaphore);
+		queue_schedule_rescan(engine, semaphore);
+		queue_claim_unseen(engine, semaphore);
 		return;
 	}
 	for_new = local_queue_count(&semaphore->local_queue, NEW) > 0;
@@ -902,7 +905,7 @@ scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 
 /* The name has no waiters: it is kept while its knowledge is fresh, then forgotten. */
 static void
-rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
+queue_rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	int64_t now = engine_now(engine);
 
@@ -924,11 +927,11 @@ rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 static void
-move(struct lock_engine *engine, struct semaphore *semaphore)
+queue_move(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	unsigned who = served_by_knowledge(engine, semaphore);
 
-	claim_for(engine, semaphore, who);
+	queue_claim_for(engine, semaphore, who);
 	if (semaphore_has_free(semaphore))
 		channels_starve(engine, semaphore, who);
 	switch (semaphore->scan.state) {
@@ -940,15 +943,15 @@ move(struct lock_engine *engine, struct semaphore *semaphore)
 			scan_continue(engine, semaphore);
 			return;
 		}
-		end_scan(engine, semaphore);
-		schedule_rescan(engine, semaphore);
+		queue_end_scan(engine, semaphore);
+		queue_schedule_rescan(engine, semaphore);
 		break;
 	case SCAN_OVER:
 		break;
 	}
-	join_who_wait(engine, semaphore);
-	if (!claim_unseen(engine, semaphore))
-		scan_if_wanted(engine, semaphore);
+	queue_join_who_wait(engine, semaphore);
+	if (!queue_claim_unseen(engine, semaphore))
+		queue_scan_if_wanted(engine, semaphore);
 }
 
 void
@@ -969,13 +972,13 @@ queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore)
 	if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) == 0) {
 		channels_forget(engine, semaphore);
 		wait_queue_back(engine, semaphore);
-		rest_in_peace(engine, semaphore);
+		queue_rest_in_peace(engine, semaphore);
 		return;
 	}
 	if (semaphore->out && channels_can_serve(engine, semaphore))
 		wait_queue_back(engine, semaphore);
 	if (engine->link == BROKER_UP)
-		move(engine, semaphore);
+		queue_move(engine, semaphore);
 	channels_served(engine, semaphore);
 	progress_tell(engine, semaphore);
 }

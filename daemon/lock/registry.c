@@ -73,7 +73,7 @@ is_row(const struct hold *hold)
 }
 
 static enum lock_row_state
-state_of(const struct hold *hold)
+row_state_of(const struct hold *hold)
 {
 	return hold->admitted ? LOCK_ROW_ADMITTED : LOCK_ROW_BUSY;
 }
@@ -81,7 +81,7 @@ state_of(const struct hold *hold)
 /* ---- as they change ---- */
 
 static void
-tell(struct lock_engine *engine, const struct lock_row *row)
+rows_tell(struct lock_engine *engine, const struct lock_row *row)
 {
 	bool telling = engine->telling;
 
@@ -102,7 +102,7 @@ rows_waits(struct lock_engine *engine, const struct waiter *waiter)
 		return;
 	row = row_of_waiter(waiter, LOCK_ROW_WAITING,
 	    local_queue_position(&waiter->semaphore->local_queue, waiter));
-	tell(engine, &row);
+	rows_tell(engine, &row);
 }
 
 /*
@@ -117,9 +117,9 @@ rows_cancelled(struct lock_engine *engine, const struct waiter *waiter)
 	if (waiter->requester == NULL)
 		return; /* it holds */
 	row = row_of_waiter(waiter, LOCK_ROW_CANCELLED, 0);
-	tell(engine, &row);
+	rows_tell(engine, &row);
 	row.state = LOCK_ROW_GONE;
-	tell(engine, &row);
+	rows_tell(engine, &row);
 }
 
 void
@@ -140,8 +140,8 @@ rows_holds(struct lock_engine *engine, const struct hold *hold)
 
 	if (!is_row(hold))
 		return;
-	row = row_of_hold(hold, state_of(hold));
-	tell(engine, &row);
+	row = row_of_hold(hold, row_state_of(hold));
+	rows_tell(engine, &row);
 }
 
 /* The peer has the hold no more. A hold that never was a row is fine. */
@@ -153,7 +153,7 @@ rows_gone(struct lock_engine *engine, const struct hold *hold)
 	if (!is_row(hold))
 		return;
 	row = row_of_hold(hold, LOCK_ROW_GONE);
-	tell(engine, &row);
+	rows_tell(engine, &row);
 }
 
 /* ---- all of them ---- */
@@ -185,7 +185,7 @@ lock_each_holding(const struct lock_engine *engine, const char *name,
 	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		if (!is_row(hold) || (name != NULL && strcmp(name, hold->name) != 0))
 			continue;
-		row = row_of_hold(hold, state_of(hold));
+		row = row_of_hold(hold, row_state_of(hold));
 		fn(ctx, &row);
 	}
 }
@@ -254,7 +254,7 @@ lock_row_find(
 	const struct waiter *waits = lock == 0 ? engine_waiter_find(engine, waiter) : NULL;
 
 	if (hold != NULL && is_row(hold)) {
-		*ret = row_of_hold(hold, state_of(hold));
+		*ret = row_of_hold(hold, row_state_of(hold));
 		return true;
 	}
 	if (waits == NULL || waits->requester == NULL)
@@ -310,7 +310,7 @@ struct slotless {
 
 /* By lock, as an unlimited semaphore may have thousands of them. */
 static void
-each_slotless(
+rows_each_slotless(
     const struct lock_engine *engine, void (*fn)(void *ctx, const struct lock_use *use), void *ctx)
 {
 	struct slotless *all = NULL, *one, *next;
@@ -364,7 +364,7 @@ lock_each_use(
 		if (is_row(hold) && hold->revoked)
 			fn(ctx, &use);
 	}
-	each_slotless(engine, fn, ctx);
+	rows_each_slotless(engine, fn, ctx);
 }
 
 /* 2. The lives of peers, semaphores, waiters and holds. */
@@ -585,7 +585,7 @@ registry_waiter_wake(struct lock_engine *engine, struct waiter *waiter)
 /* ---- semaphores ---- */
 
 static void
-rescan_due(void *ctx, uint64_t id)
+registry_rescan_due(void *ctx, uint64_t id)
 {
 	struct semaphore *semaphore = ctx;
 
@@ -604,7 +604,7 @@ registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 		semaphore->asks_quorum = mutex && way_row(engine->settings.claim)->by_beads &&
 					 queue_naming_has_quorum(engine->settings.naming);
 		semaphore->wait_queue_name = queue_name_wait(engine->settings.naming, name, mutex);
-		timer_init(&semaphore->rescan, rescan_due, semaphore, 0);
+		timer_init(&semaphore->rescan, registry_rescan_due, semaphore, 0);
 		timer_init(&semaphore->progress, progress_due, semaphore, 0);
 		HASH_ADD_KEYPTR(by_key, engine->semaphores, semaphore->key.text,
 		    strlen(semaphore->key.text), semaphore);
@@ -722,7 +722,7 @@ registry_is_reserved(
 }
 
 static void
-let_queue_move(struct lock_engine *engine, const struct hold *hold, bool free_now)
+registry_let_queue_move(struct lock_engine *engine, const struct hold *hold, bool free_now)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
@@ -750,7 +750,7 @@ void
 registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 {
 	if (hold->state != HOLD_SLOTLESS)
-		let_queue_move(engine, hold, free_now);
+		registry_let_queue_move(engine, hold, free_now);
 	if (hold->slot != 0)
 		awaited_freed(engine, hold->name, hold->slot);
 	FAULT(CHANNEL_LEAKED, hold_set_channel(&engine->holds, hold, 0));

@@ -16,11 +16,11 @@
 
 /*
  * Contents:
- *	next_waiter() is the one to whom a slot may be handed off.
- *	count() asks for the consumers of other daemons, and on_counted() keeps the answer.
- *	The hand-off: go_on() decides, step by step. is_certain(): no question is needed.
- *	check() asks about A or B first, and on_checked() judges. pass() gives the hold to the waiter.
- *	lock_release() and release_peer(): the holder releases, or hangs up. let_go() hands off or drops.
+ *	release_next_waiter() is the one to whom a slot may be handed off.
+ *	release_count() asks for the consumers of other daemons, and release_on_counted() keeps the answer.
+ *	The hand-off: release_go_on() decides, step by step. release_is_certain(): no question is needed.
+ *	release_check() asks about A or B first. release_pass() gives the hold to the waiter.
+ *	lock_release() and release_peer(): the holder releases, or hangs up. release_let_go() hands off or drops.
  *	lock_abandon(): the daemon stops.
  */
 
@@ -29,21 +29,21 @@
 /* An older answer is requested again. */
 #define FRESH (1 * NSEC_PER_SEC)
 
-static void go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter);
+static void release_go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter);
 
 /* ---- the next waiter ---- */
 
 static struct semaphore *
-semaphore_of(const struct lock_engine *engine, const struct hold *hold)
+release_semaphore(const struct lock_engine *engine, const struct hold *hold)
 {
 	return engine_semaphore_find(engine, hold->name, hold->kind == LOCK_KIND_MUTEX);
 }
 
 /* NULL: no client of this daemon waits, or hand-off is not allowed. */
 static struct waiter *
-next_waiter(const struct lock_engine *engine, const struct hold *hold)
+release_next_waiter(const struct lock_engine *engine, const struct hold *hold)
 {
-	const struct semaphore *semaphore = semaphore_of(engine, hold);
+	const struct semaphore *semaphore = release_semaphore(engine, hold);
 
 	if (semaphore == NULL || engine->draining || engine->settings.max_local_handoffs == 0)
 		return NULL;
@@ -56,7 +56,7 @@ next_waiter(const struct lock_engine *engine, const struct hold *hold)
 /* ---- the consumers of other daemons ---- */
 
 static void
-on_counted(void *ctx, uint64_t id, int members)
+release_on_counted(void *ctx, uint64_t id, int members)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -64,29 +64,29 @@ on_counted(void *ctx, uint64_t id, int members)
 
 	if (hold == NULL)
 		return;
-	semaphore = semaphore_of(engine, hold);
+	semaphore = release_semaphore(engine, hold);
 	hold->others = members - (semaphore != NULL ? wait_queue_count(semaphore) : 0);
 	hold->others_at = engine_now(engine);
 	if (hold->state == HOLD_COUNTING)
-		go_on(engine, hold, next_waiter(engine, hold));
+		release_go_on(engine, hold, release_next_waiter(engine, hold));
 }
 
 /* Without an answer no hint can be delivered, either. */
 static void
-count_late(void *ctx, uint64_t id)
+release_count_late(void *ctx, uint64_t id)
 {
-	on_counted(ctx, id, -1);
+	release_on_counted(ctx, id, -1);
 }
 
 static void
-count(struct lock_engine *engine, struct hold *hold)
+release_count(struct lock_engine *engine, struct hold *hold)
 {
-	const struct semaphore *semaphore = semaphore_of(engine, hold);
+	const struct semaphore *semaphore = release_semaphore(engine, hold);
 
 	hold->others_asked = engine_now(engine);
 	hold->others_at = 0;
 	broker_wait_queue_count(engine->broker, semaphore->wait_queue_name.text,
-	    (struct broker_count_done){on_counted, engine, hold->id});
+	    (struct broker_count_done){release_on_counted, engine, hold->id});
 }
 
 static bool
@@ -98,14 +98,14 @@ is_counted(const struct lock_engine *engine, const struct hold *hold)
 /* ---- the hand-off ---- */
 
 static void
-pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
+release_pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 {
 	uint64_t releasing = hold->releasing, lock = hold->lock;
 
 	hold->releasing = 0;
 	/* A waiter whose peer may have no more holds is refused. The next one is tried. */
 	while (waiter != NULL && !grant_passed(engine, waiter, hold))
-		waiter = next_waiter(engine, hold);
+		waiter = release_next_waiter(engine, hold);
 	if (waiter == NULL) {
 		hold->releasing = releasing;
 		FAULT(PASSED_TO_NOBODY, hold->releasing = 0;
@@ -115,7 +115,7 @@ pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 	}
 	lifecycle_passed(engine, hold, releasing, lock);
 	if (++hold->passes >= engine->settings.max_local_handoffs && hint_can_be_heard(engine))
-		count(engine, hold);
+		release_count(engine, hold);
 }
 
 /* By a fresh clock. A hold with little lease left is not handed off. */
@@ -131,7 +131,7 @@ lease_is_long(const struct lock_engine *engine, const struct hold *hold)
 
 /* Whether the slot can be handed off without asking the broker. */
 static bool
-is_certain(const struct lock_engine *engine, const struct hold *hold)
+release_is_certain(const struct lock_engine *engine, const struct hold *hold)
 {
 	/* A must be there. */
 	if (!FAULT_ELSE(PASSED_UNSEEN, true,
@@ -146,7 +146,7 @@ is_certain(const struct lock_engine *engine, const struct hold *hold)
 }
 
 static void
-on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
+release_on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -158,7 +158,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_OK:
 		hold->reclaimed = false;
 		if (!hold->revoked && lease_is_long(engine, hold))
-			pass(engine, hold, next_waiter(engine, hold));
+			release_pass(engine, hold, release_next_waiter(engine, hold));
 		else
 			lifecycle_drop(engine, hold);
 		break;
@@ -179,17 +179,17 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-on_b_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
+release_on_b_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 
 	lease_b_answered(engine, hold_find(&engine->holds, id), reply);
-	on_checked(ctx, id, reply);
+	release_on_checked(ctx, id, reply);
 }
 
 /* Checks A, or the B of a true mutex. */
 static void
-check(struct lock_engine *engine, struct hold *hold)
+release_check(struct lock_engine *engine, struct hold *hold)
 {
 	bool asked;
 
@@ -197,10 +197,10 @@ check(struct lock_engine *engine, struct hold *hold)
 		asked = lifecycle_channel(engine, hold) != 0;
 		if (asked)
 			broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
-			    (struct broker_done){on_b_checked, engine, hold->id});
+			    (struct broker_done){release_on_b_checked, engine, hold->id});
 	} else {
 		asked = slot_check_ask(
-		    engine, hold, (struct broker_done){on_checked, engine, hold->id});
+		    engine, hold, (struct broker_done){release_on_checked, engine, hold->id});
 	}
 	if (!asked) {
 		lifecycle_drop(engine, hold);
@@ -224,7 +224,7 @@ was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 
 /* Takes the next steps of the hand-off. Called again when an awaited answer has come. */
 static void
-go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
+release_go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 {
 	bool in_a_row = hold->passes >= engine->settings.max_local_handoffs;
 
@@ -235,9 +235,9 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 	if (in_a_row && hint_can_be_heard(engine) && !is_counted(engine, hold)) {
 		/* Awaits the answer, which may have been requested ahead. */
 		if (hold->others_asked == 0 || hold->others_at != 0)
-			count(engine, hold);
+			release_count(engine, hold);
 		hold_set_state(&engine->holds, hold, HOLD_COUNTING);
-		timer_init(&hold->timer, count_late, engine, hold->id);
+		timer_init(&hold->timer, release_count_late, engine, hold->id);
 		timers_set(engine->timers, &hold->timer, engine_now(engine) + FRESH);
 		return;
 	}
@@ -254,28 +254,28 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		hold->passes = 0;
 		hold->others_asked = hold->others_at = 0;
 	}
-	if (is_certain(engine, hold))
-		pass(engine, hold, waiter);
+	if (release_is_certain(engine, hold))
+		release_pass(engine, hold, waiter);
 	else
-		check(engine, hold);
+		release_check(engine, hold);
 }
 
 /* ---- the holder releases, or hangs up ---- */
 
 static void
-let_go(struct lock_engine *engine, struct hold *hold)
+release_let_go(struct lock_engine *engine, struct hold *hold)
 {
 	struct waiter *waiter = NULL;
 
 	if (hold->state == HOLD_HELD && !FAULT_ELSE(REVOKED_IS_PASSED, false, hold->revoked) &&
 	    hold->verify == 0 && !hold->suspended)
-		waiter = next_waiter(engine, hold);
+		waiter = release_next_waiter(engine, hold);
 	if (waiter == NULL) {
 		lifecycle_drop(engine, hold);
 		return;
 	}
 	registry_hold_detach(engine, hold);
-	go_on(engine, hold, waiter);
+	release_go_on(engine, hold, waiter);
 }
 
 void
@@ -293,7 +293,7 @@ lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 	}
 	verify_send(engine, hold);
 	hold->releasing = engine_op_new(engine, peer, request)->id;
-	let_go(engine, hold);
+	release_let_go(engine, hold);
 }
 
 void
@@ -306,7 +306,7 @@ release_peer(struct lock_engine *engine, uint64_t peer)
 		if (!TAILQ_EMPTY(&entry->waiters))
 			registry_waiter_free(engine, TAILQ_FIRST(&entry->waiters));
 		else
-			let_go(engine, TAILQ_FIRST(&entry->holds));
+			release_let_go(engine, TAILQ_FIRST(&entry->holds));
 	}
 }
 

@@ -11,13 +11,13 @@
 
 /*
  * Contents:
- *	1. The full scan. take_markers(), take_window() and take_quorum_window() read the answers of a window.
+ *	1. The full scan. full_scan_take_markers() and full_scan_take_window() read the answers of a window.
  *	   full_scan_on_probed() sends the next window, or tells the caller.
  *	   full_scan_claim() and lock_claim_word() say how the slots are held.
- *	   next_scan(): full scans to the end of all slots go one after another.
- *	2. The scan for waiters: list_queues() are the queues of a window, list_again() those of a rescan.
+ *	   full_scan_next(): full scans to the end of all slots go one after another.
+ *	2. The scan for waiters: scan_list_queues() has the queues of a window, rescan_list_queues() of a rescan.
  *	   take_slot_answers() and take_quorum_answers() put the answers into the semaphore.
- *	   take_mutex_answer() and take_guarded_answers() read those of a true mutex, take_again_answers() a rescan.
+ *	   take_mutex_answer() reads that of a true mutex, rescan_take_answers() those of a rescan.
  *	   scan_start(), scan_continue() and scan_end() are the scan as the queue runner drives it.
  *	   rescan_will_do() and rescan_start() ask only whether something has changed.
  */
@@ -62,7 +62,7 @@ full_scan_job_free(struct full_scan_job *job)
 	free(job);
 }
 
-static void scans_go_on(struct lock_engine *engine);
+static void full_scans_go_on(struct lock_engine *engine);
 
 static void
 full_scan_finish(struct lock_engine *engine, struct full_scan_job *job)
@@ -77,7 +77,7 @@ full_scan_finish(struct lock_engine *engine, struct full_scan_job *job)
 	job->done(engine, job->whose, &job->found);
 	full_scan_job_free(job);
 	if (is_scan)
-		scans_go_on(engine);
+		full_scans_go_on(engine);
 }
 
 static size_t
@@ -87,7 +87,7 @@ queues_per_slot(const struct full_scan_job *job)
 }
 
 static bool
-is_unknown(enum broker_answer answer)
+full_scan_is_unknown(enum broker_answer answer)
 {
 	FAULT(COUNT_UNKNOWN_IS_ABSENT, return false);
 	return answer == BROKER_UNKNOWN || answer == BROKER_UNREACHABLE;
@@ -98,11 +98,12 @@ is_unknown(enum broker_answer answer)
  * unknown.
  */
 static bool
-take_markers(struct full_scan_job *job, const enum broker_answer *answers, size_t count)
+full_scan_take_markers(struct full_scan_job *job, const enum broker_answer *answers, size_t count)
 {
 	struct full_scan *found = &job->found;
 
-	if (is_unknown(answers[0]) || is_unknown(answers[1]) || is_unknown(answers[count - 1])) {
+	if (full_scan_is_unknown(answers[0]) || full_scan_is_unknown(answers[1]) ||
+	    full_scan_is_unknown(answers[count - 1])) {
 		found->unknown = 0;
 		return false;
 	}
@@ -132,7 +133,7 @@ full_scan_take_above(struct full_scan_job *job, const struct broker_seen *seen, 
 
 /* at: the place of the first slot's answer. False: no more windows are needed. */
 static bool
-take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at)
+full_scan_take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at)
 {
 	struct full_scan *found = &job->found;
 	bool asks_b = job->depth != FULL_SCAN_SIZE, counts = found->slots == job->first - 1;
@@ -143,8 +144,8 @@ take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at
 		int slot = job->first + i;
 		enum broker_answer a = seen->answers[at++];
 
-		if (is_unknown(a) || (asks_b && seen->answers[at] != BROKER_UNREACHABLE &&
-					 is_unknown(seen->answers[at]))) {
+		if (full_scan_is_unknown(a) || (asks_b && seen->answers[at] != BROKER_UNREACHABLE &&
+						   full_scan_is_unknown(seen->answers[at]))) {
 			found->unknown = slot;
 			return false;
 		}
@@ -167,7 +168,7 @@ take_window(struct full_scan_job *job, const struct broker_seen *seen, size_t at
 
 /* A gate: there may be slots by quorum behind it. If there are As, too, only the first one is asked for. */
 static bool
-goes_on_by_quorum(const struct lock_engine *engine, const struct full_scan_job *job)
+full_scan_goes_on_by_quorum(const struct lock_engine *engine, const struct full_scan_job *job)
 {
 	const struct full_scan *found = &job->found;
 
@@ -177,7 +178,7 @@ goes_on_by_quorum(const struct lock_engine *engine, const struct full_scan_job *
 
 /* Of slots by quorum, B alone is the slot. False: no more windows are needed. */
 static bool
-take_quorum_window(struct full_scan_job *job, const struct broker_seen *seen)
+full_scan_take_quorum_window(struct full_scan_job *job, const struct broker_seen *seen)
 {
 	struct full_scan *found = &job->found;
 
@@ -262,7 +263,7 @@ full_scan_on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	assert(job != NULL);
 	HASH_DELETE(by_id, engine->full_scans, job);
 	if (job->by_quorum) {
-		if (!take_quorum_window(job, seen)) {
+		if (!full_scan_take_quorum_window(job, seen)) {
 			full_scan_finish(engine, job);
 			return;
 		}
@@ -274,9 +275,9 @@ full_scan_on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 		return;
 	}
 	begins = job->first == 1;
-	if ((begins && !take_markers(job, seen->answers, seen->count)) ||
-	    !take_window(job, seen, begins ? 2 : 0)) {
-		if (!goes_on_by_quorum(engine, job)) {
+	if ((begins && !full_scan_take_markers(job, seen->answers, seen->count)) ||
+	    !full_scan_take_window(job, seen, begins ? 2 : 0)) {
+		if (!full_scan_goes_on_by_quorum(engine, job)) {
 			full_scan_finish(engine, job);
 			return;
 		}
@@ -298,7 +299,7 @@ static void
 full_scan_probe_window(struct lock_engine *engine, struct full_scan_job *job)
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	struct probe probe = {.count = 0};
+	struct probe_batch batch = {.count = 0};
 	/* Lists are asked for again and again, and each such answer costs a channel. */
 	enum broker_question_kind a =
 	    job->depth == FULL_SCAN_GLANCE ? BROKER_ASK_EXISTENCE : BROKER_ASK_SLOT;
@@ -316,28 +317,28 @@ full_scan_probe_window(struct lock_engine *engine, struct full_scan_job *job)
 		job->room = last;
 	}
 	for (int slot = job->first; job->by_quorum && slot <= last; slot++)
-		probe_add(&probe, queue_name_quorum(job->name, slot), BROKER_ASK_BEADS);
+		probe_add(&batch, queue_name_quorum(job->name, slot), BROKER_ASK_BEADS);
 	if (job->first == 1 && !job->by_quorum) {
-		probe_add(&probe, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);
-		probe_add(&probe, queue_name_unlimited(naming, job->name), BROKER_ASK_EXISTENCE);
+		probe_add(&batch, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);
+		probe_add(&batch, queue_name_unlimited(naming, job->name), BROKER_ASK_EXISTENCE);
 	}
 	for (int slot = job->first; !job->by_quorum && slot <= last; slot++) {
-		probe_add(&probe, queue_name_a(naming, job->name, slot), a);
+		probe_add(&batch, queue_name_a(naming, job->name, slot), a);
 		if (job->depth != FULL_SCAN_SIZE)
-			probe_add(&probe, queue_name_b(naming, job->name, slot), BROKER_ASK_HOLDER);
+			probe_add(&batch, queue_name_b(naming, job->name, slot), BROKER_ASK_HOLDER);
 	}
 	if (job->first == 1 && !job->by_quorum)
-		probe_add(&probe, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);
+		probe_add(&batch, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);
 	job->id = engine_id(engine);
 	HASH_ADD(by_id, engine->full_scans, id, sizeof(job->id), job);
-	probe_send(engine, &probe, full_scan_on_probed, job->id);
+	probe_send(engine, &batch, full_scan_on_probed, job->id);
 }
 
 /* ---- those that ask about all: one after another ---- */
 
 /* The next full scan to begin, in the order of arrival; NULL: none now. */
 static struct full_scan_job *
-next_scan(const struct lock_engine *engine)
+full_scan_next(const struct lock_engine *engine)
 {
 	uint64_t asking[FULL_SCANS_AT_ONCE];
 	struct full_scan_job *scan;
@@ -358,12 +359,12 @@ next_scan(const struct lock_engine *engine)
 }
 
 static void
-scans_go_on(struct lock_engine *engine)
+full_scans_go_on(struct lock_engine *engine)
 {
 	struct full_scan_job *scan;
 	struct op *op;
 
-	while ((scan = next_scan(engine)) != NULL) {
+	while ((scan = full_scan_next(engine)) != NULL) {
 		op = engine_op_find(engine, scan->whose);
 		if (op == NULL) {
 			HASH_DELETE(by_whose, engine->full_scans_due, scan);
@@ -396,7 +397,7 @@ full_scan_start(struct lock_engine *engine, const char *name, enum full_scan_dep
 	}
 	job->peer = engine_op_find(engine, id)->peer;
 	HASH_ADD(by_whose, engine->full_scans_due, whose, sizeof(job->whose), job);
-	scans_go_on(engine);
+	full_scans_go_on(engine);
 }
 
 void
@@ -481,14 +482,14 @@ scan_is_whole(const struct semaphore *semaphore)
 
 /* The question about a slot's B. One that was durable when last seen is asked in one step. */
 static void
-add_b(const struct semaphore *semaphore, struct probe *probe, int slot)
+scan_add_b(const struct semaphore *semaphore, struct probe_batch *batch, int slot)
 {
 	enum broker_way way = BROKER_BY_QUEUE;
 
 	(void)semaphore_way(semaphore, slot, &way);
 	if (semaphore->by_quorum)
 		way = BROKER_BY_QUORUM;
-	probe_add(probe, registry_slot_queue(semaphore, slot), way_row(way)->question);
+	probe_add(batch, registry_slot_queue(semaphore, slot), way_row(way)->question);
 }
 
 /*
@@ -535,31 +536,31 @@ asks_for_markers(const struct lock_engine *engine, const struct semaphore *semap
 
 /* Of slots by quorum: first the gate at the place of their As, without which there are none. */
 static void
-list_quorum_slots(
-    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
+scan_list_quorum_slots(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe_batch *batch)
 {
 	const struct scan *scan = &semaphore->scan;
 
 	probe_add(
-	    probe, queue_name_gate(engine->settings.naming, semaphore->name), BROKER_ASK_EXISTENCE);
+	    batch, queue_name_gate(engine->settings.naming, semaphore->name), BROKER_ASK_EXISTENCE);
 	for (int slot = scan->first; slot < scan->first + scan->count; slot++)
-		probe_add(probe, queue_name_quorum(semaphore->name, slot), BROKER_ASK_BEADS);
+		probe_add(batch, queue_name_quorum(semaphore->name, slot), BROKER_ASK_BEADS);
 }
 
 /* Of a mutex that may be held by quorum: its queue by the other ways, or the post; and its queue by quorum. */
 static void
-list_quorum_mutex(
-    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
+scan_list_quorum_mutex(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe_batch *batch)
 {
 	probe_add(
-	    probe, queue_name_mutex(engine->settings.naming, semaphore->name), BROKER_ASK_CONSUMER);
-	probe_add(probe, queue_name_quorum(semaphore->name, 0), BROKER_ASK_BEADS);
+	    batch, queue_name_mutex(engine->settings.naming, semaphore->name), BROKER_ASK_CONSUMER);
+	probe_add(batch, queue_name_quorum(semaphore->name, 0), BROKER_ASK_BEADS);
 }
 
 /* The queues of a window, in order. */
 static void
-list_queues(
-    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
+scan_list_queues(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe_batch *batch)
 {
 	const struct queue_naming *naming = engine->settings.naming;
 	const struct scan *scan = &semaphore->scan;
@@ -567,69 +568,70 @@ list_queues(
 	bool markers = asks_for_markers(engine, semaphore);
 
 	if (markers) {
-		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_MARKER);
-		probe_add(probe, queue_name_unlimited(naming, name), BROKER_ASK_MARKER);
+		probe_add(batch, queue_name_gate(naming, name), BROKER_ASK_MARKER);
+		probe_add(batch, queue_name_unlimited(naming, name), BROKER_ASK_MARKER);
 	}
 	for (int slot = scan->first; !semaphore->mutex && slot < scan->first + scan->count;
 	     slot++) {
 		/* Only the absence of the first slot is told to a client. */
-		probe_add(probe, queue_name_a(naming, name, slot),
+		probe_add(batch, queue_name_a(naming, name, slot),
 		    slot == 1 ? BROKER_ASK_SLOT : BROKER_ASK_EXISTENCE);
-		add_b(semaphore, probe, slot);
+		scan_add_b(semaphore, batch, slot);
 	}
 	if (scan_is_guarded(engine, semaphore))
-		probe_add(probe, queue_name_a(naming, name, 1), BROKER_ASK_EXISTENCE);
+		probe_add(batch, queue_name_a(naming, name, 1), BROKER_ASK_EXISTENCE);
 	if (semaphore->mutex)
-		add_b(semaphore, probe, 1);
+		scan_add_b(semaphore, batch, 1);
 	if (markers)
-		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_MARKER);
+		probe_add(batch, queue_name_gate(naming, name), BROKER_ASK_MARKER);
 }
 
 /* The slot whose B is the i-th that a rescan asks for. */
 static int
-again_slot(const struct semaphore *semaphore, int i)
+rescan_slot(const struct semaphore *semaphore, int i)
 {
 	return 1 + (semaphore->scan.first - 1 + i) % semaphore->size;
 }
 
 /* Of a rescan: first the queues whose change ends it, then the Bs. */
 static void
-list_again(const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
+rescan_list_queues(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe_batch *batch)
 {
 	const struct queue_naming *naming = engine->settings.naming;
 	bool guarded = scan_is_guarded(engine, semaphore);
 
 	if (semaphore->by_quorum) {
-		probe_add(probe, queue_name_quorum(semaphore->name, semaphore->size + 1),
+		probe_add(batch, queue_name_quorum(semaphore->name, semaphore->size + 1),
 		    BROKER_ASK_BEADS);
 		if (semaphore->scan.for_new)
-			probe_add(probe, queue_name_quorum(semaphore->name, semaphore->size),
+			probe_add(batch, queue_name_quorum(semaphore->name, semaphore->size),
 			    BROKER_ASK_BEADS);
 	} else if (!semaphore->mutex || guarded) {
 		int next = semaphore->mutex ? 1 : semaphore->size + 1;
 
 		probe_add(
-		    probe, queue_name_unlimited(naming, semaphore->name), BROKER_ASK_EXISTENCE);
-		probe_add(probe, queue_name_a(naming, semaphore->name, next), BROKER_ASK_EXISTENCE);
+		    batch, queue_name_unlimited(naming, semaphore->name), BROKER_ASK_EXISTENCE);
+		probe_add(batch, queue_name_a(naming, semaphore->name, next), BROKER_ASK_EXISTENCE);
 		if (semaphore->scan.for_new)
-			probe_add(probe, queue_name_a(naming, semaphore->name, semaphore->size),
+			probe_add(batch, queue_name_a(naming, semaphore->name, semaphore->size),
 			    BROKER_ASK_EXISTENCE);
 	}
 	if (semaphore->mode == SEMAPHORE_GATE && queue_naming_has_quorum(naming))
-		probe_add(probe, queue_name_quorum(semaphore->name, 1), BROKER_ASK_BEADS);
+		probe_add(batch, queue_name_quorum(semaphore->name, 1), BROKER_ASK_BEADS);
 	if (semaphore->mode == SEMAPHORE_GATE || guarded)
-		probe_add(probe, queue_name_gate(naming, semaphore->name), BROKER_ASK_EXISTENCE);
+		probe_add(batch, queue_name_gate(naming, semaphore->name), BROKER_ASK_EXISTENCE);
 	for (int i = 0; i < semaphore->above_count; i++)
-		add_b(semaphore, probe, semaphore->above[i]);
+		scan_add_b(semaphore, batch, semaphore->above[i]);
 	for (int i = 0; i < semaphore->scan.count; i++)
-		add_b(semaphore, probe, again_slot(semaphore, i));
+		scan_add_b(semaphore, batch, rescan_slot(semaphore, i));
 }
 
 /* ---- the answers ---- */
 
 /* OK if one of them is, else unknown if one of them is, else absent. */
 static enum broker_answer
-either(enum broker_answer one, enum broker_answer other)
+scan_either(enum broker_answer one, enum broker_answer other)
 {
 	if (one == BROKER_OK || other == BROKER_OK)
 		return BROKER_OK;
@@ -816,14 +818,15 @@ take_first_window(
     struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
 {
 	const enum broker_answer *answers = seen->answers;
-	enum broker_answer gate = either(answers[0], answers[seen->count - 1]),
+	enum broker_answer gate = scan_either(answers[0], answers[seen->count - 1]),
 			   unlimited = answers[1];
 	const size_t slots = 2;
 
 	FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, gate != BROKER_OK, gate = BROKER_ABSENT);
 	FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, unlimited != BROKER_OK, unlimited = BROKER_ABSENT);
 	if (semaphore->mutex) {
-		enum broker_answer others = either(either(gate, unlimited), answers[slots]);
+		enum broker_answer others =
+		    scan_either(scan_either(gate, unlimited), answers[slots]);
 
 		take_guarded_answers(engine, semaphore,
 		    FAULT_ELSE(MUTEX_TAKES_ADMIN, BROKER_ABSENT, others), seen, slots + 1);
@@ -851,7 +854,7 @@ take_first_window(
 
 /* Of a rescan. If a queue has come or gone, a scan must follow. */
 static void
-take_again_answers(
+rescan_take_answers(
     struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
 {
 	struct scan *scan = &semaphore->scan;
@@ -879,11 +882,11 @@ take_again_answers(
 	}
 	for (int i = 0; i < scan->count; i++)
 		take_b_answer(
-		    engine, semaphore, again_slot(semaphore, i), seen, others + (size_t)i);
+		    engine, semaphore, rescan_slot(semaphore, i), seen, others + (size_t)i);
 }
 
 static void
-take_answers(
+scan_take_answers(
     struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
 {
 	if (semaphore->scan.forgotten || (semaphore->scan.again && !rescan_will_do(semaphore)))
@@ -894,7 +897,7 @@ take_answers(
 		return;
 	}
 	if (semaphore->scan.again) {
-		take_again_answers(engine, semaphore, seen);
+		rescan_take_answers(engine, semaphore, seen);
 		return;
 	}
 	if (semaphore->scan.by_quorum) {
@@ -922,14 +925,14 @@ scan_on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	assert(semaphore != NULL);
 	HASH_DELETE(by_probe, engine->scans, semaphore);
 	scan_set_state(semaphore, SCAN_SEEN);
-	take_answers(engine, semaphore, seen);
+	scan_take_answers(engine, semaphore, seen);
 	engine_mark_dirty(engine, semaphore);
 }
 
 static void
 scan_probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first, int count)
 {
-	struct probe probe = {.count = 0};
+	struct probe_batch batch = {.count = 0};
 
 	semaphore->scan.first = first;
 	semaphore->scan.count = count;
@@ -937,18 +940,18 @@ scan_probe_window(struct lock_engine *engine, struct semaphore *semaphore, int f
 	scan_set_state(semaphore, SCAN_PROBING);
 	HASH_ADD(by_probe, engine->scans, scan.probe, sizeof(semaphore->scan.probe), semaphore);
 	if (semaphore->mutex && semaphore->scan.by_quorum)
-		list_quorum_mutex(engine, semaphore, &probe);
+		scan_list_quorum_mutex(engine, semaphore, &batch);
 	else if (semaphore->scan.again)
-		list_again(engine, semaphore, &probe);
+		rescan_list_queues(engine, semaphore, &batch);
 	else if (semaphore->scan.by_quorum)
-		list_quorum_slots(engine, semaphore, &probe);
+		scan_list_quorum_slots(engine, semaphore, &batch);
 	else
-		list_queues(engine, semaphore, &probe);
-	probe_send(engine, &probe, scan_on_probed, semaphore->scan.probe);
+		scan_list_queues(engine, semaphore, &batch);
+	probe_send(engine, &batch, scan_on_probed, semaphore->scan.probe);
 }
 
 static void
-begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
+scan_begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
 {
 	struct scan *scan = &semaphore->scan;
 
@@ -973,7 +976,7 @@ scan_start(struct lock_engine *engine, struct semaphore *semaphore)
 		window = SCAN_WINDOW_FIRST;
 	if (window > SCAN_WINDOW_MOST)
 		window = SCAN_WINDOW_MOST;
-	begin(engine, semaphore, false);
+	scan_begin(engine, semaphore, false);
 	scan_probe_window(engine, semaphore, 1, semaphore->mutex ? 1 : window);
 }
 
@@ -1001,7 +1004,7 @@ rescan_start(struct lock_engine *engine, struct semaphore *semaphore, bool for_n
 	int first = 1, count = semaphore->size;
 
 	assert(for_new ? rescan_sees_all(semaphore) : rescan_will_do(semaphore));
-	begin(engine, semaphore, true);
+	scan_begin(engine, semaphore, true);
 	semaphore->scan.for_new = for_new;
 	if (!for_new && count > SCAN_WINDOW_MOST) {
 		first += (int)jitter_below(&engine->jitter, count);

@@ -64,7 +64,7 @@ void scan_end_all(struct lock_engine *engine);
  * The first window is in the order N-G, N-U, A[1] ..., N-G once more. If a step of an
  * administrator's work (plan.h) falls between two probes, one of these still exists.
  *
- * Acquires use scan.h, which probes no further than they need. They share the auxiliary connection
+ * Acquires use the scan above, which probes no further than they need. They share the auxiliary connection
  * with full scans. Full scans of all slots therefore take turns: FULL_SCANS_AT_ONCE at once, and
  * one for each peer. When its turn comes, the deadline of the request begins anew.
  */

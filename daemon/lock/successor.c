@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/base/mem.h"
 #include "daemon/broker/setup.h"
 #include "daemon/lock/channels.h"
 #include "daemon/lock/claim.h"

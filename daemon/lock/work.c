@@ -16,12 +16,12 @@
 
 /*
  * Contents:
- *	The list: work_add(). Its deadline: be_patient().
+ *	The list: work_add(). Its deadline: work_be_patient().
  *	A sweep: sweep_on() probes window by window and puts the deletes behind itself.
  *	Records: open_records(), then on_records(), which decides the epoch and the grace: decide_beads().
  *	Slots by quorum: make_more() makes, looks at or deletes several at once, on_made() judges one.
- *	send() turns a request into a call of the broker layer. send_more() fills the window.
- *	Answers: on_answer(), then settle(), which asks the owner. work_on() goes on with the next ones.
+ *	work_send() turns a request into a call of the broker layer. work_send_more() fills the window.
+ *	Answers: work_answered() asks the owner, and work_settle() follows its verdict. work_on() goes on.
  *	work_start() begins, work_fail() and work_again() are verdicts for the owner.
  */
 
@@ -62,7 +62,7 @@ work_awaited(const struct work *work)
 
 /* How much longer than others the awaited request may take, ns. */
 static int64_t
-patience(const struct work *work)
+work_patience(const struct work *work)
 {
 	const struct work_request *awaited = work_awaited(work);
 
@@ -74,12 +74,12 @@ patience(const struct work *work)
 
 /* The deadline begins anew. */
 static void
-be_patient(struct lock_engine *engine, const struct work *work)
+work_be_patient(struct lock_engine *engine, const struct work *work)
 {
 	struct op *op = engine_op_find(engine, work->op);
 
 	if (op != NULL)
-		engine_op_progress_in(engine, op, patience(work));
+		engine_op_progress_in(engine, op, work_patience(work));
 }
 
 /* ---- a sweep ---- */
@@ -138,28 +138,28 @@ sweep_done(struct sweep *sweep)
 /* ---- sending ---- */
 
 static void work_on(struct lock_engine *engine, struct work *work);
-static void answered(
+static void work_answered(
     struct lock_engine *engine, struct work *work, const struct broker_reply *reply);
 
 static void
-on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
+work_on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct work *work = work_find(ctx, id);
 
 	if (work != NULL) /* else the mutex was lost after the request, and the owner has ended */
-		answered(ctx, work, reply);
+		work_answered(ctx, work, reply);
 }
 
 static void
-on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
+work_on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct broker_reply reply = {.answer = seen->answers[0], .channel_open = true, .text = ""};
 
-	on_answer(ctx, id, &reply);
+	work_on_answer(ctx, id, &reply);
 }
 
 static void
-on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
+work_on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
     const char *const *names, size_t count)
 {
 	struct broker_reply reply = {
@@ -171,11 +171,11 @@ on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const 
 		return;
 	if (reason != REASON_NONE)
 		work->verdict = work_fail(work, reason, text);
-	answered(engine, work, &reply);
+	work_answered(engine, work, &reply);
 }
 
 static void
-on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
+work_on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct work *work = work_find(engine, id);
@@ -217,7 +217,7 @@ sweep_on(struct lock_engine *engine, struct work *work)
 	bool by_quorum = request->kind == WORK_SWEEP_BEADS;
 	int window, first = sweep_window(
 			&work->sweep, request->slot, request->last, work->most_slots, &window);
-	struct probe probe = {.count = 0};
+	struct probe_batch batch = {.count = 0};
 
 	if (first == 0) {
 		if (by_quorum)
@@ -233,12 +233,12 @@ sweep_on(struct lock_engine *engine, struct work *work)
 		return false;
 	}
 	for (int i = 0; i < window; i++)
-		probe_add(&probe,
+		probe_add(&batch,
 		    by_quorum ? queue_name_quorum(work->name, first + i)
 			      : queue_name_a(engine->settings.naming, work->name, first + i),
 		    BROKER_ASK_EXISTENCE);
 	work->unanswered++;
-	probe_send(engine, &probe, on_swept, work->op);
+	probe_send(engine, &batch, work_on_swept, work->op);
 	return true;
 }
 
@@ -262,7 +262,7 @@ on_recorded(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	broker_records_close(engine->broker, work->records);
 	work->records = 0;
-	answered(engine, work, reply);
+	work_answered(engine, work, reply);
 }
 
 /*
@@ -330,7 +330,7 @@ refuse_epoch(struct lock_engine *engine, struct work *work)
 
 	broker_records_close(engine->broker, work->records);
 	work->records = 0;
-	answered(engine, work, &reply);
+	work_answered(engine, work, &reply);
 }
 
 static void on_records(void *ctx, uint64_t id, const struct broker_reply *reply);
@@ -356,7 +356,7 @@ on_pause_over(void *ctx, uint64_t id)
  * forgets these slots, nobody waits before they are made again. So this waits, without the records.
  */
 static bool
-pauses(struct lock_engine *engine, struct work *work, const struct work_request *request,
+work_pauses(struct lock_engine *engine, struct work *work, const struct work_request *request,
     const struct broker_record *old)
 {
 	int size = request->kind == WORK_FORGET_RECORD || request->slot < 0 ? 0 : request->slot;
@@ -432,16 +432,16 @@ on_records(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	if (reply->answer != BROKER_OK) {
 		work->records = 0;
-		answered(engine, work, reply);
+		work_answered(engine, work, reply);
 		return;
 	}
 	if (request->kind == WORK_READ_RECORD) {
 		read_record(engine, work);
-		answered(engine, work, reply);
+		work_answered(engine, work, reply);
 		return;
 	}
 	old = work->mutex ? NULL : broker_records_find(engine->broker, work->records, work->name);
-	if (pauses(engine, work, request, old))
+	if (work_pauses(engine, work, request, old))
 		return;
 	/* The fences of missing slots are not known. */
 	floor = broker_records_floor(engine->broker, work->records);
@@ -491,7 +491,7 @@ on_records_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	if (work == NULL)
 		return;
 	if (seen->answers[0] == BROKER_ABSENT || seen->answers[0] == BROKER_UNKNOWN)
-		on_probed(ctx, id, seen);
+		work_on_probed(ctx, id, seen);
 	else
 		open_records(engine, work);
 }
@@ -524,7 +524,7 @@ on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	request = &work->list[work->at];
 	work->making.open--;
-	be_patient(engine, work);
+	work_be_patient(engine, work);
 	/* Without the connection there is no mutex, and the owner ends. */
 	if (request->kind == WORK_DELETE_BEADS) {
 		work_saw_fence(work, reply->fence);
@@ -548,19 +548,19 @@ on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	outcome.answer = work->making.failure;
 	outcome.text = work->making.text;
-	answered(engine, work, &outcome);
+	work_answered(engine, work, &outcome);
 }
 
 static enum work_want
-want(const struct lock_engine *engine, const struct work *work, const struct work_request *request,
-    int slot)
+work_wants_slot(const struct lock_engine *engine, const struct work *work,
+    const struct work_request *request, int slot)
 {
 	return work->wants != NULL ? work->wants(engine, work, request->kind, slot) : WORK_WANTED;
 }
 
 /* Slots are made upwards, and removed downwards. */
 static int
-direction(const struct work_request *request)
+work_direction(const struct work_request *request)
 {
 	return request->slot <= request->last ? 1 : -1;
 }
@@ -570,10 +570,10 @@ static int
 next_wanted(const struct lock_engine *engine, const struct work *work,
     const struct work_request *request, int slot)
 {
-	int end = request->last + direction(request);
+	int end = request->last + work_direction(request);
 
-	while (slot != end && want(engine, work, request, slot) == WORK_UNWANTED)
-		slot += direction(request);
+	while (slot != end && work_wants_slot(engine, work, request, slot) == WORK_UNWANTED)
+		slot += work_direction(request);
 	return slot != end ? slot : 0;
 }
 
@@ -588,7 +588,7 @@ make_one(
 		broker_look_at_beads(engine->broker, queue.text, done);
 	else if (request->kind == WORK_CLEAR_BEADS)
 		broker_clear_beads(engine->broker, queue.text,
-		    want(engine, work, request, slot) == WORK_WANTED_CLASSIC, done);
+		    work_wants_slot(engine, work, request, slot) == WORK_WANTED_CLASSIC, done);
 	else if (request->kind == WORK_DELETE_BEADS)
 		broker_remove_beads(engine->broker, queue.text, done);
 	else if (request->kind == WORK_CONVERT_BEADS)
@@ -605,7 +605,7 @@ make_more(struct lock_engine *engine, struct work *work)
 
 	while (work->making.failure == BROKER_OK && work->making.open < most &&
 	       (slot = next_wanted(engine, work, request, work->making.next)) > 0) {
-		work->making.next = slot + direction(request);
+		work->making.next = slot + work_direction(request);
 		work->making.open++;
 		make_one(engine, work, request, slot);
 	}
@@ -631,7 +631,7 @@ send_quorum(struct lock_engine *engine, struct work *work, const struct work_req
 }
 
 static void
-send(struct lock_engine *engine, struct work *work, const struct work_request *request)
+work_send(struct lock_engine *engine, struct work *work, const struct work_request *request)
 {
 	const struct queue_naming *naming = engine->settings.naming;
 	struct queue_name queue;
@@ -644,10 +644,10 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 	    mutex_drop(engine, work->op));
 	switch (request->kind) {
 	case WORK_ENTER:
-		directory_enter(engine, work->name, on_directory, work->op);
+		directory_enter(engine, work->name, work_on_directory, work->op);
 		return;
 	case WORK_LEAVE:
-		directory_leave(engine, work->name, on_directory, work->op);
+		directory_leave(engine, work->name, work_on_directory, work->op);
 		return;
 	case WORK_DECLARE_POST:
 		queue = queue_name_mutex(naming, work->name);
@@ -696,24 +696,24 @@ send(struct lock_engine *engine, struct work *work, const struct work_request *r
 	case WORK_CLAIM_HOLDER:
 		queue = queue_name_b(naming, work->name, request->slot);
 		broker_claim(engine->broker, mutex_channel(engine, work->op), BROKER_BY_QUEUE,
-		    queue.text, (struct broker_done){on_answer, engine, work->op});
+		    queue.text, (struct broker_done){work_on_answer, engine, work->op});
 		return;
 	case WORK_DROP_HOLDER:
 		queue = queue_name_b(naming, work->name, request->slot);
 		broker_drop(engine->broker, mutex_channel(engine, work->op), BROKER_BY_QUEUE,
-		    queue.text, true, (struct broker_done){on_answer, engine, work->op});
+		    queue.text, true, (struct broker_done){work_on_answer, engine, work->op});
 		return;
 	case WORK_ASK_HOLDER:
 		probe_one(engine, queue_name_b(naming, work->name, request->slot),
-		    BROKER_ASK_HOLDER, on_probed, work->op);
+		    BROKER_ASK_HOLDER, work_on_probed, work->op);
 		return;
 	}
 	ask(engine->broker, mutex_channel(engine, work->op), queue.text,
-	    (struct broker_done){on_answer, engine, work->op});
+	    (struct broker_done){work_on_answer, engine, work->op});
 }
 
 static void
-send_more(struct lock_engine *engine, struct work *work)
+work_send_more(struct lock_engine *engine, struct work *work)
 {
 	while (work->sent < work->count) {
 		const struct work_request *request = &work->list[work->sent];
@@ -726,7 +726,7 @@ send_more(struct lock_engine *engine, struct work *work)
 			work->sent = ++work->at;
 		} else if (request->kind != WORK_SWEEP && request->kind != WORK_SWEEP_BEADS) {
 			work->sent++;
-			send(engine, work, request);
+			work_send(engine, work, request);
 		} else if (sweep_on(engine, work)) {
 			return;
 		}
@@ -736,7 +736,7 @@ send_more(struct lock_engine *engine, struct work *work)
 /* ---- answers ---- */
 
 static void
-answered(struct lock_engine *engine, struct work *work, const struct broker_reply *reply)
+work_answered(struct lock_engine *engine, struct work *work, const struct broker_reply *reply)
 {
 	assert(work->unanswered > 0);
 	work->unanswered--;
@@ -775,7 +775,7 @@ decide_again(struct work *work)
 
 /* All that was sent is answered. False: the work failed. */
 static bool
-settle(struct lock_engine *engine, struct work *work)
+work_settle(struct lock_engine *engine, struct work *work)
 {
 	enum work_verdict verdict = work->verdict;
 
@@ -814,15 +814,15 @@ work_on(struct lock_engine *engine, struct work *work)
 	if (op == NULL && work->unanswered == 0)
 		work->verdict =
 		    work_fail(work, REASON_BROKER_UNAVAILABLE, "the broker did not answer in time");
-	if (work->unanswered == 0 && !settle(engine, work)) {
+	if (work->unanswered == 0 && !work_settle(engine, work)) {
 		work->ended(engine, work, work->reason, work->text);
 		return;
 	}
 	if (op == NULL)
 		return;
-	send_more(engine, work);
+	work_send_more(engine, work);
 	/* Later than its own requests: the directory's deadline comes first, and says more. */
-	be_patient(engine, work);
+	work_be_patient(engine, work);
 	if (work->unanswered == 0)
 		work->ended(engine, work, REASON_NONE, NULL);
 }

@@ -16,7 +16,7 @@ DAEMON = "lockbrokerd"
 PARTS = (
     "broker_new", "amqp_content_take", "broker_wait_queue_count", "amqp_decoder_take",
     "broker_directory_enter", "broker_wait_queue_wake", "amqp_reconnector_start", "amqp_channels_frame",
-    "broker_ask", "broker_wait_queue_join", "amqp_link_take", "amqp_probes_ask",
+    "broker_ask", "broker_wait_queue_join", "amqp_link_take", "broker_probe",
     "amqp_request_send", "amqp_raw_channel_open", "amqp_consumers_consume", "broker_watch",
 )
 SOCKETS = re.compile(r"lib(event|ssl|crypto|resolv)")
