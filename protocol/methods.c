@@ -136,6 +136,15 @@ static const struct param_spec deny_params[] = {
     {.name = NULL},
 };
 
+static const struct param_spec evict_params[] = {
+    PARAM(holder, BYTES(1, METHODS_LOCK_MAX), CHOICE),
+    PARAM(name, .type = PARAM_NAME, CHOICE),
+    PARAM(all, .type = PARAM_BOOL),
+    PARAM(grace, .type = PARAM_DURATION, .max = METHODS_GRACE_MOST),
+    PARAM(why, BYTES(0, METHODS_WORDS_MAX)),
+    {.name = NULL},
+};
+
 static const struct param_spec metrics_params[] = {
     PARAM(format, WORD(formats)),
     {.name = NULL},
@@ -165,6 +174,7 @@ static const struct method_spec methods[] = {
     {.name = "watch", .params = watch_params, .wait = METHOD_WAITS},
     {.name = "grant", .params = grant_params},
     {.name = "deny", .params = deny_params},
+    {.name = "evict", .params = evict_params},
     {.name = "info", .params = no_params},
     {.name = "metrics", .params = metrics_params},
     {.name = "ping", .params = ping_params},

@@ -36,17 +36,19 @@ decode_name(const struct cJSON *value, const char **ret, struct wanted *wanted)
 }
 
 static bool
-decode_duration(const struct cJSON *value, int64_t *ret, struct wanted *wanted)
+decode_duration(
+    const struct param_spec *spec, const struct cJSON *value, int64_t *ret, struct wanted *wanted)
 {
+	int most = spec->max != 0 ? spec->max : DURATION_MAX_SECONDS;
 	double seconds;
 
-	if (json_is_null(value)) {
+	if (spec->max == 0 && json_is_null(value)) {
 		*ret = DURATION_FOREVER;
 		return true;
 	}
-	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > DURATION_MAX_SECONDS)
-		return want(wanted, "must be a number of seconds from 0 to %d, or null (no limit)",
-		    DURATION_MAX_SECONDS);
+	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > most)
+		return want(wanted, "must be a number of seconds from 0 to %d%s", most,
+		    spec->max == 0 ? ", or null (no limit)" : "");
 	*ret = duration_from_seconds(seconds);
 	return true;
 }
@@ -117,7 +119,7 @@ decode(const struct param_spec *spec, const struct cJSON *value, struct method_p
 	case PARAM_NAME:
 		return decode_name(value, at, wanted);
 	case PARAM_DURATION:
-		return decode_duration(value, at, wanted);
+		return decode_duration(spec, value, at, wanted);
 	case PARAM_INTEGER:
 	case PARAM_SLOTS:
 		return decode_integer(spec, value, at, wanted);
@@ -219,17 +221,22 @@ check_repair(const struct method_spec *method, const struct method_params *param
 	return true;
 }
 
-/* `all` is required with `name`, so that no client denies all waiters by mistake. */
+/* `all` is required with `name`, so that no client denies or evicts all by mistake. */
 static bool
 check_all(const struct method_spec *method, const struct method_params *params,
     struct message_error *ret_error)
 {
-	if (params->all == (params->waiter == NULL && params->name != NULL) ||
-	    find_param(method, "all") == NULL)
+	const char *one = find_param(method, "holder") != NULL ? "holder" : "waiter";
+	char what[80];
+
+	if (params->all == (params->name != NULL) || find_param(method, "all") == NULL)
 		return true;
-	return refuse(ret_error, method, "all",
-	    params->all ? "must be left out with 'waiter'"
-			: "must be true with 'name': the request is about all waiters");
+	if (params->all)
+		snprintf(what, sizeof(what), "must be left out with '%s'", one);
+	else
+		snprintf(what, sizeof(what),
+		    "must be true with 'name': the request is about all %ss", one);
+	return refuse(ret_error, method, "all", what);
 }
 
 bool
@@ -239,6 +246,7 @@ method_params_parse(const struct method_spec *method, const struct cJSON *params
 	struct method_params decoded = {
 	    .kind = LOCK_KIND_SEMAPHORE,
 	    .timeout = DURATION_FOREVER,
+	    .grace = METHODS_GRACE_DEFAULT * 1000 * DURATION_MILLISECOND,
 	    .slots = 1,
 	    .claim = METHOD_CLAIM_ABSENT,
 	    .convert = METHOD_CLAIM_ABSENT,
