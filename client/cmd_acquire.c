@@ -97,6 +97,8 @@ heed(struct lb *lb, const struct options *options, const char *name)
 			say_in_passing("%s: lockbrokerd is stopping", name);
 			return EXIT_STATUS_UNREACHABLE;
 		}
+		if (event->type == LB_EVENT_EVICTED)
+			say_evicted(name, event);
 		if (event->type == LB_EVENT_REVOKED)
 			say_in_passing(
 			    "%s: the slot was removed, and is kept until the lock is released",

@@ -288,6 +288,12 @@ show_revoked(const char *value)
 }
 
 static const char *
+show_evicted(const char *value)
+{
+	return strcmp(value, "true") == 0 ? "evicted" : "";
+}
+
+static const char *
 show_unknown(const char *value)
 {
 	return strcmp(value, "true") == 0 ? "unknown" : "";
@@ -298,6 +304,7 @@ static const struct table_column show_columns[] = {
     {.title = "NAME", .member = "name"},
     {.title = "STATE", .member = "state"},
     {.member = "revoked", .over = true, .show = show_revoked},
+    {.member = "evicted", .over = true, .show = show_evicted},
     {.title = "SLOT", .member = "slot", .number = true},
     {.title = "POSITION", .member = "position", .number = true},
     {.title = "WHO", .member = "who"},

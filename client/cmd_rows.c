@@ -1,4 +1,4 @@
-/* The subcommands that watch who holds and who waits, and that grant and deny. */
+/* The subcommands that watch who holds and who waits, and that grant, deny and evict. */
 #include "client/commands.h"
 
 #include <locale.h>
@@ -24,14 +24,14 @@
 #define SILENCE_MS 5000
 #define LINE_SIZE 2048
 
-/* ---- grant, deny ---- */
+/* ---- grant, deny, evict ---- */
 
 static bool
 good_waiter(const char *command, const char *waiter)
 {
 	if (*waiter != '\0' && strlen(waiter) <= WAITER_MAX)
 		return true;
-	say("%s: '%s': not the id of a waiter", command, waiter);
+	say("%s: '%s': not the id of a row", command, waiter);
 	return false;
 }
 
@@ -50,32 +50,54 @@ ask_grant(struct asking *asking)
 	return LB_OK;
 }
 
+/* Prints how many of one lock or one row have ended: the member `ended`. */
+static int
+tell_ended(struct asking *asking, const char *ended, const char *whose, const char *does)
+{
+	const char *result = lb_result_json(asking->lb);
+	char meaning[64], count[16];
+	int slots;
+
+	if (asking_printed_json(asking))
+		return LB_OK;
+	snprintf(meaning, sizeof(meaning), "its %s are not %s", whose, ended);
+	(void)asking_say_missing(result, meaning);
+	json_value(result, ended, count, sizeof(count));
+	printf("%s: %d\n", ended, atoi(count));
+	if (!asking->options->all || atoi(count) > 0)
+		return LB_OK;
+	if (lb_size(asking->lb, asking->name, ASKING_ANSWER_MS, &slots) != LB_NO_SUCH_LOCK ||
+	    ask_mutex_is_held(asking->lb, asking->name)) {
+		say("%s: no %s", asking->name, whose);
+		return LB_OK;
+	}
+	say("%s: the lock does not exist, and nobody %s it", asking->name, does);
+	asking->status = EXIT_STATUS_NO_SUCH_LOCK;
+	return LB_OK;
+}
+
 static int
 ask_deny(struct asking *asking)
 {
 	bool all = asking->options->all;
 	int code = asking_call(asking, "deny", all ? "name" : "waiter", asking->name,
 	    all ? ",\"all\":true" : "", ASKING_ANSWER_MS);
-	const char *result;
-	char denied[16];
-	int slots;
 
-	if (code != LB_OK || asking_printed_json(asking))
-		return code;
-	result = lb_result_json(asking->lb);
-	(void)asking_say_missing(result, "its waiters are not denied");
-	json_value(result, "denied", denied, sizeof(denied));
-	printf("denied: %d\n", atoi(denied));
-	if (!all || atoi(denied) > 0)
-		return LB_OK;
-	if (lb_size(asking->lb, asking->name, ASKING_ANSWER_MS, &slots) != LB_NO_SUCH_LOCK ||
-	    ask_mutex_is_held(asking->lb, asking->name)) {
-		say("%s: no waiters", asking->name);
-		return LB_OK;
-	}
-	say("%s: the lock does not exist, and nobody waits for it", asking->name);
-	asking->status = EXIT_STATUS_NO_SUCH_LOCK;
-	return LB_OK;
+	return code == LB_OK ? tell_ended(asking, "denied", "waiters", "waits for") : code;
+}
+
+static int
+ask_evict(struct asking *asking)
+{
+	const struct options *options = asking->options;
+	char params[JSON_PARAMS_SIZE];
+	int code;
+
+	json_evict_params(params, options->all ? NULL : asking->name, asking->name,
+	    options->grace_ms, options->why);
+	code =
+	    lb_call(asking->lb, "evict", params, asking_patience(asking, ASKING_ANSWER_MS), NULL);
+	return code == LB_OK ? tell_ended(asking, "evicted", "holders", "holds") : code;
 }
 
 static void
@@ -84,6 +106,16 @@ grant_deny_failed(const struct asking *asking, int code)
 	(void)asking;
 	if (code == LB_NOT_HELD)
 		say("lockbroker show NAME lists the waiters: the last column is the WAITER");
+}
+
+static void
+evicting_failed(const struct asking *asking, int code)
+{
+	if (code != LB_NOT_HELD)
+		return;
+	say("lockbroker show NAME lists the holders: the last column is the WAITER");
+	if (lb_name_error(asking->name) == NULL)
+		say("to evict all holders of a lock: lockbroker evict --all NAME");
 }
 
 /* The name of a lock is no WAITER, though it may look like one. */
@@ -102,20 +134,39 @@ check_grant(const struct options *options, char *operands[])
 	return good_waiter("grant", operands[0]);
 }
 
+/* Of one row, or with --all of a lock. */
+static bool
+good_subject(const char *command, const struct options *options, const char *subject)
+{
+	const char *wrong = options->all ? lb_name_error(subject) : NULL;
+
+	if (wrong != NULL)
+		say("%s: '%s': %s", command, subject, wrong);
+	return wrong == NULL && (options->all || good_waiter(command, subject));
+}
+
 static bool
 check_deny(const struct options *options, char *operands[])
 {
-	const char *wrong = options->all ? lb_name_error(operands[0]) : NULL;
+	return good_subject("deny", options, operands[0]);
+}
 
-	if (wrong != NULL)
-		say("deny: '%s': %s", operands[0], wrong);
-	return wrong == NULL && (options->all || good_waiter("deny", operands[0]));
+static bool
+check_evict(const struct options *options, char *operands[])
+{
+	if (options->why != NULL && strlen(options->why) > JSON_WHY_MOST) {
+		say("evict: --why: more than %d bytes", JSON_WHY_MOST);
+		return false;
+	}
+	return good_subject("evict", options, operands[0]);
 }
 
 const struct question question_grant = {
     .check = check_grant, .ask = ask_grant, .failed = grant_deny_failed};
 const struct question question_deny = {
     .check = check_deny, .ask = ask_deny, .failed = denying_failed};
+const struct question question_evict = {
+    .check = check_evict, .ask = ask_evict, .failed = evicting_failed};
 
 /* ---- watch: a line for each row that comes, changes or is gone ---- */
 

@@ -11,12 +11,14 @@
  *	fg, bg              continues                  -                continues, by the shell
  *	hangup, kill of run passes it on               passes it on     gets it, with its group
  *	loss                exits with 79              TERM, then KILL  ends, with all descendants
+ *	eviction            -                          TERM, then KILL  ends, with all descendants
  *	KILL of run         -                          KILL             ends, with all descendants
  *	KILL of the guard   KILL                       -                ends, with all descendants
  *
  * The guard passes a key on if COMMAND has a process group of its own. In the background, or without
  * a terminal, keys reach no process of these three. A signal to the whole process group, as
- * `kill %1` sends it, comes to COMMAND twice. The row of a loss is that of --on-lost=kill.
+ * `kill %1` sends it, comes to COMMAND twice. The rows of a loss and of an eviction are those of
+ * --on-lost=kill.
  */
 #include "client/commands.h"
 

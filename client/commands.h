@@ -9,9 +9,9 @@
 #include "client/tool/options.h"
 
 extern const struct question question_await, question_call, question_create, question_deny,
-    question_destroy, question_explain, question_fsck, question_grant, question_info, question_list,
-    question_metrics, question_ping, question_resize, question_show, question_size, question_verify,
-    question_watch;
+    question_destroy, question_evict, question_explain, question_fsck, question_grant,
+    question_info, question_list, question_metrics, question_ping, question_resize, question_show,
+    question_size, question_verify, question_watch;
 
 /* Each gets its options and operands, prints its messages, and returns the exit status. */
 int cmd_run(const struct options *options, char *operands[]);

@@ -276,7 +276,10 @@ LB_PUBLIC int64_t lb_lock_heartbeat(const struct lb_lock *lock); /* ms; 0: no le
 LB_PUBLIC int64_t lb_lock_margin(const struct lb_lock *lock);    /* ms; 0: no lease */
 /* ms that a lease lasts from the newest request that the broker answered; 0: no lease. Since 0.2. */
 LB_PUBLIC int64_t lb_lock_lease(const struct lb_lock *lock);
-/* The end of the lease by all that was read: ms of CLOCK_BOOTTIME. -1: no lease. */
+/*
+ * The end of the lease by all that was read, or the deadline of an eviction, if that is earlier: ms of
+ * CLOCK_BOOTTIME. -1: neither.
+ */
 LB_PUBLIC int64_t lb_lock_safe_until(const struct lb_lock *lock);
 /*
  * The fencing number of the grant, below 2^53. A store that gets it with each write can refuse late holders
@@ -305,7 +308,13 @@ enum lb_event_type {
 	LB_EVENT_HOLDERS = 11,
 	LB_EVENT_ANSWERED = 12, /* request, text: the answer to lb_call_start() */
 	/* request, reason ("row", "gone", "synced", "resync"): a notification for a "watch" */
-	LB_EVENT_WATCH = 13
+	LB_EVENT_WATCH = 13,
+	/*
+	 * lock, reason ("evicted"), text (who, on which host, and why), grace_ms: an administrator ends the hold
+	 * then. Stop the work and release the lock before. Since 0.2.0. It comes again if the deadline moves: it
+	 * only becomes earlier. LB_EVENT_LOST follows at the deadline.
+	 */
+	LB_EVENT_EVICTED = 14
 };
 
 struct lb_event {
@@ -313,11 +322,12 @@ struct lb_event {
 	int code;             /* enum lb_code */
 	struct lb_lock *lock; /* NULL: none, or it was freed */
 	int64_t request;      /* of lb_acquire_start() or lb_call_start(); 0: none */
-	const char *reason;   /* a word; "": none. LOST: "lost", "draining", "lease" or "closed" */
-	const char *text;     /* a sentence, cut off after 255 bytes; "": none */
+	/* A word; "": none. LOST: "lost", "draining", "evicted", "lease" or "closed". */
+	const char *reason;
+	const char *text; /* a sentence, cut off after 255 bytes; "": none */
 	/*
 	 * The result, the error or the params of the notification: an object on one line. If the library lost
-	 * the lock by itself, it writes the params, with the reason "closed" or "lease". "{}": none.
+	 * the lock by itself, it writes the params, with the reason "closed", "lease" or "evicted". "{}": none.
 	 */
 	const char *json;
 	int position; /* from 1 */
@@ -352,8 +362,8 @@ LB_PUBLIC int lb_wait(struct lb *lb, int64_t timeout_ms) LB_CHECK;
  * socket only if a lease of the handle seems to be over. Borrowed until the next lb_event_next() or lb_free().
  * NULL inside the callback.
  *
- * The queue keeps only the newest WAITING and HOLDERS of a request, SUSPECT and RESTORED of a lock, BROKER, and
- * DRAINING. WATCH events stay until the program takes them. The number of other events is limited by the
+ * The queue keeps only the newest WAITING and HOLDERS of a request, SUSPECT and RESTORED of a lock, EVICTED of a lock,
+ * BROKER, and DRAINING. WATCH events stay until the program takes them. The number of other events is limited by the
  * requests and holds.
  */
 LB_PUBLIC const struct lb_event *lb_event_next(struct lb *lb);

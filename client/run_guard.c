@@ -45,6 +45,7 @@ struct guard {
 	int64_t kill_after_ms;
 	bool lease_over; /* a signal was sent because no newer lease came */
 	bool suspect;    /* the daemon said that the broker does not answer */
+	bool evicted;    /* an administrator ends the hold, by safe_until at the latest */
 	bool foreign;    /* it was said that a process cannot be ended */
 	int64_t left_at; /* when to report processes left behind; 0: COMMAND runs; NEVER: done */
 	int verdict;     /* exit status instead of COMMAND's own; 0 = none */
@@ -187,31 +188,6 @@ lease_step_at(const struct guard *guard)
 	return WATCH_NEVER;
 }
 
-/*
- * Ends COMMAND before the lease is over. A newer lease that comes after the signal does not take
- * back the signal, nor KILL, which comes kill-after later.
- */
-static void
-keep_lease(struct guard *guard)
-{
-	struct lb_lock *lock = guard->task->lock;
-
-	if (watch_now() < lease_step_at(guard))
-		return;
-	/*
-	 * A newer lease may be unread, for example after this process was stopped. Errors come as
-	 * LOST.
-	 */
-	(void)lb_dispatch(guard->task->lb);
-	if (watch_now() < lease_step_at(guard))
-		return;
-	end_by(guard, lb_lock_safe_until(lock) - RUN_LEASE_RESERVE_MS);
-	guard->verdict = EXIT_STATUS_LOST;
-	if (!guard->lease_over)
-		run_lease_say_over(guard->options, lock, guard->suspect, watch_now());
-	guard->lease_over = true;
-}
-
 /* ---- events of the daemon ---- */
 
 /* The slot is free for others already, or, when the lease has ended it, may soon be. */
@@ -282,6 +258,24 @@ draining(struct guard *guard, const struct lb_event *event)
 	say_in_passing("%s: lockbrokerd is stopping", guard_name(guard));
 }
 
+/*
+ * An administrator ends the hold in grace_ms. COMMAND has that time, except for the reserve of the lease, which
+ * ends by then. If the reaction to a loss is not to kill, this does not kill either.
+ */
+static void
+evicted(struct guard *guard, const struct lb_event *event)
+{
+	if (event->lock != guard->task->lock)
+		return;
+	guard->evicted = true;
+	if (guard->options->on_lost.kind == REACTION_KILL)
+		end_by(guard, watch_in(event->grace_ms));
+	else if (guard->options->on_lost.kind == REACTION_SIGNAL)
+		react(guard, &guard->options->on_lost);
+	status_line(guard->options, "evicted", event->json);
+	say_evicted(guard_name(guard), event);
+}
+
 /* After LOST. */
 static void
 closed(struct guard *guard, const struct lb_event *event)
@@ -306,6 +300,7 @@ static void (*const handlers[])(struct guard *guard, const struct lb_event *even
     [LB_EVENT_RESTORED] = suspect,
     [LB_EVENT_CLOSED] = closed,
     [LB_EVENT_BROKER] = broker,
+    [LB_EVENT_EVICTED] = evicted,
 };
 
 static void
@@ -317,6 +312,35 @@ heed(struct guard *guard)
 		if (event->type < sizeof(handlers) / sizeof(handlers[0]) &&
 		    handlers[event->type] != NULL)
 			handlers[event->type](guard, event);
+}
+
+/*
+ * Ends COMMAND before the lease is over. A newer lease that comes after the signal does not take
+ * back the signal, nor KILL, which comes kill-after later.
+ */
+static void
+keep_lease(struct guard *guard)
+{
+	struct lb_lock *lock = guard->task->lock;
+
+	if (watch_now() < lease_step_at(guard))
+		return;
+	/*
+	 * A newer lease may be unread, for example after this process was stopped. Errors come as
+	 * LOST. Or it is an eviction that ends the lease so soon.
+	 */
+	(void)lb_dispatch(guard->task->lb);
+	heed(guard);
+	if (watch_now() < lease_step_at(guard))
+		return;
+	end_by(guard, lb_lock_safe_until(lock) - RUN_LEASE_RESERVE_MS);
+	guard->verdict = EXIT_STATUS_LOST;
+	/* It was said, and the daemon answers. */
+	if (guard->evicted)
+		return;
+	if (!guard->lease_over)
+		run_lease_say_over(guard->options, lock, guard->suspect, watch_now());
+	guard->lease_over = true;
 }
 
 /* ---- `run` ---- */

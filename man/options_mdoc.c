@@ -22,6 +22,7 @@ static const struct {
     {FOR_RESIZE, "resize"},
     {FOR_DESTROY, "destroy"},
     {FOR_DENY, "deny"},
+    {FOR_EVICT, "evict"},
     {FOR_FSCK, "fsck"},
     {FOR_EXPLAIN, "explain"},
     {FOR_METRICS, "metrics"},

@@ -140,7 +140,7 @@ static const struct param_spec evict_params[] = {
     PARAM(holder, BYTES(1, METHODS_LOCK_MAX), CHOICE),
     PARAM(name, .type = PARAM_NAME, CHOICE),
     PARAM(all, .type = PARAM_BOOL),
-    PARAM(grace, .type = PARAM_DURATION, .max = METHODS_EVICT_GRACE_MOST),
+    PARAM(grace, .type = PARAM_DURATION, .max = METHODS_GRACE_MOST),
     PARAM(why, BYTES(0, METHODS_WORDS_MAX)),
     {.name = NULL},
 };

@@ -21,10 +21,10 @@
 #define METHODS_PRIORITY_MOST 100
 /* Maximum bytes of who, why and command. */
 #define METHODS_WORDS_MAX 256
-/* Default and maximum of the grace of an eviction, s. */
-#define METHODS_EVICT_GRACE 30
-#define METHODS_EVICT_GRACE_MOST 86400
-/* Maximum bytes of the ids "lock", "waiter" and "holder". */
+/* Seconds from an eviction to its deadline: the most, and the default. */
+#define METHODS_GRACE_MOST 86400
+#define METHODS_GRACE_DEFAULT 30
+/* Maximum bytes of the ids "lock" and "waiter". */
 #define METHODS_LOCK_MAX 64
 
 /* Values of PARAM_WORD: places in the list of words. */
@@ -47,7 +47,7 @@ struct method_params {
 	int64_t timeout;        /* ns; 0: try once; DURATION_FOREVER */
 	int64_t wait;           /* ns; DURATION_FOREVER: null; 0: do not wait */
 	int64_t takeover_grace; /* ns; DURATION_FOREVER: null; 0: absent */
-	int64_t grace;          /* evict: ns until the deadline; METHODS_EVICT_GRACE */
+	int64_t grace;          /* evict: ns; METHODS_GRACE_DEFAULT seconds */
 	int priority;           /* -100..100, higher is served first; 0 */
 	int slots;              /* 0..METHODS_SLOTS_MAX, METHODS_UNLIMITED; 1 */
 	int add, remove;        /* resize, instead of slots: 1..METHODS_SLOTS_MAX; 0: absent */
@@ -65,10 +65,10 @@ struct method_params {
 	bool progress;          /* false */
 	bool lease;             /* false */
 	bool broker;            /* ping: false */
-	bool all;               /* deny: all waiters of name; evict: all holders; false */
+	bool all;               /* deny, evict: all waiters or holders of name; false */
 	const char *lock;       /* id of a hold; NULL */
 	const char *waiter;     /* id of a row; NULL */
-	const char *holder;     /* evict: id of the row of a holder; NULL */
+	const char *holder;     /* evict: the same */
 	struct message_id id;   /* cancel: the waiting request; null */
 	const char *who, *why, *command; /* NULL */
 };
@@ -76,7 +76,7 @@ struct method_params {
 enum param_type {
 	PARAM_NAME,     /* const char *: lock name */
 	PARAM_KIND,     /* enum lock_kind */
-	PARAM_DURATION, /* int64_t ns: a number of seconds, or null: DURATION_FOREVER */
+	PARAM_DURATION, /* int64_t ns: seconds, up to max; max 0: or null, DURATION_FOREVER */
 	PARAM_INTEGER,  /* int, from min to max */
 	PARAM_SLOTS,    /* int, from min to max, or METHODS_UNLIMITED for "unlimited" */
 	PARAM_WORD,     /* int: the place of the word in words */
@@ -91,10 +91,9 @@ struct param_spec {
 	const char *name;
 	enum param_type type;
 	bool required;
-	bool choice;   /* exactly one of the parameters with this mark is required */
-	size_t offset; /* in struct method_params */
-	/* PARAM_INTEGER, PARAM_SLOTS: value; PARAM_STRING: bytes; PARAM_DURATION: s, or 0: no limit */
-	int min, max;
+	bool choice;              /* exactly one of the parameters with this mark is required */
+	size_t offset;            /* in struct method_params */
+	int min, max;             /* the value; PARAM_STRING: bytes; PARAM_DURATION: s */
 	unsigned kinds;           /* PARAM_KIND: METHODS_KIND_BIT() of each allowed kind */
 	const char *const *words; /* PARAM_WORD, PARAM_KIND: all words; ends with NULL */
 };

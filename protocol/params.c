@@ -39,22 +39,16 @@ static bool
 decode_duration(
     const struct param_spec *spec, const struct cJSON *value, int64_t *ret, struct wanted *wanted)
 {
+	int most = spec->max != 0 ? spec->max : DURATION_MAX_SECONDS;
 	double seconds;
 
-	/* One with a limit has no "no limit". */
-	if (spec->max != 0) {
-		if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > spec->max)
-			return want(wanted, "must be a number of seconds from 0 to %d", spec->max);
-		*ret = duration_from_seconds(seconds);
-		return true;
-	}
-	if (json_is_null(value)) {
+	if (spec->max == 0 && json_is_null(value)) {
 		*ret = DURATION_FOREVER;
 		return true;
 	}
-	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > DURATION_MAX_SECONDS)
-		return want(wanted, "must be a number of seconds from 0 to %d, or null (no limit)",
-		    DURATION_MAX_SECONDS);
+	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > most)
+		return want(wanted, "must be a number of seconds from 0 to %d%s", most,
+		    spec->max == 0 ? ", or null (no limit)" : "");
 	*ret = duration_from_seconds(seconds);
 	return true;
 }
@@ -232,18 +226,17 @@ static bool
 check_all(const struct method_spec *method, const struct method_params *params,
     struct message_error *ret_error)
 {
-	bool one = params->waiter != NULL || params->holder != NULL;
+	const char *one = find_param(method, "holder") != NULL ? "holder" : "waiter";
+	char what[80];
 
-	if (params->all == (!one && params->name != NULL) || find_param(method, "all") == NULL)
+	if (params->all == (params->name != NULL) || find_param(method, "all") == NULL)
 		return true;
 	if (params->all)
-		return refuse(ret_error, method, "all",
-		    params->holder != NULL ? "must be left out with 'holder'"
-					   : "must be left out with 'waiter'");
-	return refuse(ret_error, method, "all",
-	    find_param(method, "holder") != NULL
-		? "must be true with 'name': the request is about all holders"
-		: "must be true with 'name': the request is about all waiters");
+		snprintf(what, sizeof(what), "must be left out with '%s'", one);
+	else
+		snprintf(what, sizeof(what),
+		    "must be true with 'name': the request is about all %ss", one);
+	return refuse(ret_error, method, "all", what);
 }
 
 bool
@@ -253,7 +246,7 @@ method_params_parse(const struct method_spec *method, const struct cJSON *params
 	struct method_params decoded = {
 	    .kind = LOCK_KIND_SEMAPHORE,
 	    .timeout = DURATION_FOREVER,
-	    .grace = duration_from_seconds(METHODS_EVICT_GRACE),
+	    .grace = METHODS_GRACE_DEFAULT * 1000 * DURATION_MILLISECOND,
 	    .slots = 1,
 	    .claim = METHOD_CLAIM_ABSENT,
 	    .convert = METHOD_CLAIM_ABSENT,

@@ -73,7 +73,7 @@ ERRORS = {
 
 @dataclasses.dataclass
 class Notification:
-    """Notifications of the daemon: lost, suspect, restored, revoked, waiting, holders, broker, draining. A
+    """Notifications of the daemon: lost, suspect, restored, revoked, evicted, waiting, holders, broker, draining. A
     lost with the reason "lease" is our own: the daemon did not say in time that the hold goes on."""
     method: str
     params: Dict[str, Any]

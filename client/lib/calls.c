@@ -184,7 +184,7 @@ lb_lock_lease(const struct lb_lock *lock)
 int64_t
 lb_lock_safe_until(const struct lb_lock *lock)
 {
-	return lock->safe_until != HOLDS_NO_LEASE ? lock->safe_until : -1;
+	return holds_until(lock) != HOLDS_NO_LEASE ? holds_until(lock) : -1;
 }
 
 uint64_t

@@ -1,5 +1,6 @@
 #include "client/lib/holds.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,12 +98,13 @@ ms_of(const struct cJSON *object, const char *name)
  * The end of the lease: the earlier of safe_until, and safe_for from now on. In another time namespace
  * the daemon's clock is another one, and safe_until may be far ahead. A message that is read late would
  * make safe_for too long. Both are rounded down, so the end is never later than the daemon's. *ret
- * stays when there is none. False: it is something else than a time.
+ * stays when there is none. False: it is something else than a time. An eviction has its deadline and
+ * grace in the same form.
  */
 static bool
-read_safe_until(const struct cJSON *object, int64_t *ret)
+read_end(const struct cJSON *object, const char *at, const char *from_now, int64_t *ret)
 {
-	const struct cJSON *member = json_get(object, "safe_until");
+	const struct cJSON *member = json_get(object, at);
 	int64_t by_receipt = INT64_MAX;
 	double seconds;
 
@@ -110,13 +112,19 @@ read_safe_until(const struct cJSON *object, int64_t *ret)
 		return true;
 	if (!json_number(member, &seconds))
 		return false;
-	*ret = ms_of(object, "safe_until");
-	if (json_number(json_get(object, "safe_for"), &seconds))
-		by_receipt = client_clock_now() + ms_of(object, "safe_for");
+	*ret = ms_of(object, at);
+	if (json_number(json_get(object, from_now), &seconds))
+		by_receipt = client_clock_now() + ms_of(object, from_now);
 	FAULT(CLIENT_TRUSTS_OTHER_CLOCK, by_receipt = INT64_MAX);
 	if (by_receipt < *ret)
 		*ret = by_receipt;
 	return true;
+}
+
+static bool
+read_safe_until(const struct cJSON *object, int64_t *ret)
+{
+	return read_end(object, "safe_until", "safe_for", ret);
 }
 
 /*
@@ -178,7 +186,7 @@ holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result, stru
 	lock->lease_ms = ms_of(json_get(result, "lease"), "length");
 	if (lock->lease_ms == 0) /* a daemon of version 0.1.0 */
 		lock->lease_ms = 2 * lock->heartbeat_ms - lock->margin_ms;
-	lock->safe_until = HOLDS_NO_LEASE;
+	lock->safe_until = lock->evict_at = HOLDS_NO_LEASE;
 	if (!copy_string(result, "lock", lock->id, sizeof(lock->id)) ||
 	    !copy_string(result, "name", lock->name, sizeof(lock->name)) ||
 	    (twin != NULL && !ended(twin)) || (lock->slot < 1 && !json_is_null(slot)) ||
@@ -225,6 +233,8 @@ static bool
 supersedes(const struct lb_event *newer, const struct lb_event *older)
 {
 	if (is_doubt(newer->type) && is_doubt(older->type))
+		return newer->lock == older->lock;
+	if (newer->type == LB_EVENT_EVICTED && older->type == LB_EVENT_EVICTED)
 		return newer->lock == older->lock;
 	return newer->type == older->type && newer->request == older->request &&
 	       (newer->type == LB_EVENT_WAITING || newer->type == LB_EVENT_BROKER ||
@@ -377,6 +387,13 @@ renew_all(struct holds *holds, const struct cJSON *params)
 	return LB_OK;
 }
 
+int64_t
+holds_until(const struct lb_lock *lock)
+{
+	FAULT(CLIENT_LEASE_BEYOND_EVICTION, return lock->safe_until);
+	return lock->evict_at < lock->safe_until ? lock->evict_at : lock->safe_until;
+}
+
 /*
  * The lease of a lock that has ended cannot pass any more. A lock that is being released needs no
  * protection.
@@ -384,8 +401,8 @@ renew_all(struct holds *holds, const struct cJSON *params)
 static int64_t
 lapses_at(const struct lb_lock *lock)
 {
-	FAULT_IF(CLIENT_RELEASE_LAPSES, !ended(lock), return lock->safe_until);
-	return ended(lock) || lock->releasing ? HOLDS_NO_LEASE : lock->safe_until;
+	FAULT_IF(CLIENT_RELEASE_LAPSES, !ended(lock), return holds_until(lock));
+	return ended(lock) || lock->releasing ? HOLDS_NO_LEASE : holds_until(lock);
 }
 
 int64_t
@@ -403,18 +420,56 @@ holds_safe_until(const struct holds *holds)
 int
 holds_lapse(struct holds *holds, int64_t now)
 {
-	static const char why[] = "the daemon did not extend the lease in time";
 	struct lb_lock *lock;
 	int result = LB_OK;
 
 	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		bool evicted = lock->evict_at <= now;
+		const char *reason = evicted ? "evicted" : "lease";
+		const char *why =
+		    evicted ? "an administrator evicted this hold, and the deadline has passed"
+			    : "the daemon did not extend the lease in time";
+
 		if (lapses_at(lock) > now)
 			continue;
 		lock->lapsed = true;
-		if (lose(holds, lock, "lease", why, lost_json(lock, "lease", why)) != LB_OK)
+		if (lose(holds, lock, reason, why, lost_json(lock, reason, why)) != LB_OK)
 			result = LB_NO_MEMORY;
 	}
 	return result;
+}
+
+/* ---- an eviction ---- */
+
+/* An administrator ends this hold at a deadline. The deadline only moves to an earlier time. */
+static int
+evicted(struct holds *holds, struct lb_lock *lock, const struct cJSON *params)
+{
+	const char *why = string_of(params, "why");
+	int64_t at = HOLDS_NO_LEASE, now = client_clock_now();
+	char text[256];
+	struct lb_event event = {.type = LB_EVENT_EVICTED,
+	    .code = LB_OK,
+	    .lock = lock,
+	    .reason = "evicted",
+	    .text = text,
+	    .busy = -1};
+	char *json;
+
+	if (!read_end(params, "deadline", "grace", &at) || at == HOLDS_NO_LEASE)
+		return LB_BAD_ANSWER;
+	if (lock == NULL || ended(lock))
+		return LB_OK;
+	FAULT(CLIENT_EVICTED_LATER, lock->evict_at = HOLDS_NO_LEASE);
+	if (at >= lock->evict_at)
+		return LB_OK;
+	lock->evict_at = at;
+	event.grace_ms = at > now ? at - now : 0;
+	snprintf(text, sizeof(text), "evicted by uid %" PRId64 " on %s%s%s",
+	    integer_of(params, "uid", -1), string_of(params, "host"), *why != '\0' ? ": " : "",
+	    why);
+	json = json_print(params);
+	return push(holds, &event, json);
 }
 
 /* ---- notifications ---- */
@@ -429,6 +484,8 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 
 	if (strcmp(method, "lease") == 0)
 		return renew_all(holds, params);
+	if (strcmp(method, "evicted") == 0)
+		return evicted(holds, lock, params);
 	while (i < sizeof(notices) / sizeof(notices[0]) && strcmp(notices[i].method, method) != 0)
 		i++;
 	if (i == sizeof(notices) / sizeof(notices[0]))

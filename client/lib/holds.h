@@ -25,9 +25,10 @@ struct lb_lock {
 	int64_t waited_ms, heartbeat_ms, margin_ms, lease_ms;
 	uint64_t fence;     /* of the grant; 0: none */
 	int64_t safe_until; /* ms of CLOCK_BOOTTIME; HOLDS_NO_LEASE */
+	int64_t evict_at;   /* the same: an administrator ends the hold then */
 	bool suspect;       /* the notification `lease` does not extend it */
 	/*
-	 * Lost, and its release is of use: safe_until has passed, so that the daemon may still have it.
+	 * Lost, and its release is of use: holds_until() has passed, so that the daemon may still have it.
 	 * Or it was held by quorum, and the daemon waits for the end of the work to free the slot.
 	 */
 	bool lapsed;
@@ -73,10 +74,12 @@ int holds_notice(struct holds *holds, const char *method, const struct cJSON *pa
 int holds_closed(struct holds *holds, int code, const char *text)
     __attribute__((warn_unused_result));
 /*
- * The lease. holds_safe_until() is the time at which the first hold is lost unless it is renewed
+ * The lease, and the deadline of an eviction, which ends a hold in the same way: holds_until() is the earlier
+ * one. holds_safe_until() is the time at which the first hold is lost unless it is renewed
  * (HOLDS_NO_LEASE: never). holds_lapse() ends all holds whose time has come. holds_renew() takes a
  * newer time from an answer about the lock. A time that comes after the loss is ignored.
  */
+int64_t holds_until(const struct lb_lock *lock);
 int64_t holds_safe_until(const struct holds *holds);
 int holds_lapse(struct holds *holds, int64_t now) __attribute__((warn_unused_result));
 int holds_renew(struct lb_lock *lock, const struct cJSON *answer)

@@ -1,21 +1,59 @@
 #include "client/tool/json_text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "client/lockbroker.h"
 
+/* The longest escape, "\\u001f". */
+#define ESCAPE_MOST 6
+
+/* The text as a string of JSON. The rest of a text that is too long is left out. */
+static void
+quote(char *ret, size_t size, const char *text)
+{
+	size_t len = 0;
+
+	ret[len++] = '"';
+	for (; *text != '\0' && len + ESCAPE_MOST + 2 <= size; text++) {
+		unsigned char byte = (unsigned char)*text;
+
+		if (byte < ' ') {
+			len += (size_t)snprintf(ret + len, size - len, "\\u%04x", byte);
+			continue;
+		}
+		if (byte == '"' || byte == '\\')
+			ret[len++] = '\\';
+		ret[len++] = *text;
+	}
+	ret[len++] = '"';
+	ret[len] = '\0';
+}
+
 void
 json_params(char ret[JSON_PARAMS_SIZE], const char *member, const char *value, const char *more)
 {
-	size_t len = (size_t)snprintf(ret, JSON_PARAMS_SIZE, "{\"%s\":\"", member);
+	char quoted[JSON_PARAMS_SIZE / 2];
 
-	for (; *value != '\0' && len + 2 < JSON_PARAMS_SIZE; value++) {
-		if (*value == '"' || *value == '\\')
-			ret[len++] = '\\';
-		ret[len++] = *value;
-	}
-	snprintf(ret + len, JSON_PARAMS_SIZE - len, "\"%s}", more);
+	quote(quoted, sizeof(quoted), value);
+	snprintf(ret, JSON_PARAMS_SIZE, "{\"%s\":%s%s}", member, quoted, more);
+}
+
+void
+json_evict_params(char ret[JSON_PARAMS_SIZE], const char *holder, const char *name,
+    int64_t grace_ms, const char *why)
+{
+	char quoted[JSON_WHY_MOST * ESCAPE_MOST + 3], grace[48] = "";
+	char more[sizeof(quoted) + sizeof(grace) + 32];
+
+	quote(quoted, sizeof(quoted), why != NULL ? why : "");
+	if (grace_ms >= 0)
+		snprintf(grace, sizeof(grace), ",\"grace\":%" PRId64 ".%03d", grace_ms / 1000,
+		    (int)(grace_ms % 1000));
+	snprintf(more, sizeof(more), "%s%s%s%s", holder != NULL ? "" : ",\"all\":true", grace,
+	    why != NULL ? ",\"why\":" : "", why != NULL ? quoted : "");
+	json_params(ret, holder != NULL ? "holder" : "name", holder != NULL ? holder : name, more);
 }
 
 struct search {

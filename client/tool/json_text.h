@@ -6,13 +6,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* A name or an id with each byte escaped, and further members. */
-#define JSON_PARAMS_SIZE 512
+/* Bytes of a reason for an eviction. The wire takes as many. */
+#define JSON_WHY_MOST 256
+/* A name or an id and a reason, with each byte escaped, and further members. */
+#define JSON_PARAMS_SIZE 3072
 
 /* {"MEMBER":"VALUE" and more}. value: at most 200 bytes; the library refuses invalid UTF-8. */
 void json_params(
     char ret[JSON_PARAMS_SIZE], const char *member, const char *value, const char *more);
+/*
+ * The parameters of `evict`: of one holder, or of all holders of a lock. grace_ms below 0, why NULL: not
+ * given. why: at most JSON_WHY_MOST bytes.
+ */
+void json_evict_params(char ret[JSON_PARAMS_SIZE], const char *holder, const char *name,
+    int64_t grace_ms, const char *why);
 /* A value by its path, as in lb_json_each(), cut to size. "": there is none. */
 struct json_wanted {
 	const char *path;

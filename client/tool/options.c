@@ -28,6 +28,7 @@ enum option_id {
 	OPTION_FOREGROUND,
 	OPTION_FORMAT,
 	OPTION_FOR_PID,
+	OPTION_GRACE,
 	OPTION_JSON,
 	OPTION_KIND,
 	OPTION_MUTEX,
@@ -40,6 +41,7 @@ enum option_id {
 	OPTION_PRIORITY,
 	OPTION_RELEASE_ON,
 	OPTION_REPAIR,
+	OPTION_REPLACE,
 	OPTION_SHELL,
 	OPTION_SOCKET,
 	OPTION_STATUS_FD,
@@ -53,6 +55,9 @@ enum option_id {
 
 /* More of an unknown option than anybody needs to recognise it. */
 #define OPTION_TEXT_SIZE 80
+
+/* The longest grace that the wire takes. */
+#define GRACE_MOST_MS 86400000
 
 #define AT(member) offsetof(struct options, member)
 
@@ -78,6 +83,11 @@ static const struct option_row rows[] = {
     {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE,
 	"name of the requester, for show and the log (USER@HOST)", AT(who)},
     {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "reason, for show and the log", AT(why)},
+    {OPTION_WHY, "why", "TEXT", FOR_EVICT, "reason, for the holders and the log", AT(why)},
+    {OPTION_REPLACE, "replace", NULL, FOR_RUN,
+	"if no slot is free: evict the holder that has had one for longest", AT(replace)},
+    {OPTION_GRACE, "grace", "DUR", FOR_EVICT | FOR_RUN,
+	"time until an evicted hold ends, at most 24h (30s)", 0},
     {OPTION_COMMAND_TEXT, "command-text", "TEXT", FOR_RUN | FOR_ACQUIRE,
 	"command, for show (the program's name, without its arguments)", AT(command_text)},
     {'c', "command", "STRING", FOR_RUN, "run STRING with the shell, instead of COMMAND",
@@ -127,6 +137,7 @@ static const struct option_row rows[] = {
     {OPTION_CONVERT, "convert", "WAY", FOR_FSCK,
 	"with --repair: how slots are to be held: exclusive-queue, consumer, quorum", 0},
     {OPTION_ALL, "all", NULL, FOR_DENY, "all waiters of the lock NAME", AT(all)},
+    {OPTION_ALL, "all", NULL, FOR_EVICT, "all holders of the lock NAME", AT(all)},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "check the broker too; exit with 69 unless it is up",
 	AT(broker)},
     {OPTION_FORMAT, "format", "FORMAT", FOR_METRICS, "prometheus (default), openmetrics",
@@ -217,6 +228,14 @@ option_timeout(const char *argument, int64_t *ret_ms)
 	return wanted == NULL && *ret_ms == 0 ? "more than 0" : wanted;
 }
 
+static const char *
+option_grace(const char *argument, int64_t *ret_ms)
+{
+	const char *wanted = option_duration(argument, ret_ms);
+
+	return wanted == NULL && *ret_ms > GRACE_MOST_MS ? "at most 24h" : wanted;
+}
+
 /* A signal; 0: none. */
 static const char *
 option_lost_signal(const char *argument, int *ret)
@@ -262,6 +281,8 @@ apply(int id, const char *argument, struct options *options)
 		return argument == NULL ? NULL
 					: option_number(argument, 1, 10000, "1 to 10000 slots",
 					      &options->create);
+	case OPTION_GRACE:
+		return option_grace(argument, &options->grace_ms);
 	case OPTION_HOLDER_WAIT:
 		return option_holder_wait(argument, &options->holder_wait_ms);
 	case OPTION_KIND:
@@ -432,6 +453,14 @@ check_together(
 		say("%s: --nonblock and --wait exclude each other", command->name);
 		return false;
 	}
+	if (given['n'] && options->replace) {
+		say("%s: --nonblock and --replace exclude each other", command->name);
+		return false;
+	}
+	if ((command->user & FOR_RUN) != 0 && given[OPTION_GRACE] && !options->replace) {
+		say("%s: --grace needs --replace", command->name);
+		return false;
+	}
 	if (given[OPTION_BROKER_FILE] + given[OPTION_BROKER_ENV] + given[OPTION_SOCKET] > 1) {
 		say("%s: --broker-file, --broker-env and --socket exclude each other",
 		    command->name);
@@ -482,6 +511,7 @@ check_together(
 static const struct options defaults = {
     .wait_ms = LB_FOREVER,
     .timeout_ms = -1,
+    .grace_ms = -1,
     .conflict_status = EXIT_STATUS_NOT_ACQUIRED,
     .signal = SIGTERM,
     .lost_signal = SIGTERM,

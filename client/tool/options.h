@@ -50,7 +50,9 @@ struct options {
 	bool repair;                 /* fsck */
 	bool no_headers;             /* of tables */
 	bool broker;                 /* ping */
-	bool all;                    /* deny */
+	bool all;                    /* deny, evict */
+	bool replace;                /* run: evict a holder */
+	int64_t grace_ms;            /* evict, run: -1: the daemon's default */
 	const char *format, *output; /* metrics */
 };
 
@@ -77,7 +79,8 @@ enum option_user {
 	FOR_RELEASE = 2048,
 	FOR_TABLE = 4096, /* list, show, fsck */
 	FOR_METRICS = 8192,
-	FOR_ALL = 16383
+	FOR_EVICT = 16384,
+	FOR_ALL = 32767
 };
 
 struct command {

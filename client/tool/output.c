@@ -325,6 +325,15 @@ broker_words(const char *state)
 }
 
 void
+say_evicted(const char *name, const struct lb_event *event)
+{
+	char grace[24];
+
+	row_age_words(((double)event->grace_ms + 500) / 1000, grace, sizeof(grace));
+	say_in_passing("%s: the hold ends in %s: %s", name, grace, event->text);
+}
+
+void
 say_lost(const char *name, const struct lb_event *event)
 {
 	/* Of one queue that is gone nobody knows why. */

@@ -41,6 +41,8 @@ void say_daemon_refused(const struct options *options);
 void status_line(const struct options *options, const char *what, const char *json);
 /* A state of the broker (the wire's broker.state) as a clause. */
 const char *broker_words(const char *state);
+/* Says who evicts the hold, why, and when it ends. */
+void say_evicted(const char *name, const struct lb_event *event);
 /* Says why the hold has ended. */
 void say_lost(const char *name, const struct lb_event *event);
 /* Notifies the service manager that the lock is held, and whether the broker is silent. */

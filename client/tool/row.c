@@ -13,6 +13,7 @@ static const char *const state_words[ROW_STATES] = {
     [ROW_GRANTED] = "granted",
     [ROW_CANCELLED] = "cancelled",
     [ROW_REVOKED] = "revoked",
+    [ROW_EVICTED] = "evicted",
     [ROW_UNKNOWN] = "unknown",
 };
 
@@ -78,6 +79,8 @@ row_take(struct row *row, const char *member, const char *value)
 		row->age = atof(value);
 	else if (strcmp(member, "revoked") == 0 && strcmp(value, "true") == 0)
 		row->state = ROW_REVOKED;
+	else if (strcmp(member, "evicted") == 0 && strcmp(value, "true") == 0)
+		row->state = ROW_EVICTED;
 	else if (strcmp(member, "unknown") == 0 && strcmp(value, "true") == 0)
 		row->state = ROW_UNKNOWN;
 }
@@ -128,29 +131,34 @@ row_age_words(double seconds, char *ret, size_t size)
 		snprintf(ret, size, "%lldd%02lldh", whole / 86400, whole / 3600 % 24);
 }
 
-/* ---- those that hold, in one line ---- */
+/* ---- those that hold ---- */
 
 /* More names than this make no line. */
 #define NAMED_MOST 3
 
 struct holders {
 	struct row row; /* the one that is read */
+	bool mutex;     /* it holds a mutex */
 	long index;     /* its index in the daemon's array; -1: none yet */
+	void (*take)(struct holders *holders, const struct row *row);
+	/* holders_words() */
 	int count;
 	char *words;
 	size_t size, len;
+	/* holders_longest() */
+	bool of_mutex;
+	struct row *longest;
 };
 
-/* Adds the last row to the text. */
+/* Adds a row to the text. */
 static void
-add(struct holders *holders)
+add(struct holders *holders, const struct row *row)
 {
-	const struct row *row = &holders->row;
 	const char *comma = holders->len > 0 ? ", " : "";
 	char whom[ROW_WORDS_SIZE];
 	int added;
 
-	if (holders->index < 0 || ++holders->count > NAMED_MOST)
+	if (++holders->count > NAMED_MOST)
 		return;
 	row_whom(row, whom, sizeof(whom));
 	added = snprintf(holders->words + holders->len, holders->size - holders->len,
@@ -158,6 +166,26 @@ add(struct holders *holders)
 	holders->len += (size_t)added < holders->size - holders->len
 			    ? (size_t)added
 			    : holders->size - holders->len - 1;
+}
+
+static void
+keep_longest(struct holders *holders, const struct row *row)
+{
+	struct row *longest = holders->longest;
+	bool ends = row->state == ROW_EVICTED, other_ends = longest->state == ROW_EVICTED;
+
+	if ((row->state != ROW_BUSY && !ends) || *row->waiter == '\0' ||
+	    holders->mutex != holders->of_mutex || (row->slot == 0 && !holders->mutex))
+		return;
+	if (*longest->waiter == '\0' || (ends == other_ends ? row->age > longest->age : other_ends))
+		*longest = *row;
+}
+
+static void
+take_last(struct holders *holders)
+{
+	if (holders->index >= 0)
+		holders->take(holders, &holders->row);
 }
 
 static int
@@ -173,10 +201,12 @@ read_holder(const char *path, const char *value, void *arg)
 	if (*member != '.')
 		return 0;
 	if (index != holders->index) {
-		add(holders);
+		take_last(holders);
 		row_init(&holders->row);
+		holders->mutex = false;
 		holders->index = index;
 	}
+	holders->mutex |= strcmp(member, ".kind") == 0 && strcmp(value, "mutex") == 0;
 	row_take(&holders->row, member + 1, value);
 	return 0;
 }
@@ -184,13 +214,26 @@ read_holder(const char *path, const char *value, void *arg)
 void
 holders_words(const char *show_json, char *ret, size_t size)
 {
-	struct holders holders = {.index = -1, .words = ret, .size = size};
+	struct holders holders = {.index = -1, .take = add, .words = ret, .size = size};
 
 	*ret = '\0';
 	if (lb_json_each(show_json, read_holder, &holders) != LB_OK)
 		return;
-	add(&holders);
+	take_last(&holders);
 	if (holders.count > NAMED_MOST)
 		snprintf(ret + holders.len, size - holders.len, ", and %d more",
 		    holders.count - NAMED_MOST);
+}
+
+bool
+holders_longest(const char *show_json, bool mutex, struct row *ret)
+{
+	struct holders holders = {
+	    .index = -1, .take = keep_longest, .of_mutex = mutex, .longest = ret};
+
+	row_init(ret);
+	if (lb_json_each(show_json, read_holder, &holders) != LB_OK)
+		return false;
+	take_last(&holders);
+	return *ret->waiter != '\0';
 }

@@ -20,6 +20,7 @@ enum row_state {
 	ROW_GRANTED,   /* holds without a slot: an administrator granted it */
 	ROW_CANCELLED, /* was denied or gave up; it disappears next */
 	ROW_REVOKED,   /* holds a slot that was removed */
+	ROW_EVICTED,   /* holds, until the deadline that an administrator has set */
 	ROW_UNKNOWN    /* the slot is busy, but no daemon names its holder */
 };
 #define ROW_STATES (ROW_UNKNOWN + 1)
@@ -48,5 +49,10 @@ void row_whom(const struct row *row, char *ret, size_t size);
 void row_age_words(double seconds, char *ret, size_t size);
 /* The holders in an answer to `show`: "alice (migration), bob, and 3 more"; "": none. */
 void holders_words(const char *show_json, char *ret, size_t size);
+/*
+ * Which of these holders has had a slot, or the mutex, for the longest time. Those that were evicted already
+ * come last. False: none can be named.
+ */
+bool holders_longest(const char *show_json, bool mutex, struct row *ret);
 
 #endif

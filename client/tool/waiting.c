@@ -37,6 +37,9 @@ enum telling {
 	TELL_TERMINAL /* one line, which is written over */
 };
 
+/* Holders that leave while --replace evicts them: after so many it only waits. */
+#define REPLACE_TRIES 3
+
 /* How the wait stands: the data of the line on the terminal, or of the word without it. */
 struct stand {
 	bool known;        /* the daemon has said something */
@@ -62,6 +65,11 @@ struct waiting {
 	int64_t began, until;
 	enum telling telling;
 	struct stand stand;
+	/* --replace: its request, which first shows the holders and then evicts one. 0: none. */
+	int64_t replacing;
+	bool evicting;      /* it is that of the eviction */
+	int replace_left;   /* tries */
+	int64_t replace_at; /* when the holders are looked at again */
 };
 
 /* The client's own deadline, some time after the daemon should have answered. */
@@ -213,6 +221,105 @@ by_lines(const struct waiting *waiting)
 	       (waiting->telling == TELL_TERMINAL && !terminal_line_foreground());
 }
 
+/* ---- --replace: evicts the holder that has had a slot for longest ---- */
+
+static int64_t
+start_replacing(struct waiting *waiting, const char *method, const char *params)
+{
+	waiting->evicting = strcmp(method, "evict") == 0;
+	if (lb_call_start(waiting->lb, method, params, &waiting->replacing) != LB_OK)
+		waiting->replacing = 0;
+	return waiting->replacing;
+}
+
+/* Asks for the holders, as no slot was free. */
+static void
+replace(struct waiting *waiting)
+{
+	char params[JSON_PARAMS_SIZE];
+
+	if (waiting->replacing != 0 || waiting->replace_left == 0)
+		return;
+	waiting->replace_at = WATCH_NEVER;
+	json_params(params, "name", waiting->name, "");
+	(void)start_replacing(waiting, "show", params);
+}
+
+/* While slots are free, the daemon still claims one. */
+static bool
+has_free_slot(const char *show_json)
+{
+	char slots[16], busy[16];
+	const struct json_wanted wanted[] = {
+	    {"slots", slots, sizeof(slots)}, {"busy", busy, sizeof(busy)}};
+
+	json_values(show_json, wanted, 2);
+	return atoi(busy) < atoi(slots);
+}
+
+/* By the answer to `show`. */
+static void
+evict_longest(struct waiting *waiting, const char *show_json)
+{
+	char params[JSON_PARAMS_SIZE], silent[ROW_WORDS_SIZE], whom[ROW_WORDS_SIZE];
+	const struct options *options = waiting->options;
+	struct row row;
+
+	if (has_free_slot(show_json)) {
+		waiting->replace_at = watch_in(HOLDERS_EVERY_MS);
+		return;
+	}
+	terminal_line_erase();
+	if (!holders_longest(show_json, options->kind == LB_MUTEX, &row)) {
+		waiting->replace_left = 0;
+		json_value(show_json, "silent_hosts.0", silent, sizeof(silent));
+		if (*silent != '\0')
+			say("%s: nobody was evicted: host %s does not answer", waiting->name,
+			    silent);
+		else
+			say("%s: nobody was evicted: no daemon names a holder of a slot",
+			    waiting->name);
+		return;
+	}
+	waiting->replace_left--;
+	json_evict_params(params, row.waiter, NULL, options->grace_ms, options->why);
+	if (start_replacing(waiting, "evict", params) == 0)
+		return;
+	row_whom(&row, whom, sizeof(whom));
+	say("%s: evicting %s on host %s", waiting->name, whom, row.host);
+}
+
+/* The answer to one of the two. Then the wait goes on, unless this user may not evict. */
+static int
+heed_replacing(struct waiting *waiting, const struct lb_event *event)
+{
+	waiting->replacing = 0;
+	if (event->code == LB_PERMISSION_DENIED) {
+		terminal_line_erase();
+		return say_refusal(event, waiting->options, waiting->name);
+	}
+	if (event->code == LB_OK && !waiting->evicting) {
+		evict_longest(waiting, event->json);
+	} else if (event->code == LB_OK) {
+		waiting->replace_left = 0;
+	} else if (event->code == LB_NOT_HELD) {
+		/* The holder left, and another client may have the slot. */
+		replace(waiting);
+	} else {
+		waiting->replace_left = 0;
+		terminal_line_erase();
+		say("%s: nobody was evicted: %s", waiting->name, event->text);
+	}
+	return GOING_ON;
+}
+
+static int
+heed_answer(struct waiting *waiting, const struct lb_event *event)
+{
+	return event->request == waiting->replacing ? heed_replacing(waiting, event)
+						    : heed_holders(waiting, event);
+}
+
 static int
 tell_position(struct waiting *waiting, const struct lb_event *event)
 {
@@ -233,6 +340,7 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 		say_in_passing("%s: waiting, position %d%s (%s)", waiting->name, event->position,
 		    holders, age);
 	stand->known = true;
+	replace(waiting);
 	if (*stand->broker == '\0')
 		stand->tell_at = WATCH_NEVER;
 	if (waiting->telling != TELL_TERMINAL)
@@ -250,6 +358,12 @@ static int64_t
 later(int64_t one, int64_t other)
 {
 	return one > other ? one : other;
+}
+
+static int64_t
+earlier(int64_t one, int64_t other)
+{
+	return one < other ? one : other;
 }
 
 static int
@@ -334,7 +448,7 @@ static int (*const handlers[])(struct waiting *waiting, const struct lb_event *e
     [LB_EVENT_CLOSED] = refused,
     [LB_EVENT_WAITING] = tell_position,
     [LB_EVENT_BROKER] = tell_broker,
-    [LB_EVENT_ANSWERED] = heed_holders,
+    [LB_EVENT_ANSWERED] = heed_answer,
     [LB_EVENT_LOST] = lost,
 };
 
@@ -407,14 +521,16 @@ wait_for_it(struct waiting *waiting)
 		status = heed_signals(waiting);
 		if (status == GOING_ON)
 			status = heed(waiting);
+		if (status == GOING_ON && watch_now() >= waiting->replace_at)
+			replace(waiting);
 		if (status == GOING_ON && watch_now() >= waiting->until) {
 			terminal_line_erase();
 			status = say_refusal(&silence, waiting->options, waiting->name);
 		}
 		if (status == GOING_ON) {
-			int64_t next = keep_line(waiting);
+			int64_t next = earlier(keep_line(waiting), waiting->replace_at);
 
-			if (watch_sleep(&watch, next < waiting->until ? next : waiting->until)) {
+			if (watch_sleep(&watch, earlier(next, waiting->until))) {
 				terminal_line_erase();
 				say("%s: the process has ended before the lock was granted",
 				    waiting->name);
@@ -453,6 +569,8 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 		       : options->verbose       ? TELL_LINES
 		       : options->json          ? TELL_NOTHING
 						: TELL_TROUBLE,
+	    .replace_left = options->replace ? REPLACE_TRIES : 0,
+	    .replace_at = WATCH_NEVER,
 	    .stand.asked_at = -HOLDERS_ANEW_MS,
 	    .stand.told_at = -TROUBLE_ANEW_MS,
 	    .stand.tell_at = WATCH_NEVER,

@@ -19,7 +19,19 @@
 static bool
 is_about_a_row(enum top_question question)
 {
-	return question == ASK_GRANT || question == ASK_DENY;
+	return question == ASK_GRANT || question == ASK_DENY || question == ASK_EVICT;
+}
+
+/* Why this row is not one that the question can be about; NULL: it is. */
+static const char *
+wrong_row(enum top_question question, const struct row *row)
+{
+	bool waits = row != NULL && row->state == ROW_WAITING;
+	bool holds = row != NULL && *row->waiter != '\0' && !waits && row->state != ROW_CANCELLED;
+
+	if (question == ASK_EVICT)
+		return holds ? NULL : "the selected row is not a holder";
+	return waits ? NULL : "the selected row is not a waiter";
 }
 
 static bool
@@ -71,10 +83,8 @@ top_ask_begin(struct top_ask *ask, enum top_question question, const struct top_
 		*ret_why = "a mutex has no slots";
 		return false;
 	}
-	if (is_about_a_row(question) && (row == NULL || row->state != ROW_WAITING)) {
-		*ret_why = "the selected row is not a waiter";
+	if (is_about_a_row(question) && (*ret_why = wrong_row(question, row)) != NULL)
 		return false;
-	}
 	begun.waiting = waiting_for(model, semaphore->name);
 	if (question == ASK_DENY_ALL && begun.waiting == 0) {
 		*ret_why = "no waiters";
@@ -113,6 +123,9 @@ sentence(const struct top_ask *ask, int columns, char *ret, size_t size)
 		return;
 	case ASK_DENY:
 		snprintf(ret, size, "Deny %s to %s?", name, whom);
+		return;
+	case ASK_EVICT:
+		snprintf(ret, size, "Evict %s from %s, with 30 s to stop?", whom, name);
 		return;
 	case ASK_DENY_ALL:
 		if (ask->waiting > 0)

@@ -22,6 +22,7 @@ enum top_question {
 	ASK_GRANT,
 	ASK_DENY,
 	ASK_DENY_ALL,
+	ASK_EVICT, /* of a holder */
 	ASK_SLOTS, /* the user types a number */
 	ASK_FILTER /* the user types a word; each key filters */
 };

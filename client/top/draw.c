@@ -83,6 +83,7 @@ state_colour(enum row_state state)
 		return colour(COLOUR_GRANTED);
 	case ROW_CANCELLED:
 	case ROW_REVOKED:
+	case ROW_EVICTED:
 	case ROW_UNKNOWN:
 		break;
 	}
@@ -334,7 +335,7 @@ draw_keys(const struct top_model *model, int y)
 	put_line(y, A_REVERSE,
 	    model->focus == TOP_SEMAPHORES
 		? "?:help q:quit Tab:rows +-:slots =:set g:gate D:deny all /:filter"
-		: "?:help q:quit Tab:back G:grant d:deny D:deny all +-:slots /:filter");
+		: "?:help q:quit Tab:back G:grant d:deny D:deny all e:evict +-:slots /:filter");
 }
 
 static void

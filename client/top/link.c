@@ -159,20 +159,22 @@ static void
 heed_outcome(struct top_link *link, const struct top_action *action, const struct lb_event *event,
     int64_t now)
 {
-	char slots[16], warning[160], denied[16], waiter[2];
+	char slots[16], warning[160], denied[16], waiter[2], evicted[16];
 	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
 	    {"warning", warning, sizeof(warning)}, {"denied", denied, sizeof(denied)},
-	    {"waiter", waiter, sizeof(waiter)}};
+	    {"waiter", waiter, sizeof(waiter)}, {"evicted", evicted, sizeof(evicted)}};
 
 	if (event->code != LB_OK) {
 		top_link_say(link, true, "%s: %s", action->name, event->text);
 		return;
 	}
-	json_values(event->json, wanted, 4);
+	json_values(event->json, wanted, 5);
 	if (*waiter != '\0')
 		top_link_say(link, false, "%s: granted, without a slot", action->name);
 	else if (*denied != '\0')
 		top_link_say(link, false, "%s: denied to %s", action->name, denied);
+	else if (*evicted != '\0')
+		top_link_say(link, false, "%s: evicted %s", action->name, evicted);
 	else if (strcmp(slots, "0") == 0)
 		top_link_say(link, false, "%s is closed: every client waits", action->name);
 	else if (*slots != '\0')

@@ -66,11 +66,11 @@ resize(struct top *top, const char *name, const char *what, int number)
 }
 
 static void
-act(struct top *top, const char *method, const struct top_ask *ask)
+act(struct top *top, const char *method, const char *member, const struct top_ask *ask)
 {
 	char params[JSON_PARAMS_SIZE];
 
-	json_params(params, "waiter", ask->waiter, "");
+	json_params(params, member, ask->waiter, "");
 	top_link_act(&top->link, method, params, ask->name, ask->waiter);
 }
 
@@ -117,10 +117,13 @@ do_asked(struct top *top, const struct top_ask *ask)
 		resize(top, ask->name, "slots", 0);
 		return;
 	case ASK_GRANT:
-		act(top, "grant", ask);
+		act(top, "grant", "waiter", ask);
 		return;
 	case ASK_DENY:
-		act(top, "deny", ask);
+		act(top, "deny", "waiter", ask);
+		return;
+	case ASK_EVICT:
+		act(top, "evict", "holder", ask);
 		return;
 	case ASK_DENY_ALL:
 		json_params(params, "name", ask->name, ",\"all\":true");
@@ -229,7 +232,7 @@ key_asks(struct top *top, int key)
 		int key;
 		enum top_question question;
 	} questions[] = {{'=', ASK_SLOTS}, {'g', ASK_GATE}, {'G', ASK_GRANT}, {'d', ASK_DENY},
-	    {'D', ASK_DENY_ALL}, {'/', ASK_FILTER}};
+	    {'D', ASK_DENY_ALL}, {'e', ASK_EVICT}, {'/', ASK_FILTER}};
 
 	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
 		if (questions[i].key != key)

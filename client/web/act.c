@@ -49,6 +49,7 @@ static const struct method {
     {"resize", true},
     {"grant", true},
     {"deny", true},
+    {"evict", true},
     {"fsck", true},
 };
 

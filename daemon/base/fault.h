@@ -388,6 +388,10 @@
 	    "a wait of the library beyond the end of a lease")                                     \
 	X(CLIENT_LAPSE_UNTOLD, "test_client_lease",                                                \
 	    "the end of a lease not reported by the library")                                      \
+	X(CLIENT_LEASE_BEYOND_EVICTION, "test_client_lease",                                       \
+	    "a lease that the library extends beyond the deadline of an eviction")                 \
+	X(CLIENT_EVICTED_LATER, "test_client_lease",                                               \
+	    "a second eviction that moves the deadline of the library to a later time")            \
 	X(CLIENT_LAPSES_UNREAD, "test_client_lease",                                               \
 	    "a lock reported lost although its extension is unread")
 

@@ -244,7 +244,7 @@ message_read_body(struct daemon_message *message)
 		    message->name == NULL)))
 		return "it does not name a waiter or a holder";
 	if (!message_read_number(
-		tree, "grace", INT64_C(1000) * METHODS_EVICT_GRACE_MOST, &message->grace) ||
+		tree, "grace", INT64_C(1000) * METHODS_GRACE_MOST, &message->grace) ||
 	    (why != NULL && !json_is_null(why) &&
 		(!json_string(why, &message->why) || strlen(message->why) > METHODS_WORDS_MAX)))
 		return "a grace or a reason is invalid";

@@ -4,7 +4,7 @@ from fake import Fake, error, notification, reply
 
 NOBODY = {"waiter": None, "lock": None, "state": "busy", "name": "db", "kind": "semaphore", "slot": None,
           "position": None, "priority": None, "who": None, "why": None, "command": None, "host": None,
-          "uid": None, "pid": None, "since": None, "age": None, "revoked": False, "unknown": False}
+          "uid": None, "pid": None, "since": None, "age": None, "revoked": False, "unknown": False, "evicted": False}
 
 
 def row(state, waiter, **more):
@@ -27,7 +27,8 @@ class Semaphores(Fake):
         self.extra = 0  # holders beyond the slots, of each
         self.refusal = None  # the answer to each change, if not None
         super().__init__(test, **{"list": self.on_list, "show": self.on_show, "resize": self.on_resize,
-                                  "grant": self.on_grant, "deny": self.on_deny, **script})
+                                  "grant": self.on_grant, "deny": self.on_deny, "evict": self.on_evict,
+                                  **script})
 
     def add(self, name, slots, *rows):
         self.semaphores[name] = {"slots": slots, "rows": [{**one, "name": name} for one in rows]}
@@ -108,6 +109,18 @@ class Semaphores(Fake):
             return self.refuse(request, connection, error(7, "not-held", "no waiter has that id"))
         one["rows"].remove(found)
         return {"denied": 1, "silent_hosts": []}
+
+    def on_evict(self, request, connection):
+        if self.refusal is not None:
+            return self.refuse(request, connection, self.refusal)
+        params = request["params"]
+        held = [found for one in self.semaphores.values() for found in one["rows"] if found["state"] in ("busy", "granted")
+                and params.get("name", found["name"]) == found["name"] and params.get("holder", found["waiter"]) == found["waiter"]]
+        if not held and "holder" in params:
+            return self.refuse(request, connection, error(7, "not-held", "no holder has that id"))
+        for found in held:
+            found["evicted"] = True
+        return {"evicted": len(held), "silent_hosts": []}
 
 
 def watched(request, *told):

@@ -77,13 +77,16 @@ class Completion(unittest.TestCase):
         self.daemon.wait_log("acquired nightly")
         waiting = Job(self, self.daemon, "run", "nightly", "true")
         self.daemon.wait_log("requested nightly", count=2)
-        waiter = command(self, self.daemon, "show", "--json", "nightly").json()["waiters"][0]["waiter"]
+        shown = command(self, self.daemon, "show", "--json", "nightly").json()
+        waiter, held = shown["waiters"][0]["waiter"], shown["holders"][0]["waiter"]
         shell = Shell(self, name, self.daemon, self.share)
         for typed, words in (("resi\t", ["resize"]), ("run --verb\t", ["run", "--verbose"]),
                              ("show ni\t", ["show", "nightly"]), ("run --wait 5m te\t", ["run", "--wait", "5m", "team/x"]),
                              ("create --kind pe\t", ["create", "--kind", "persistent-mutex"]),
                              ("await nightly 1 b\t", ["await", "nightly", "1", "busy"]),
                              ("deny --all te\t", ["deny", "--all", "team/x"]),
+                             ("evict --all te\t", ["evict", "--all", "team/x"]),
+                             (f"evict {held[:-1]}\t", ["evict", held]),
                              (f"grant {waiter[:-1]}\t", ["grant", waiter]), ("help expl\t", ["help", "explain"])):
             with self.subTest(typed=typed):
                 self.assertEqual(shell.line("lockbroker " + typed), ["lockbroker", *words])

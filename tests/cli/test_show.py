@@ -196,9 +196,44 @@ class GrantAndDeny(unittest.TestCase):
     def test_wrong_operands(self):
         asked = len(self.fake.requests)
         for argv in (["grant"], ["grant", ""], ["grant", "x" * 65], ["grant", "a", "b"], ["grant", "--all", "db"],
-                     ["deny"], ["deny", "x" * 65], ["deny", "--all"], ["deny", "--all", "a b"]):
+                     ["deny"], ["deny", "x" * 65], ["deny", "--all"], ["deny", "--all", "a b"], ["evict"],
+                     ["evict", "x" * 65], ["evict", "--all", "a b"], ["evict", "--grace=24.1h", "w-1"],
+                     ["evict", "--grace=soon", "w-1"], ["deny", "--grace=1", "w-2"]):
             command(self, self.fake, *argv, status=64)
         self.assertEqual(len(self.fake.requests), asked)
+
+    def test_evict(self):
+        self.fake.add("free", 1)
+        self.assertEqual(command(self, self.fake, "evict", "w-1").out, "evicted: 1\n")
+        command(self, self.fake, "evict", "--grace=2m", "--why", 'a "b"\t\u00e4', "w-1")
+        self.assertEqual(command(self, self.fake, "evict", "--all", "db", "--why=").out, "evicted: 1\n")
+        self.assertEqual(command(self, self.fake, "evict", "--all", "--json", "--grace", "0.0005", "db").json(),
+                         {"evicted": 1, "silent_hosts": []})
+        self.assertEqual([one["params"] for one in self.fake.asked("evict")], [
+            {"holder": "w-1"}, {"holder": "w-1", "grace": 120, "why": 'a "b"\t\u00e4'},
+            {"name": "db", "all": True, "why": ""}, {"name": "db", "all": True, "grace": 0.001}])
+        shown = command(self, self.fake, "show", "--no-headers", "db").out
+        self.assertEqual([one.split("\t")[0] for one in shown.splitlines()], ["evicted"] + 3 * ["waiting"])
+        job = command(self, self.fake, "evict", "--all", "free")
+        self.assertEqual((job.out, "free: no holders" in job.err), ("evicted: 0\n", True))
+
+    def test_evict_a_reason_of_the_longest_kind(self):
+        why = "\x01" * 256
+        command(self, self.fake, "evict", "--all", "--why", why, "x" * 200)
+        self.assertEqual(self.fake.asked("evict")[0]["params"], {"name": "x" * 200, "all": True, "why": why})
+        self.assertIn("256 bytes", command(self, self.fake, "evict", "--why", why + "x", "w-1", status=64).err)
+
+    def test_to_evict_nobody(self):
+        for holder in "w-2", "db":
+            job = command(self, self.fake, "evict", holder, status=65)
+            self.assertIn("no holder has that id", job.err)
+            self.assertIn("lists the holders", job.err)
+        self.assertIn("lockbroker evict --all NAME", job.err)
+        silent = "the daemon of this holder did not answer: it is silent or older than 0.2.0. Nothing was freed"
+        self.fake.refusal = error(2, "timeout", silent)
+        self.assertIn(silent, command(self, self.fake, "evict", "w-1", status=75).err)
+        self.fake.refusal = error(10, "permission-denied", "you may not")
+        self.assertIn("you may not", command(self, self.fake, "evict", "w-1", status=77).err)
 
     def test_a_denied_acquire_has_a_status_of_its_own(self):
         denied = error(4, "cancelled", "an administrator denied it", denied=True)

@@ -180,10 +180,10 @@ class Shown(Rows):
         screen = self.start()
         screen.type("?")
         screen.wait_row("up and down scroll")
-        for word in "waiting", "busy", "granted", "cancelled", "revoked", "unknown":
+        for word in "waiting", "busy", "granted", "cancelled", "revoked", "evicted", "unknown":
             screen.wait_row(f"^  . {word} +[a-z ]+")
         screen.wait_row("^  q +quit")
-        for key in "+ -", "=", "g ", "G, Enter", "d ", "D ", "/", "Tab, Enter":
+        for key in "+ -", "=", "g ", "G, Enter", "d D ", "e ", "/", "Tab, Enter":
             self.assertIsNotNone(screen.find("^  " + re.escape(key)), key)
         screen.resize(60, 12)
         screen.wait_row("^up and down scroll")
@@ -368,6 +368,19 @@ class Keys(Rows):
         screen.wait_row("^> db +1 +1 +0$")
         screen.type("D")
         screen.wait_row("^no waiters$")
+        self.quit(screen)
+
+    def test_evict(self):
+        screen = self.start()
+        self.into_rows(screen)
+        screen.type("e")
+        screen.wait_row("^the selected row is not a holder$")
+        screen.type("k" + "e")
+        screen.wait_row(r"^Evict .* from db, with 30 s to stop\? \[y/N\]$")
+        screen.type("y")
+        screen.wait_row("^> \u25bc evicted ")
+        screen.wait_row("^db: evicted 1$")
+        self.assertEqual(self.fake.asked("evict")[0]["params"], {"holder": "w-1"})
         self.quit(screen)
 
     def test_a_refusal_is_shown(self):

@@ -61,7 +61,8 @@ class Bookkeeping(unittest.TestCase):
     def acquire(self, **more):
         request = Request("acquire", MUTEX, concurrent.futures.Future(),
                           make=lambda result: Waited(result, lambda hold: self.called.append(("on_lost", hold)),
-                                                     lambda hold: self.called.append(("on_revoked", hold))), **more)
+                                                     lambda hold: self.called.append(("on_revoked", hold)),
+                                                     lambda hold: self.called.append(("on_evicted", hold))), **more)
         self.core.send(request)
         return request
 
@@ -232,6 +233,66 @@ class Bookkeeping(unittest.TestCase):
         self.refuse(self.ask("verify", hold), "not-held")
         self.assertEqual(self.due(), [("on_lost", hold)])
 
+    # ---- evictions ----
+
+    def evict(self, deadline, lock="l-1", **more):
+        self.note("evicted", lock=lock, name="m", slot=None, deadline=deadline, uid=7, host="h", **{"why": None, **more})
+
+    def test_an_eviction_ends_the_hold_at_its_deadline(self):
+        hold = self.held()
+        self.evict(1025.0, why="rescue")
+        self.assertEqual(self.due(), [("on_evicted", hold)])
+        self.assertEqual(hold.evicted, lockbroker.Eviction(1025.0, "rescue", 7, "h"))
+        self.assertEqual(hold.safe_until, 1018.0)
+        self.note("lease", safe_until=1040.0)
+        self.assertEqual(hold.safe_until, 1025.0)
+        self.say({"id": self.ask("verify", hold).id, "result": {"safe_until": 1040.0}})
+        self.assertEqual((hold.safe_until, hold.held), (1025.0, True))
+        self.time = 1025.0
+        self.core.lapse()
+        self.assertEqual(self.due(), [("on_lost", hold)])
+        with self.assertRaises(lockbroker.Lost) as caught:
+            hold.check()
+        self.assertEqual(caught.exception.cause, "evicted")
+        self.assertTrue(hold._is_owed(caught.exception))
+
+    def test_a_second_eviction_only_moves_the_deadline_to_an_earlier_time(self):
+        hold = self.held()
+        for deadline, counts, until in ((1015.0, True, 1015.0), (1016.0, False, 1015.0), (1015.0, False, 1015.0),
+                                        (1010.0, True, 1010.0)):
+            self.evict(deadline)
+            self.assertEqual((bool(self.due()), hold.safe_until), (counts, until))
+        self.evict(1001.0, lock="l-2")
+        self.assertEqual((self.due(), hold.safe_until), ([], 1010.0))
+
+    def test_a_lease_that_ends_before_the_deadline(self):
+        hold = self.held()
+        self.evict(1025.0)
+        self.time = 1018.0
+        self.core.lapse()
+        with self.assertRaises(lockbroker.Lost) as caught:
+            hold.check()
+        self.assertEqual(caught.exception.cause, "lease")
+
+    def test_an_eviction_of_a_hold_without_a_lease(self):
+        hold = self.held(until=None)
+        self.evict(1900.0, grace=8)
+        self.assertEqual((hold.safe_until, self.core.next_lapse()), (1008.0, 8.0))
+        self.note("lost", lock="l-1", name="m", slot=None, reason="evicted", why="evicted by uid 7 on h")
+        with self.assertRaises(lockbroker.Lost) as caught:
+            hold.check()
+        self.assertEqual((caught.exception.cause, str(caught.exception)), ("evicted", "m: evicted by uid 7 on h"))
+        self.evict(1001.0)
+        self.assertEqual(self.due(), [("on_evicted", hold), ("on_lost", hold)])
+        self.assertIsNone(self.core.closed)
+
+    def test_an_eviction_that_makes_no_sense(self):
+        for wrong in ({"deadline": None}, {"deadline": "soon"}, {"deadline": 1.0, "uid": "root"}):
+            self.core = Core()
+            self.held()
+            self.note("evicted", lock="l-1", **wrong)
+            self.assertIsInstance(self.core.closed, lockbroker.errors.BadAnswer)
+
     def test_a_release_ends_the_hold_and_needs_no_lease_meanwhile(self):
         hold = self.held()
         hold._releasing = True
@@ -334,7 +395,7 @@ class Package(unittest.TestCase):
             _calls.await_slot("db", 1, "free"), _calls.await_slot("db", 1, "busy", timeout=0),
             _calls.list_semaphores(), _calls.show("db"), _calls.explain("db", kind="mutex"),
             _calls.fsck("db", repair=True, convert="consumer", wait=None), _calls.fsck("db"), _calls.grant("w"),
-            _calls.deny("w"), _calls.deny_all("db"), _calls.info(), _calls.metrics(),
+            _calls.deny("w"), _calls.deny_all("db"), _calls.evict("w", grace=0, why="why"), _calls.evict_all("db"), _calls.info(), _calls.metrics(),
             _calls.metrics(format="openmetrics"), _calls.ping()]
         for call in samples:
             self.assertTrue(load().is_request(call.method, call.params), call)

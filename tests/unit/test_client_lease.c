@@ -592,6 +592,104 @@ START_TEST(suspect_and_restored)
 }
 END_TEST
 
+/* ---- an eviction ---- */
+
+static void
+say_evicted(const char *lock, int64_t deadline, const char *more)
+{
+	char line[400];
+
+	snprintf(line, sizeof(line),
+	    NOTICE("evicted", "\"lock\":\"%s\",\"name\":\"db\",\"slot\":2,\"deadline\":%.3f,"
+			      "\"uid\":7,\"host\":\"h\"%s"),
+	    lock, (double)deadline / 1000, more);
+	say(line);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+}
+
+START_TEST(an_eviction_ends_the_hold_at_its_deadline)
+{
+	int64_t until = ahead(LEASE), deadline = until + 2000;
+	struct lb_lock *lock = leased(until);
+	const struct lb_event *next;
+
+	say_evicted("a-1", deadline, ",\"why\":\"rescue\"");
+	next = event(LB_EVENT_EVICTED);
+	ck_assert_ptr_eq(next->lock, lock);
+	ck_assert_int_eq(next->code, LB_OK);
+	ck_assert_str_eq(next->reason, "evicted");
+	ck_assert_str_eq(next->text, "evicted by uid 7 on h: rescue");
+	ck_assert_int_eq(next->grace_ms, deadline - client_clock_now());
+	ck_assert_ptr_nonnull(strstr(next->json, "\"why\":\"rescue\""));
+	ck_assert_int_eq(lb_lock_safe_until(lock), until);
+	say_lease(until + MINUTE);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_lock_safe_until(lock), deadline);
+	say_verified(2, until + MINUTE);
+	ck_assert_int_eq(lb_verify(lock, 1000), LB_OK);
+	ck_assert_int_eq(lb_lock_safe_until(lock), deadline);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_HELD);
+	shift += LEASE + 2000;
+	next = event(LB_EVENT_LOST);
+	ck_assert_str_eq(next->reason, "evicted");
+	ck_assert_ptr_nonnull(strstr(next->json, "\"reason\":\"evicted\""));
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+}
+END_TEST
+
+START_TEST(a_second_eviction_moves_the_deadline_only_to_an_earlier_time)
+{
+	int64_t until = ahead(MINUTE);
+	struct lb_lock *lock = leased(until);
+
+	say_evicted("a-1", until - 2000, "");
+	ck_assert_str_eq(event(LB_EVENT_EVICTED)->text, "evicted by uid 7 on h");
+	say_evicted("a-1", until - 2000, "");
+	say_evicted("a-1", until - 1000, ",\"why\":null");
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_int_eq(lb_lock_safe_until(lock), until - 2000);
+	/* Of two that the program has not taken, it gets the newer one. */
+	say_evicted("a-1", until - 3000, "");
+	say_evicted("a-1", until - 4000, "");
+	ck_assert_int_le(event(LB_EVENT_EVICTED)->grace_ms, MINUTE - 4000);
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_int_eq(lb_lock_safe_until(lock), until - 4000);
+}
+END_TEST
+
+/* A hold that an administrator granted has no lease. The deadline of its eviction is all that it has. */
+START_TEST(a_hold_without_a_lease_has_the_deadline)
+{
+	int64_t deadline = ahead(LEASE);
+	struct lb_lock *lock = acquired();
+
+	say_evicted("another", deadline - 5000, "");
+	ck_assert_ptr_null(lb_event_next(lb));
+	say_evicted("a-1", deadline, "");
+	event(LB_EVENT_EVICTED);
+	ck_assert_int_eq(lb_lock_safe_until(lock), deadline);
+	say(NOTICE("lost", "\"lock\":\"a-1\",\"name\":\"db\",\"slot\":2,\"reason\":\"evicted\","
+			   "\"why\":\"evicted by uid 7 on h\""));
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_str_eq(event(LB_EVENT_LOST)->reason, "evicted");
+	say_evicted("a-1", deadline - 5000, "");
+	ck_assert_ptr_null(lb_event_next(lb));
+}
+END_TEST
+
+/* In another time namespace the deadline is that of another clock. The grace is not. */
+START_TEST(another_clock_does_not_move_the_deadline)
+{
+	struct lb_lock *lock = leased(ahead(MINUTE));
+
+	say_evicted("a-1", ahead(1500000), ",\"grace\":8");
+	ck_assert_int_le(event(LB_EVENT_EVICTED)->grace_ms, 8000);
+	ck_assert_int_le(lb_lock_safe_until(lock), client_clock_now() + 8000);
+	say(NOTICE("evicted", "\"lock\":\"a-1\",\"deadline\":null"));
+	ck_assert_int_eq(lb_dispatch(lb), LB_BAD_ANSWER);
+}
+END_TEST
+
 START_TEST(no_time_is_no_answer)
 {
 	struct lb_lock *lock = NULL;
@@ -635,6 +733,10 @@ lease_suite(void)
 	tcase_add_test(tcase, a_release_is_no_loss_if_the_lease_ends_meanwhile);
 	tcase_add_test(tcase, a_release_is_done_though_the_lease_ended_meanwhile);
 	tcase_add_test(tcase, suspect_and_restored);
+	tcase_add_test(tcase, an_eviction_ends_the_hold_at_its_deadline);
+	tcase_add_test(tcase, a_second_eviction_moves_the_deadline_only_to_an_earlier_time);
+	tcase_add_test(tcase, a_hold_without_a_lease_has_the_deadline);
+	tcase_add_test(tcase, another_clock_does_not_move_the_deadline);
 	tcase_add_test(tcase, no_time_is_no_answer);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -140,6 +140,17 @@ static const struct {
 	"deny: parameter 'all' must be left out with 'waiter'"},
     {"deny", "{\"waiter\":\"1-2\",\"name\":\"db\",\"all\":true}", "name",
 	"deny: parameter 'name' must not be given together with 'waiter'"},
+    {"evict", "{}", "holder", "evict: parameter 'holder' is missing, or an alternative to it"},
+    {"evict", "{\"name\":\"db\"}", "all",
+	"evict: parameter 'all' must be true with 'name': the request is about all holders"},
+    {"evict", "{\"holder\":\"1-2\",\"all\":true}", "all",
+	"evict: parameter 'all' must be left out with 'holder'"},
+    {"evict", "{\"holder\":\"1-2\",\"waiter\":\"1-2\"}", "waiter",
+	"evict: parameter 'waiter' is unknown"},
+    {"evict", "{\"holder\":\"1-2\",\"grace\":null}", "grace",
+	"evict: parameter 'grace' must be a number of seconds from 0 to 86400"},
+    {"evict", "{\"holder\":\"1-2\",\"grace\":86400.1}", "grace",
+	"evict: parameter 'grace' must be a number of seconds from 0 to 86400"},
     {"fsck", "{\"name\":\"db\",\"repair\":1}", "repair",
 	"fsck: parameter 'repair' must be true or false"},
     {"fsck", "{\"name\":\"db\",\"repair\":true,\"convert\":\"mixed\"}", "convert",
@@ -318,6 +329,14 @@ START_TEST(params_of_the_other_methods_are_decoded)
 	tree = parse("{\"name\":\"db\",\"all\":true}");
 	params = decode("deny", tree);
 	ck_assert(strcmp(params.name, "db") == 0 && params.waiter == NULL && params.all);
+	params = decode("evict", tree);
+	ck_assert(strcmp(params.name, "db") == 0 && params.holder == NULL && params.all);
+	ck_assert_int_eq(params.grace, 30000 * DURATION_MILLISECOND);
+	json_free(tree);
+	tree = parse("{\"holder\":\"5f3a9c01-18\",\"grace\":0,\"why\":\"w\"}");
+	params = decode("evict", tree);
+	ck_assert(strcmp(params.holder, "5f3a9c01-18") == 0 && params.name == NULL && !params.all);
+	ck_assert(params.grace == 0 && strcmp(params.why, "w") == 0);
 	json_free(tree);
 	tree = parse("{}");
 	ck_assert_ptr_null(decode("watch", tree).name);

@@ -164,9 +164,10 @@ expect_schema(const struct param_spec *spec, const struct cJSON *schema)
 		expect_kinds(spec, schema);
 		return;
 	case PARAM_DURATION:
-		expect_types(schema, "number", "null");
+		expect_types(schema, "number", spec->max == 0 ? "null" : NULL);
 		ck_assert_int_eq(integer_of(schema, "minimum"), 0);
-		ck_assert_int_eq(integer_of(schema, "maximum"), DURATION_MAX_SECONDS);
+		ck_assert_int_eq(integer_of(schema, "maximum"),
+		    spec->max == 0 ? DURATION_MAX_SECONDS : spec->max);
 		return;
 	case PARAM_INTEGER:
 		expect_range(spec, schema);
@@ -303,6 +304,7 @@ START_TEST(the_description_has_the_defaults_of_the_table)
 		ck_assert_int_eq(by_bare.exist_ok, by_full.exist_ok);
 		ck_assert_int_eq(by_bare.progress, by_full.progress);
 		ck_assert_int_eq(by_bare.wait, by_full.wait);
+		ck_assert_int_eq(by_bare.grace, by_full.grace);
 		ck_assert_int_eq(by_bare.overshoot, by_full.overshoot);
 		ck_assert_int_eq(by_bare.order, by_full.order);
 		ck_assert_int_eq(by_bare.repair, by_full.repair);
@@ -366,8 +368,8 @@ END_TEST
 
 START_TEST(the_description_has_results_and_notifications)
 {
-	static const char *const notes[] = {"lost", "revoked", "suspect", "restored", "lease",
-	    "waiting", "holders", "row", "gone", "synced", "resync", "broker", "draining"};
+	static const char *const notes[] = {"lost", "revoked", "evicted", "suspect", "restored",
+	    "lease", "waiting", "holders", "row", "gone", "synced", "resync", "broker", "draining"};
 	const struct cJSON *method = json_first(json_get(doc, "methods"));
 
 	for (; method != NULL; method = json_next(method)) {

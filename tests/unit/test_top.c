@@ -118,6 +118,7 @@ START_TEST(the_name_of_a_row)
 	const char *command[] = {"state", "waiting", "command", "make", "pid", "7", NULL};
 	const char *process[] = {"state", "granted", "pid", "7", NULL};
 	const char *revoked[] = {"state", "busy", "revoked", "true", "unknown", "false", NULL};
+	const char *evicted[] = {"state", "granted", "evicted", "true", "unknown", "false", NULL};
 	const char *unknown[] = {"state", "busy", "slot", "2", "unknown", "true", NULL};
 	const char *later[] = {"state", "dancing", "slot", "", "pid", "", NULL};
 	const struct {
@@ -125,8 +126,9 @@ START_TEST(the_name_of_a_row)
 		enum row_state state;
 		const char *whom;
 	} rows[] = {{named, ROW_BUSY, "alice"}, {command, ROW_WAITING, "make"},
-	    {process, ROW_GRANTED, "pid 7"}, {revoked, ROW_REVOKED, "somebody"},
-	    {unknown, ROW_UNKNOWN, "unknown"}, {later, ROW_UNKNOWN, "unknown"}};
+	    {process, ROW_GRANTED, "pid 7"}, {evicted, ROW_EVICTED, "somebody"},
+	    {revoked, ROW_REVOKED, "somebody"}, {unknown, ROW_UNKNOWN, "unknown"},
+	    {later, ROW_UNKNOWN, "unknown"}};
 	char whom[ROW_WORDS_SIZE];
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -136,6 +138,47 @@ START_TEST(the_name_of_a_row)
 		row_whom(&row, whom, sizeof(whom));
 		ck_assert_str_eq(whom, rows[i].whom);
 	}
+}
+END_TEST
+
+#define HELD(state, waiter, slot, age, more)                                                       \
+	"{\"waiter\":\"" waiter "\",\"state\":\"" state "\",\"slot\":" slot ",\"age\":" age more "}"
+
+START_TEST(the_longest_holder)
+{
+	const struct {
+		const char *holders, *semaphore, *mutex;
+	} cases[] = {
+	    {"", "", ""},
+	    {HELD("busy", "1", "1", "5", ""), "1", ""},
+	    {HELD("busy", "1", "1", "5", "") "," HELD("busy", "2", "2", "7", "") "," HELD(
+		 "busy", "3", "3", "6", ""),
+		"2", ""},
+	    {HELD("granted", "1", "null", "9", "") "," HELD("busy", "2", "null", "8", "") "," HELD(
+		 "busy", "3", "1", "7", ",\"revoked\":true") "," HELD("busy", "4", "2", "1", ""),
+		"4", ""},
+	    {HELD("busy", "1", "1", "9", ",\"evicted\":true") "," HELD("busy", "2", "2", "1", ""),
+		"2", ""},
+	    {HELD("busy", "1", "1", "9", ",\"evicted\":true") "," HELD(
+		 "busy", "2", "2", "8", ",\"evicted\":true"),
+		"1", ""},
+	    {HELD("busy", "1", "null", "9", ",\"kind\":\"mutex\"") "," HELD(
+		 "busy", "2", "1", "8", ",\"kind\":\"semaphore\""),
+		"2", "1"},
+	    {"{\"state\":\"busy\",\"slot\":1,\"waiter\":null,\"unknown\":true}", "", ""},
+	};
+	struct row row;
+	char json[1024];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(json, sizeof(json), "{\"holders\":[%s],\"waiters\":[%s]}",
+		    cases[i].holders, HELD("waiting", "w", "null", "99", ""));
+		ck_assert(holders_longest(json, false, &row) == (*cases[i].semaphore != '\0'));
+		ck_assert_str_eq(row.waiter, cases[i].semaphore);
+		ck_assert(holders_longest(json, true, &row) == (*cases[i].mutex != '\0'));
+		ck_assert_str_eq(row.waiter, cases[i].mutex);
+	}
+	ck_assert(!holders_longest("{", false, &row));
 }
 END_TEST
 
@@ -481,7 +524,10 @@ START_TEST(questions_are_about_the_selected_row)
 	ck_assert(
 	    top_model_show(&model, "b", SHOW(ROW("busy", "1", "x"), ROW("waiting", "2", "y")), 0));
 	ck_assert_ptr_nonnull(strstr(question(ASK_DENY), "not a waiter"));
+	ck_assert_str_eq(question(ASK_EVICT), "Evict x from b, with 30 s to stop? [y/N]");
+	ck_assert_str_eq(asked.waiter, "1");
 	top_model_move(&model, TOP_ROWS, 1);
+	ck_assert_ptr_nonnull(strstr(question(ASK_EVICT), "not a holder"));
 	ck_assert_str_eq(question(ASK_GRANT), "Grant b to y at once, without a slot? [y/N]");
 	ck_assert_str_eq(question(ASK_DENY), "Deny b to y? [y/N]");
 	top_model_forget_rows(&model);
@@ -614,6 +660,7 @@ top_suite(void)
 	tcase_add_test(tcase, text_fits_its_buffer);
 	tcase_add_test(tcase, ages_in_words);
 	tcase_add_test(tcase, the_name_of_a_row);
+	tcase_add_test(tcase, the_longest_holder);
 	tcase_add_test(tcase, holders_in_one_line);
 	tcase_add_test(tcase, params_are_escaped);
 	tcase_add_test(tcase, columns_share_what_is_left);

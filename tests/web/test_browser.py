@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(os.environ["top_srcdir"], "tests", "cli"))
 from daemon import Daemon
 from fake import Fake, error, reply
 from rabbit import Rabbit
+from rows import Semaphores, row, watched
 from web import Web
 from wire import Wire, WireError, wait_until
 
@@ -311,6 +312,33 @@ class Acts(Page):
         self.assertTrue(b.reply(b_asked)["error"]["data"]["denied"])
         self.wait_states(A="busy", B="cancelled")
         self.wait_states(A="busy")
+
+    def test_evict_one(self):
+        """The daemon is a Fake, whose rows never go."""
+        rows = [("row", {"row": row("busy", "w-1", slot=1, who="A", name="db")}),
+                ("row", {"row": row("waiting", "w-2", position=1, who="B", name="db")})]
+        fake = Semaphores(self, evict={"evicted": 1, "silent_hosts": []}, watch=lambda request, connection: fake.send(
+            connection, watched(request, *rows, ("synced", {"more": 0, "silent_hosts": []}))))
+        fake.add("db", 1, row("busy", "w-1", slot=1), row("waiting", "w-2", position=1))
+        self.web, self.name = Web(self, fake, "--admin"), "db"
+        self.enter()
+        self.wait_states(A="busy", B="waiting")
+        self.click(self.row_of("A") + " .who")
+        self.press("d")
+        self.wait_text("said", "The selected row is not a waiter.")
+        self.assertFalse(self.one(self.row_of("A") + " [data-act=grant]").is_displayed())
+        self.assertFalse(self.one(self.row_of("B") + " [data-act=evict]").is_displayed())
+        self.click(self.row_of("A") + " [data-act=evict]")
+        self.asked("Evict A from db?")
+        self.press(Keys.ESCAPE)
+        self.wait_text("said", "No change was made.")
+        self.press("e")
+        self.confirm("It has 30 s to stop")
+        self.wait_text("said", "db: evicted 1 holder", "lockbroker evict w-1")
+        self.assertEqual([one["params"] for one in fake.asked("evict")], [{"holder": "w-1"}])
+        rows[0][1]["row"]["evicted"] = True
+        fake.say(watched(fake.asked("watch")[-1], rows[0]))
+        self.wait_states(A="evicted", B="waiting")
 
     def test_the_emergency_lists_what_it_does(self):
         """seeds/004, "Cancel": the slots become 0, then all waiters are cancelled. Then it is opened again."""

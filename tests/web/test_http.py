@@ -209,7 +209,7 @@ class Roles(unittest.TestCase):
         self.assertEqual(web.post("explain", name="db").json()["verdict"], "free")
         self.assertEqual(web.post("ping").json(), {})
         self.assertEqual(web.post("info").json()["broker"]["state"], "up")
-        for method in "create", "destroy", "resize", "grant", "deny", "fsck":
+        for method in "create", "destroy", "resize", "grant", "deny", "evict", "fsck":
             answer = web.post(method, name="db")
             self.assertEqual((answer.status, answer.message), (403, session["why"]), method)
         self.assertEqual(command(self, self.daemon, "size", "db").out, "2\n")

@@ -10,7 +10,7 @@ from wait import wait_until
 from wire import Wire
 
 ROW = ["waiter", "lock", "state", "name", "kind", "slot", "position", "priority", "who", "why", "command",
-       "host", "uid", "pid", "since", "age", "revoked", "unknown", "fence"]
+       "host", "uid", "pid", "since", "age", "revoked", "evicted", "unknown", "fence"]
 
 
 class View(unittest.TestCase):

@@ -21,6 +21,7 @@ Facts about the socket and the daemon come from protocol/PROTOCOL.md of lockbrok
 """
 
 from ._async import AsyncClient, AsyncLock
+from ._core import Eviction
 from ._link import DEFAULT_SOCKET
 from ._sync import Client, Lock
 from .errors import (AlreadyExists, BadAnswer, BrokerBlocked, BrokerRefused, BrokerUnavailable, Busy, Cancelled, Closed,
@@ -31,7 +32,7 @@ from .errors import (AlreadyExists, BadAnswer, BrokerBlocked, BrokerRefused, Bro
 __version__ = "0.2.0"
 
 __all__ = [
-    "DEFAULT_SOCKET", "AsyncClient", "AsyncLock", "Client", "Lock",
+    "DEFAULT_SOCKET", "AsyncClient", "AsyncLock", "Client", "Eviction", "Lock",
     "AlreadyExists", "BadAnswer", "BrokerBlocked", "BrokerRefused", "BrokerUnavailable", "Busy", "Cancelled", "Closed",
     "Contended", "Draining", "Error", "Forked", "Internal", "InvalidParams", "InvalidRequest", "Lost", "MethodNotFound",
     "NoAccess", "NoAnswer", "NoDaemon", "NoSuchLock", "NotHeld", "ParseError", "PermissionDenied", "Revoked", "Timeout",

@@ -212,12 +212,13 @@ class AsyncClient:
                 create: int | None = None, who: str | None = None, why: str | None = None, command: str | None = None,
                 on_lost: Callable[[AsyncLock], object] | None = None,
                 on_revoked: Callable[[AsyncLock], object] | None = None,
+                on_evicted: Callable[[AsyncLock], object] | None = None,
                 on_progress: Callable[[int, int | None], object] | None = None) -> _Acquire:
         """As Client.acquire(). Use it with `async with`, or with `await` for a lock that you release yourself."""
         async def acquire() -> AsyncLock:
             request = Request(*_calls.acquire(name, timeout, kind, priority, create, who, why, command, on_progress),
                               future=self._future(), on_progress=on_progress,
-                              make=lambda result: AsyncLock(self, result, on_lost, on_revoked))
+                              make=lambda result: AsyncLock(self, result, on_lost, on_revoked, on_evicted))
             lock: AsyncLock = await self._ask(request, _calls.patience(timeout))
             # It may have ended together with the grant, or its lease may be over by now. If no lock is returned, none
             # stays: the daemon may still have the hold.
@@ -268,6 +269,8 @@ class AsyncClient:
     grant = _method(_calls.grant)
     deny = _method(_calls.deny)
     deny_all = _method(_calls.deny_all)
+    evict = _method(_calls.evict)
+    evict_all = _method(_calls.evict_all)
     info = _method(_calls.info)
     metrics = _method(_calls.metrics)
     ping = _method(_calls.ping)

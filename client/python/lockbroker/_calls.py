@@ -1,7 +1,7 @@
 """The calls that ask one thing: their parameters, and the results that PROTOCOL.md lists for the method of that name.
 
 Each function makes a Call. Both clients turn these functions into methods with the same parameters and results.
-Administrators alone may create, resize, destroy, fsck, grant and deny.
+Administrators alone may create, resize, destroy, fsck, grant, deny and evict.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Row(TypedDict):
     revoked: bool | None
     unknown: bool
     fence: int | None
+    evicted: NotRequired[bool]
 
 
 class Shown(TypedDict):
@@ -256,6 +257,18 @@ def deny(waiter: str) -> Call[int]:
 def deny_all(name: str) -> Call[int]:
     """Ends the acquires of all waiters of a lock."""
     return Call("deny", {"name": name, "all": True}, operator.itemgetter("denied"))
+
+
+def evict(holder: str, *, grace: float | None = None, why: str | None = None) -> Call[int]:
+    """Ends the hold of a holder (the `waiter` of its row) after `grace` seconds; None: 30. The holder is told at once, with
+    `why`. Returns the number of holders that have a deadline now. Timeout: its daemon did not answer, and nothing is
+    freed."""
+    return Call("evict", _params(holder=holder, grace=grace, why=why), operator.itemgetter("evicted"))
+
+
+def evict_all(name: str, *, grace: float | None = None, why: str | None = None) -> Call[int]:
+    """The same for all holders of a lock, on all hosts that answer."""
+    return Call("evict", _params(name=name, all=True, grace=grace, why=why), operator.itemgetter("evicted"))
 
 
 def info() -> Call[dict[str, Any]]:

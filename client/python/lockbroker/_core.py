@@ -36,10 +36,11 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _end(message: dict[str, Any]) -> float | None:
+def _end(message: dict[str, Any], end: str = "safe_until", from_now: str = "safe_for") -> float | None:
     """The end of a lease, which is the earlier of safe_until, and of safe_for from now on. In another time namespace the
-    daemon's clock is another one. A message that is read late would make safe_for too long."""
-    until, left = _seconds(message["safe_until"]), _seconds(message.get("safe_for"))
+    daemon's clock is another one. A message that is read late would make safe_for too long. An eviction has its deadline
+    and its grace in the same form."""
+    until, left = _seconds(message[end]), _seconds(message.get(from_now))
     return until if until is None or left is None else min(until, now() + left)
 
 
@@ -51,11 +52,21 @@ class Future(Protocol):
     def set_exception(self, exception: Any, /) -> None: ...
 
 
+@dataclasses.dataclass(frozen=True)
+class Eviction:
+    """An administrator ends a hold at `deadline`, in seconds of CLOCK_BOOTTIME. uid and host are the administrator's."""
+
+    deadline: float
+    why: str | None
+    uid: int | None
+    host: str | None
+
+
 class Hold:
     """A lock that was granted. The clients add verify(), release() and the with block to it."""
 
     def __init__(self, result: dict[str, Any], on_lost: Callable[[Any], object] | None,
-                 on_revoked: Callable[[Any], object] | None) -> None:
+                 on_revoked: Callable[[Any], object] | None, on_evicted: Callable[[Any], object] | None = None) -> None:
         self.id: str = _typed(result["lock"], str)
         self.name: str = _typed(result["name"], str)
         self.kind: str = _typed(result["kind"], str)
@@ -66,12 +77,17 @@ class Hold:
         self.fence: int | None = _fence(result.get("fence"))
         #: Seconds from the request to the grant.
         self.waited: float = _seconds(result["waited"]) or 0.0
-        #: The end of the lease, in seconds of CLOCK_BOOTTIME. None: the hold has no lease.
+        #: The end of the lease, or the deadline of an eviction if that is earlier, in seconds of CLOCK_BOOTTIME. None: the
+        #: hold has neither.
         self.safe_until: float | None = _end(result)
         #: True: the slot was removed. The hold continues: release it soon.
         self.revoked = False
+        #: An administrator ends the hold: stop the work and release the lock before the deadline. A second eviction
+        #: only makes it earlier.
+        self.evicted: Eviction | None = None
         self._on_lost = on_lost
         self._on_revoked = on_revoked
+        self._on_evicted = on_evicted
         self._suspect = False
         self._releasing = False
         self._released = False
@@ -82,7 +98,7 @@ class Hold:
 
     @property
     def safe_for(self) -> float:
-        """Seconds until safe_until, from now on: 0.0 if it has passed, math.inf without a lease."""
+        """Seconds until safe_until, from now on: 0.0 if it has passed, math.inf if that is None."""
         return math.inf if self.safe_until is None else max(self.safe_until - now(), 0.0)
 
     @property
@@ -119,17 +135,32 @@ class Hold:
 
     def _is_owed(self, error: BaseException) -> bool:
         """Whether the daemon is to be told that the work under this lost lock has ended. After a lapse it may still have
-        the hold. By quorum it frees the slot only then."""
-        return isinstance(error, Lost) and (error.cause == "lease" or self.fence is not None)
+        the hold, as at the deadline of an eviction. By quorum it frees the slot only then."""
+        return isinstance(error, Lost) and (error.cause in ("lease", "evicted") or self.fence is not None)
 
     def _lapse(self) -> None:
-        if self._lost is None:
+        if self._lost is not None:
+            return
+        if self.evicted is not None and self.evicted.deadline <= now():
+            self._lost = "evicted", "an administrator evicted this hold, and the deadline has passed"
+        else:
             self._lost = "lease", "the daemon did not extend the lease in time"
 
     def _renew(self, until: float | None) -> None:
-        """A newer time only extends the older one."""
-        if until is not None and self.safe_until is not None and self._lost is None:
-            self.safe_until = max(self.safe_until, until)
+        """A newer time only extends the older one, and not beyond the deadline of an eviction."""
+        if until is None or self.safe_until is None or self._lost is not None:
+            return
+        self.safe_until = max(self.safe_until, until)
+        if self.evicted is not None:
+            self.safe_until = min(self.safe_until, self.evicted.deadline)
+
+    def _evict(self, eviction: Eviction) -> bool:
+        """False: there was an earlier deadline."""
+        if self.evicted is not None and self.evicted.deadline <= eviction.deadline:
+            return False
+        self.evicted = eviction
+        self.safe_until = eviction.deadline if self.safe_until is None else min(self.safe_until, eviction.deadline)
+        return True
 
     def _tell_lost(self) -> None:
         if self._on_lost is not None:
@@ -138,6 +169,10 @@ class Hold:
     def _tell_revoked(self) -> None:
         if self._on_revoked is not None:
             self._on_revoked(self)
+
+    def _tell_evicted(self) -> None:
+        if self._on_evicted is not None:
+            self._on_evicted(self)
 
 
 ids = itertools.count(1)
@@ -296,6 +331,8 @@ class Core:
             self._lose(hold, _typed(params["reason"], str), str(params.get("why") or "the lock was lost"))
         elif hold is not None and method == "revoked":
             self._revoke(hold)
+        elif hold is not None and method == "evicted":
+            self._evict(hold, params)
         if self._on_notification is not None:
             self._later(self._on_notification, method, params)
 
@@ -319,6 +356,15 @@ class Core:
         if not hold.revoked:
             hold.revoked = True
             self._later(hold._tell_revoked)
+
+    def _evict(self, hold: Hold, params: dict[str, Any]) -> None:
+        deadline = _end(params, "deadline", "grace")
+        if deadline is None:
+            raise ValueError("an eviction has no deadline")
+        eviction = Eviction(deadline, _typed(params.get("why"), str, type(None)),
+                            _typed(params.get("uid"), int, type(None)), _typed(params.get("host"), str, type(None)))
+        if hold._evict(eviction):
+            self._later(hold._tell_evicted)
 
     def lapse(self) -> None:
         """Ends the holds that are not safe any more, by a fresh clock. Call it after feed(), which may extend them. A

@@ -179,6 +179,9 @@ class Client:
     verify(), release() and the end of the with block then raise Lost, in the thread that calls them. `on_lost` is
     called at once ("Holds and leases").
 
+    Evictions. An administrator can end a hold at a deadline. `on_evicted` is called at once, and `evicted` of the lock has
+    the deadline. The lock is lost then, with the cause "evicted".
+
     Callbacks run in the client's own thread. They must be short, as leases are extended in this thread, too. They
     cannot call methods that wait. An exception in one is logged (logger "lockbroker").
 
@@ -226,6 +229,7 @@ class Client:
     def acquire(self, name: str, *, timeout: float | None = None, kind: _calls.Kind = "semaphore", priority: int = 0,
                 create: int | None = None, who: str | None = None, why: str | None = None, command: str | None = None,
                 on_lost: Callable[[Lock], object] | None = None, on_revoked: Callable[[Lock], object] | None = None,
+                on_evicted: Callable[[Lock], object] | None = None,
                 on_progress: Callable[[int, int | None], object] | None = None) -> Lock:
         """Waits for a lock: for ever, `timeout` seconds, or not at all (0). The parameters are those of the method
         "acquire". on_progress(position, busy) is called while it waits.
@@ -235,7 +239,7 @@ class Client:
         """
         request = Request(*_calls.acquire(name, timeout, kind, priority, create, who, why, command, on_progress),
                           future=concurrent.futures.Future(), on_progress=on_progress,
-                          make=lambda result: Lock(self, result, on_lost, on_revoked))
+                          make=lambda result: Lock(self, result, on_lost, on_revoked, on_evicted))
         try:
             lock: Lock = self._ask(request, _calls.patience(timeout))
             lock.check()  # it may have ended together with the grant, or its lease may be over by now
@@ -276,6 +280,8 @@ class Client:
     grant = _method(_calls.grant)
     deny = _method(_calls.deny)
     deny_all = _method(_calls.deny_all)
+    evict = _method(_calls.evict)
+    evict_all = _method(_calls.evict_all)
     info = _method(_calls.info)
     metrics = _method(_calls.metrics)
     ping = _method(_calls.ping)

@@ -136,8 +136,8 @@ class NotHeld(Error):
 
 
 class Lost(NotHeld):
-    """The hold ended without a release. `cause` is "lost" or "draining" (the daemon says so), "lease" (safe_until
-    passed), or "closed" (the connection ended)."""
+    """The hold ended without a release. `cause` is "lost" or "draining" (the daemon says so), "evicted" (an
+    administrator ended it), "lease" (safe_until passed), or "closed" (the connection ended)."""
 
     reason = "lost"
     cause: str = "lost"

@@ -16,6 +16,7 @@ const WORDS = {
   resize: ({ name, slots, add, remove }) => [name, add ? `+${add}` : remove ? `-${remove}` : slots],
   grant: ({ waiter }) => [waiter],
   deny: ({ name, waiter }) => (name ? ['--all', name] : [waiter]),
+  evict: ({ holder }) => [holder],
 };
 
 /* Ids come from other programs: a control character in one of them would end the line in a shell. */
@@ -97,6 +98,7 @@ function outcome(method, name, result) {
   const silent = result.silent_hosts?.length ? `; no answer from ${result.silent_hosts.join(', ')}` : '';
   if (method === 'grant') return `${name}: granted, without a slot`;
   if (method === 'deny') return `${name}: cancelled ${result.denied} waiter${result.denied === 1 ? '' : 's'}${silent}`;
+  if (method === 'evict') return `${name}: evicted ${result.evicted} holder${result.evicted === 1 ? '' : 's'}${silent}`;
   if (method === 'destroy') return `${name} is destroyed`;
   if (result.slots === 0) return `${name} is closed: all wait`;
   const slots = result.slots === 'unlimited' ? '∞' : result.slots;

@@ -12,10 +12,14 @@ function rowOrder(a, b) {
     order(a.waiter, b.waiter);
 }
 
-const KNOWN = ['waiting', 'busy', 'granted', 'revoked', 'cancelled'];
+const KNOWN = ['waiting', 'busy', 'granted', 'revoked', 'evicted', 'cancelled'];
+const HOLDS = ['busy', 'granted', 'revoked', 'evicted'];
+
+export const holds = (row) => HOLDS.includes(row.state);
 
 function readRow(row) {
-  const state = row.unknown || !KNOWN.includes(row.state) ? 'unknown' : row.revoked ? 'revoked' : row.state;
+  const state = row.unknown || !KNOWN.includes(row.state) ? 'unknown' : row.evicted ? 'evicted'
+    : row.revoked ? 'revoked' : row.state;
   return { ...row, state, rank: state === 'waiting' || state === 'cancelled' ? 1 : 0,
     priority: row.priority ?? 0, since: row.since ?? '', serial: Number(/\d*$/.exec(row.waiter)[0]),
     born: row.born ?? (row.age == null ? null : Date.now() - row.age * 1000) };
@@ -70,7 +74,7 @@ export class Model {
     this.named.clear();
     this.#sorted = this.#sorted.filter((row) => this.rows.get(row.waiter) === row).sort(rowOrder);
     for (const row of this.#sorted) {
-      if (row.state === 'busy' && row.slot != null) this.named.set(row.name, (this.named.get(row.name) ?? 0) + 1);
+      if ((row.state === 'busy' || row.state === 'evicted') && row.slot != null) this.named.set(row.name, (this.named.get(row.name) ?? 0) + 1);
       if (row.state !== 'waiting') continue;
       place = before?.name === row.name && before.host === row.host ? place + 1 : 1;
       row.place = this.head.more > 0 ? row.position : place;

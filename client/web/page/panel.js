@@ -1,6 +1,6 @@
 /* The panel: it joins the data, the two panes, the acts, the keys and the address of the page. */
 import { act, ask, command, commandNode, post, tell } from './acts.js';
-import { Model } from './model.js';
+import { holds, Model } from './model.js';
 import { mark, Pane, say } from './pane.js';
 import { share } from './stream.js';
 import * as views from './views.js';
@@ -133,6 +133,7 @@ function teach() {
   list.push(command('deny', { name }));
   if (!mutex) list.push(of('destroy', {}));
   if (row?.state === 'waiting') list.push(command('grant', { waiter: row.waiter }), command('deny', { waiter: row.waiter }));
+  if (row && holds(row)) list.push(command('evict', { holder: row.waiter }));
   $('commands').replaceChildren(...list.filter((text) => text).map(commandNode));
 }
 
@@ -316,6 +317,13 @@ function actOnRow(method, row) {
   else if (allowed()) onWaiters(method, row.name, { waiter: row.waiter }, [row]);
 }
 
+async function evict(row) {
+  if (!row || !holds(row)) tell('The selected row is not a holder.', true);
+  else if (allowed() && await asked({ title: `Evict ${views.whom(row)} from ${row.name}?`, yes: 'Evict it',
+    text: 'The holder is told now. It has 30 s to stop; its lockbroker run ends its command. Then the slot is free.' }))
+    act('evict', row.name, { holder: row.waiter });
+}
+
 /* An act on the selected lock. */
 function onLock(what, ...more) {
   const lock = model.locks.get(view.lock);
@@ -342,7 +350,8 @@ $('rows').onclick = (event) => {
   if (!item) return;
   focus = rows;
   selectRow(item.waiter, !event.target.matches('button'));
-  if (how) actOnRow(how, item);
+  if (how === 'evict') evict(item);
+  else if (how) actOnRow(how, item);
 };
 $('locks').addEventListener('focusout', ({ target }) => {
   if (target.matches('input')) target.value = views.number(target.closest('.lock').item.slots);
@@ -376,7 +385,8 @@ function escape() {
 
 function enterKey() {
   if (focus === locks) enterPane(rows);
-  else rows.nodes.get(view.row)?.querySelector('[data-act=grant]').focus();
+  else rows.nodes.get(view.row)?.querySelector(`[data-act=${holds(model.rows.get(view.row) ?? {}) ? 'evict' : 'grant'}]`)
+    .focus();
 }
 
 const page = () => Math.max(1, Math.floor(focus.list.parentNode.clientHeight / 36) - 1);
@@ -386,7 +396,7 @@ const KEYS = {
   Enter: enterKey, Escape: escape,
   '+': () => onLock(step, true), '-': () => onLock(step, false), '=': () => onLock(type), g: () => onLock(gate),
   G: () => actOnRow('grant', model.rows.get(view.row)), d: () => actOnRow('deny', model.rows.get(view.row)),
-  D: () => onLock(denyAll),
+  D: () => onLock(denyAll), e: () => evict(model.rows.get(view.row)),
   '/': () => $(focus === rows ? 'rows-find' : 'find').focus(), '?': () => $('help').showModal(),
 };
 

@@ -8,6 +8,7 @@ export const STATES = {
   busy: { icon: '●', means: 'holds a slot' },
   granted: { icon: '◆', means: 'holds without a slot' },
   revoked: { icon: '▲', means: 'its slot was removed' },
+  evicted: { icon: '▼', means: 'holds until its deadline' },
   unknown: { icon: '?', means: 'no daemon names the holder' },
   cancelled: { icon: '×', means: 'fails (for 3 s)' },
   ended: { icon: '✓', means: 'released, or left (for 3 s)' },
