@@ -826,15 +826,6 @@ admin_peer_gone(struct lock_engine *engine, uint64_t peer)
 	}
 }
 
-void
-admin_free_all(struct lock_engine *engine)
-{
-	struct admin *admin, *next;
-
-	HASH_ITER (by_op, engine->admins, admin, next)
-		admin_free(engine, admin);
-}
-
 /* 2. The first use of a true mutex by quorum. */
 
 struct making {
@@ -1068,11 +1059,16 @@ make_mutex(struct lock_engine *engine, const char *name, enum broker_answer bead
 	return making->op;
 }
 
-void
-make_mutex_free_all(struct lock_engine *engine)
-{
-	struct making *making, *next;
+/* ---- the engine's end ---- */
 
-	HASH_ITER (by_op, engine->mutex_makings, making, next)
+void
+admin_free_all(struct lock_engine *engine)
+{
+	struct admin *admin, *next;
+	struct making *making, *next_making;
+
+	HASH_ITER (by_op, engine->admins, admin, next)
+		admin_free(engine, admin);
+	HASH_ITER (by_op, engine->mutex_makings, making, next_making)
 		making_free(engine, making);
 }

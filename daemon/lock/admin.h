@@ -33,8 +33,6 @@ const char *admin_grace_nonsense(int64_t takeover_grace);
 const char *admin_quorum_nonsense(const struct lock_engine *engine);
 /* The peer's changes are still performed, but do not wait for holders. */
 void admin_peer_gone(struct lock_engine *engine, uint64_t peer);
-/* Frees all that is left at the engine's end. */
-void admin_free_all(struct lock_engine *engine);
 
 /*
  * The first use of a true mutex by quorum: declares its post and its queue, and publishes a set of beads. It
@@ -50,7 +48,8 @@ void admin_free_all(struct lock_engine *engine);
  * the number of that. Takes two seconds at least.
  */
 uint64_t make_mutex(struct lock_engine *engine, const char *name, enum broker_answer beads);
+
 /* Frees all that is left at the engine's end. */
-void make_mutex_free_all(struct lock_engine *engine);
+void admin_free_all(struct lock_engine *engine);
 
 #endif

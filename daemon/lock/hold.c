@@ -293,8 +293,9 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 }
 
 void
-hint_reclaimed(struct lock_engine *engine, const char *queue)
+hint_reclaimed(void *ctx, const char *queue)
 {
+	struct lock_engine *engine = ctx;
 	struct semaphore *semaphore;
 	char name[QUEUE_NAME_SIZE];
 	int slot = queue_name_quorum_slot(queue, name);
@@ -349,15 +350,6 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 	broker_wait_queue_count(engine->broker,
 	    queue_name_wait(engine->settings.naming, name, false).text,
 	    (struct broker_count_done){hint_on_counted, engine, question->id});
-}
-
-void
-hint_free_all(struct lock_engine *engine)
-{
-	while (engine->hint_questions != NULL)
-		hint_question_free(engine, engine->hint_questions);
-	while (engine->late_hints != NULL)
-		late_hint_free(engine->late_hints);
 }
 
 /* 2. Holds by quorum whose clients were told `lost`. */
@@ -507,15 +499,6 @@ lost_restore_all(struct lock_engine *engine, struct state_reader *reader)
 			timers_set(engine->timers, &lost->due, lost->until);
 	}
 	return true;
-}
-
-void
-lost_free_all(struct lock_engine *engine)
-{
-	struct lost_hold *lost;
-
-	while ((lost = TAILQ_FIRST(&engine->lost_holds)) != NULL)
-		lost_forget(lost);
 }
 
 /* 3. The life of a hold. */
@@ -1109,4 +1092,19 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel, const cha
 	case HOLD_SLOTLESS:
 		break;
 	}
+}
+
+/* ---- the engine's end ---- */
+
+void
+lifecycle_done(struct lock_engine *engine)
+{
+	struct lost_hold *lost;
+
+	while (engine->hint_questions != NULL)
+		hint_question_free(engine, engine->hint_questions);
+	while (engine->late_hints != NULL)
+		late_hint_free(engine->late_hints);
+	while ((lost = TAILQ_FIRST(&engine->lost_holds)) != NULL)
+		lost_forget(lost);
 }

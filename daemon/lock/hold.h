@@ -74,7 +74,6 @@ void lifecycle_link_died(struct lock_engine *engine, const char *why);
 /* The peer releases a lock that it does not hold any more, or never did. */
 void lost_released(struct lock_engine *engine, uint64_t peer, uint64_t lock);
 void lost_peer_gone(struct lock_engine *engine, uint64_t peer);
-void lost_free_all(struct lock_engine *engine);
 
 struct state_reader;
 struct state_writer;
@@ -113,10 +112,10 @@ void hint_freed(struct lock_engine *engine, const struct hold *hold);
  */
 void hint_removed(struct lock_engine *engine, const char *name, int slot, enum broker_way way);
 /*
- * The slot by quorum with that B is free now. A hint was sent when its hold ended. A daemon that came too
- * early took the slot for busy.
+ * The broker's event; ctx: the engine. The slot by quorum with that B is free now. A hint was sent when its
+ * hold ended. A daemon that came too early took the slot for busy.
  */
-void hint_reclaimed(struct lock_engine *engine, const char *queue);
+void hint_reclaimed(void *ctx, const char *queue);
 /* Whether such a B may be deleted, as the broker has not said yet that the slot is gone. */
 bool hint_asks_about_removed(const struct lock_engine *engine);
 /* Whether a hint that is sent now is delivered now. */
@@ -130,7 +129,8 @@ void hint_changed(struct lock_engine *engine, const char *name, int from, int to
 void hint_came_back(struct lock_engine *engine, const struct semaphore *semaphore, int slot);
 /* The daemon stops: the hints that were to be sent a moment later are sent now. */
 void hint_send_all(struct lock_engine *engine);
-/* Frees all questions to the broker, and all unsent hints, at the engine's end. */
-void hint_free_all(struct lock_engine *engine);
+
+/* Frees the lost holds and all unsent hints, at the engine's end. */
+void lifecycle_done(struct lock_engine *engine);
 
 #endif

@@ -194,27 +194,6 @@ slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done
 	return true;
 }
 
-void
-slot_check_init(struct slot_checks *checks)
-{
-	checks->window = WINDOW_MOST;
-	TAILQ_INIT(&checks->waiting);
-	TAILQ_INIT(&checks->questions);
-}
-
-void
-slot_check_free_all(struct lock_engine *engine)
-{
-	struct slot_checks *checks = &engine->slot_checks;
-	struct slot_question *question;
-
-	TAILQ_CONCAT(&checks->questions, &checks->waiting, entry);
-	while ((question = TAILQ_FIRST(&checks->questions)) != NULL) {
-		TAILQ_REMOVE(&checks->questions, question, entry);
-		free(question);
-	}
-}
-
 /* 2. The watch on A. */
 
 /* Holds that end before this cost the broker no consumer. */
@@ -668,21 +647,7 @@ lock_silence(const struct lock_engine *engine)
 	return info.last_read == 0 ? 0 : engine_now(engine) - info.last_read;
 }
 
-/* ---- lifecycle ---- */
-
-void
-keepalive_init(struct lock_engine *engine)
-{
-	timer_init(&engine->lease.keepalive, keepalive_due, engine, 0);
-	timer_init(&engine->lease.watch, keepalive_watch_due, engine, 0);
-}
-
-void
-keepalive_done(struct lock_engine *engine)
-{
-	timers_cancel(engine->timers, &engine->lease.keepalive);
-	timers_cancel(engine->timers, &engine->lease.watch);
-}
+/* ---- the timers begin ---- */
 
 void
 keepalive_start(struct lock_engine *engine)
@@ -1156,11 +1121,35 @@ verify_channel_closed(struct lock_engine *engine, uint64_t channel)
 	}
 }
 
+/* ---- the engine's start and end ---- */
+
 void
-verify_free_all(struct lock_engine *engine)
+keepalive_init(struct lock_engine *engine)
 {
+	struct slot_checks *checks = &engine->slot_checks;
+
+	checks->window = WINDOW_MOST;
+	TAILQ_INIT(&checks->waiting);
+	TAILQ_INIT(&checks->questions);
+	TAILQ_INIT(&engine->verifies_again);
+	timer_init(&engine->lease.keepalive, keepalive_due, engine, 0);
+	timer_init(&engine->lease.watch, keepalive_watch_due, engine, 0);
+}
+
+void
+keepalive_done(struct lock_engine *engine)
+{
+	struct slot_checks *checks = &engine->slot_checks;
+	struct slot_question *question;
 	struct verify *verify, *next;
 
+	timers_cancel(engine->timers, &engine->lease.keepalive);
+	timers_cancel(engine->timers, &engine->lease.watch);
+	TAILQ_CONCAT(&checks->questions, &checks->waiting, entry);
+	while ((question = TAILQ_FIRST(&checks->questions)) != NULL) {
+		TAILQ_REMOVE(&checks->questions, question, entry);
+		free(question);
+	}
 	HASH_ITER (by_id, engine->verifies, verify, next)
 		verify_free(engine, verify);
 }

@@ -21,8 +21,6 @@
  * no slot is held, the lock connection is closed and made anew. Else LOCK_NOTICE_STUCK is sent.
  */
 
-void keepalive_init(struct lock_engine *engine);
-void keepalive_done(struct lock_engine *engine);
 /* A claim is about to be sent: starts the first timer, so that it is noticed if no answer comes. */
 void keepalive_start(struct lock_engine *engine);
 /* Holds were restored. Their newest answers may be old: the first timer is due now. */
@@ -61,9 +59,6 @@ void keepalive_run_out(struct lock_engine *engine);
  * channel is free now.
  */
 bool slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done done);
-void slot_check_init(struct slot_checks *checks);
-/* Frees all at the engine's end. */
-void slot_check_free_all(struct lock_engine *engine);
 
 /*
  * Watches the A of a hold, so that its holder is told `revoked` at once if an administrator removes
@@ -104,7 +99,9 @@ void watch_news(void *ctx, const char *queue, enum broker_news news);
 void verify_send(struct lock_engine *engine, struct hold *hold);
 /* The channel died, after the answers to its requests: unfinished verifies go out again. */
 void verify_channel_closed(struct lock_engine *engine, uint64_t channel);
-/* Frees all verifies at the engine's end. */
-void verify_free_all(struct lock_engine *engine);
+
+void keepalive_init(struct lock_engine *engine);
+/* Frees all at the engine's end. */
+void keepalive_done(struct lock_engine *engine);
 
 #endif

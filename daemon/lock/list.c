@@ -313,15 +313,6 @@ directory_forget(struct lock_engine *engine, uint64_t id)
 	}
 }
 
-void
-directory_free_all(struct lock_engine *engine)
-{
-	struct directory *directory, *next;
-
-	HASH_ITER (by_id, engine->directories, directory, next)
-		directory_free(engine, directory);
-}
-
 /* 2. list, explain and lock_busy(). */
 
 /* Full scans in flight at once. */
@@ -747,15 +738,6 @@ lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 	listing_probe_mutex(engine, listing, BROKER_ASK_HOLDER, busy_on_probed);
 }
 
-void
-list_free_all(struct lock_engine *engine)
-{
-	struct listing *listing, *next;
-
-	HASH_ITER (by_op, engine->listings, listing, next)
-		listing_free(engine, listing);
-}
-
 const char *
 lock_verdict_word(enum lock_verdict verdict)
 {
@@ -776,4 +758,18 @@ lock_verdict_word(enum lock_verdict verdict)
 		return "unknown";
 	}
 	return "unknown";
+}
+
+/* ---- the engine's end ---- */
+
+void
+list_free_all(struct lock_engine *engine)
+{
+	struct listing *listing, *next;
+	struct directory *directory, *next_directory;
+
+	HASH_ITER (by_op, engine->listings, listing, next)
+		listing_free(engine, listing);
+	HASH_ITER (by_id, engine->directories, directory, next_directory)
+		directory_free(engine, directory);
 }

@@ -40,8 +40,6 @@ void directory_leave(
  * dropped, and `done` is not called.
  */
 void directory_forget(struct lock_engine *engine, uint64_t id);
-/* Frees all that is left at the engine's end. */
-void directory_free_all(struct lock_engine *engine);
 
 /*
  * The requests list, explain and lock_busy(). list tells the current state of each semaphore of the
@@ -50,7 +48,7 @@ void directory_free_all(struct lock_engine *engine);
  * directory's.
  */
 
-/* Frees all that is left at the engine's end. */
+/* Frees all at the engine's end. */
 void list_free_all(struct lock_engine *engine);
 
 #endif

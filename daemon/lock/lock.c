@@ -24,7 +24,7 @@
 /*
  * Contents:
  *	The broker's events, each given to the files that it concerns: on_link() and on_channel_closed().
- *	on_cancelled(), on_unclean(), on_reclaimed(), on_suspended() and on_removed() concern one hold.
+ *	on_cancelled(), on_unclean(), on_suspended() and on_removed() concern one hold.
  *	run_dirty() is the timer that runs the queue runner. on_replied(): all answers pass it.
  *	lock_engine_new(), lock_engine_free() and lock_engine_set() are its life.
  *	lock_cancel() and lock_peer_gone() end the requests of a client, in all files.
@@ -93,12 +93,6 @@ on_unclean(void *ctx, uint64_t channel, int64_t until)
 	struct hold *hold = hold_find_channel(&engine->holds, channel);
 
 	return hold == NULL || claim_unclean(engine, hold, until);
-}
-
-static void
-on_reclaimed(void *ctx, const char *queue)
-{
-	hint_reclaimed(ctx, queue);
 }
 
 static void
@@ -186,12 +180,9 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->dirty);
-	TAILQ_INIT(&engine->verifies_again);
 	TAILQ_INIT(&engine->lost_holds);
-	slot_check_init(&engine->slot_checks);
 	holder_wait_init(engine);
-	mutex_post_init(engine);
-	fence_floor_init(engine);
+	mutex_init(engine);
 	hold_table_init(&engine->holds, timers);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	keepalive_init(engine);
@@ -202,7 +193,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 				      .unclean = on_unclean,
 				      .suspended = on_suspended,
 				      .removed = on_removed,
-				      .reclaimed = on_reclaimed,
+				      .reclaimed = hint_reclaimed,
 				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,
@@ -230,25 +221,16 @@ lock_engine_free(struct lock_engine *engine)
 	}
 	channels_done(engine);
 	keepalive_done(engine);
-	slot_check_free_all(engine);
-	verify_free_all(engine);
 	admin_free_all(engine);
-	make_mutex_free_all(engine);
 	fsck_free_all(engine);
 	list_free_all(engine);
 	holder_wait_free_all(engine);
-	directory_free_all(engine);
-	mutex_free_all(engine);
+	mutex_done(engine);
 	peer_order_free_all(engine);
-	full_scan_free_all(engine);
-	hint_free_all(engine);
-	removed_free_all(engine);
-	mutex_post_done(engine);
-	fence_floor_done(engine);
-	lost_free_all(engine);
+	lifecycle_done(engine);
 	HASH_ITER (by_id, engine->ops, op, next)
 		engine_op_leave(engine, op);
-	scan_end_all(engine);
+	scan_done(engine);
 	timers_cancel(engine->timers, &engine->run_queues);
 	TAILQ_FOREACH (semaphore, &engine->dirty, of_dirty)
 		semaphore->dirty = false; /* the queue runner does not run any more */

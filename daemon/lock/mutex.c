@@ -519,18 +519,6 @@ mutex_link_died(struct lock_engine *engine, const char *why)
 	}
 }
 
-void
-mutex_free_all(struct lock_engine *engine)
-{
-	struct mutex *mutex, *next;
-	struct mutex_taker *taker, *next_taker;
-
-	HASH_ITER (by_id, engine->mutex_takers, taker, next_taker)
-		taker_free(engine, taker);
-	HASH_ITER (by_id, engine->mutexes, mutex, next)
-		mutex_free(engine, mutex);
-}
-
 /* 2. The floor of the fences. */
 
 /* A mutex that comes so close to the floor raises it, by that much. So it seldom does. */
@@ -649,19 +637,6 @@ fence_floor_granted(struct lock_engine *engine, const struct hold *hold)
 	if (hold->kind == LOCK_KIND_MUTEX && epoch != 0 &&
 	    epoch + FENCE_FLOOR_NEAR > engine->fence_floor.known)
 		fence_floor_raise(engine, epoch + FENCE_FLOOR_NEAR, epoch + FENCE_FLOOR_FURTHER);
-}
-
-void
-fence_floor_init(struct lock_engine *engine)
-{
-	timer_init(&engine->fence_floor.again, fence_floor_again_due, engine, 0);
-}
-
-void
-fence_floor_done(struct lock_engine *engine)
-{
-	fence_floor_close_records(engine);
-	timers_cancel(engine->timers, &engine->fence_floor.again);
 }
 
 /* 3. The Bs of removed slots. */
@@ -932,15 +907,6 @@ removed_is_quiet(const struct lock_engine *engine)
 	return true;
 }
 
-void
-removed_free_all(struct lock_engine *engine)
-{
-	struct removed_slot *removed, *next;
-
-	HASH_ITER (by_id, engine->removed_slots, removed, next)
-		removed_free(engine, removed);
-}
-
 /* 4. The posts of held mutexes by quorum. */
 
 /* Declares that the broker does not perform are repeated so often before a post ends. */
@@ -1017,12 +983,6 @@ mutex_post_round_due(void *ctx, uint64_t id)
 }
 
 void
-mutex_post_init(struct lock_engine *engine)
-{
-	timer_init(&engine->mutex_post.round, mutex_post_round_due, engine, 0);
-}
-
-void
 mutex_post_granted(struct lock_engine *engine, const struct hold *hold)
 {
 	if (hold->kind == LOCK_KIND_MUTEX && way_row(hold->way)->by_beads &&
@@ -1030,8 +990,29 @@ mutex_post_granted(struct lock_engine *engine, const struct hold *hold)
 		mutex_post_next_round(engine);
 }
 
+/* ---- the engine's start and end ---- */
+
 void
-mutex_post_done(struct lock_engine *engine)
+mutex_init(struct lock_engine *engine)
 {
+	timer_init(&engine->fence_floor.again, fence_floor_again_due, engine, 0);
+	timer_init(&engine->mutex_post.round, mutex_post_round_due, engine, 0);
+}
+
+void
+mutex_done(struct lock_engine *engine)
+{
+	struct mutex_taker *taker, *next_taker;
+	struct mutex *mutex, *next_mutex;
+	struct removed_slot *removed, *next_removed;
+
+	HASH_ITER (by_id, engine->mutex_takers, taker, next_taker)
+		taker_free(engine, taker);
+	HASH_ITER (by_id, engine->mutexes, mutex, next_mutex)
+		mutex_free(engine, mutex);
+	HASH_ITER (by_id, engine->removed_slots, removed, next_removed)
+		removed_free(engine, removed);
+	fence_floor_close_records(engine);
+	timers_cancel(engine->timers, &engine->fence_floor.again);
 	timers_cancel(engine->timers, &engine->mutex_post.round);
 }

@@ -90,8 +90,6 @@ bool mutex_is_held(const struct lock_engine *engine, uint64_t id);
 void mutex_channel_closed(struct lock_engine *engine, uint64_t channel);
 /* The auxiliary connection died, after the answers to its requests. */
 void mutex_link_died(struct lock_engine *engine, const char *why);
-/* Frees all that is left at the engine's end. */
-void mutex_free_all(struct lock_engine *engine);
 
 /*
  * The floor of all epochs, in the records (broker_records_floor()). A set that is made anew is above the floor.
@@ -107,8 +105,6 @@ void mutex_free_all(struct lock_engine *engine);
 void fence_floor_rose(struct lock_engine *engine, uint64_t epoch);
 /* The hold was granted. If it is a mutex that nears the floor, the floor rises. */
 void fence_floor_granted(struct lock_engine *engine, const struct hold *hold);
-void fence_floor_init(struct lock_engine *engine);
-void fence_floor_done(struct lock_engine *engine);
 
 /*
  * Removed slots that nobody holds any more: their Bs are deleted; durable ones under the administration
@@ -131,8 +127,6 @@ void removed_holder_in_use(struct lock_engine *engine, const char *name, int slo
 void removed_delete_beads(struct lock_engine *engine, const char *name, int slot);
 /* Nothing is in work. */
 bool removed_is_quiet(const struct lock_engine *engine);
-/* Frees all at the engine's end. */
-void removed_free_all(struct lock_engine *engine);
 
 /*
  * The posts of held mutexes by quorum (broker_declare_post()). RabbitMQ deletes a post some time after its last
@@ -141,7 +135,9 @@ void removed_free_all(struct lock_engine *engine);
 
 /* The hold was granted, or taken over. */
 void mutex_post_granted(struct lock_engine *engine, const struct hold *hold);
-void mutex_post_init(struct lock_engine *engine);
-void mutex_post_done(struct lock_engine *engine);
+
+void mutex_init(struct lock_engine *engine);
+/* Frees all that is left at the engine's end. */
+void mutex_done(struct lock_engine *engine);
 
 #endif

@@ -421,23 +421,6 @@ lock_peer_left(struct lock_engine *engine, uint64_t peer)
 	}
 }
 
-void
-full_scan_free_all(struct lock_engine *engine)
-{
-	struct full_scan_job *job, *next;
-
-	HASH_ITER (by_id, engine->full_scans, job, next) {
-		HASH_DELETE(by_id, engine->full_scans, job);
-		if (job->depth == FULL_SCAN_ALL_SLOTS)
-			HASH_DELETE(by_whose, engine->full_scans_due, job);
-		full_scan_job_free(job);
-	}
-	HASH_ITER (by_whose, engine->full_scans_due, job, next) {
-		HASH_DELETE(by_whose, engine->full_scans_due, job);
-		full_scan_job_free(job);
-	}
-}
-
 /* 2. The scan for waiters, and the rescan. */
 
 /*
@@ -1032,18 +1015,32 @@ scan_continue(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 void
-scan_end_all(struct lock_engine *engine)
+scan_end(struct semaphore *semaphore)
 {
+	scan_set_state(semaphore, SCAN_OVER);
+}
+
+/* ---- the engine's end ---- */
+
+void
+scan_done(struct lock_engine *engine)
+{
+	struct full_scan_job *job, *next_job;
 	struct semaphore *semaphore, *next;
 
+	HASH_ITER (by_id, engine->full_scans, job, next_job) {
+		HASH_DELETE(by_id, engine->full_scans, job);
+		if (job->depth == FULL_SCAN_ALL_SLOTS)
+			HASH_DELETE(by_whose, engine->full_scans_due, job);
+		full_scan_job_free(job);
+	}
+	HASH_ITER (by_whose, engine->full_scans_due, job, next_job) {
+		HASH_DELETE(by_whose, engine->full_scans_due, job);
+		full_scan_job_free(job);
+	}
+	/* The answers of scans in progress will not come. */
 	HASH_ITER (by_probe, engine->scans, semaphore, next) {
 		HASH_DELETE(by_probe, engine->scans, semaphore);
 		scan_set_state(semaphore, SCAN_SEEN);
 	}
-}
-
-void
-scan_end(struct semaphore *semaphore)
-{
-	scan_set_state(semaphore, SCAN_OVER);
 }

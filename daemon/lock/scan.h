@@ -50,8 +50,6 @@ void scan_start(struct lock_engine *engine, struct semaphore *semaphore);
 void scan_continue(struct lock_engine *engine, struct semaphore *semaphore);
 /* The results of the scan have been used. */
 void scan_end(struct semaphore *semaphore);
-/* Ends all scans in progress at the engine's end: their answers will not come. */
-void scan_end_all(struct lock_engine *engine);
 
 /*
  * A full scan: the broker's state of a semaphore at one time. It has the markers, the number of
@@ -158,7 +156,8 @@ typedef void full_scan_done_fn(
  */
 void full_scan_start(struct lock_engine *engine, const char *name, enum full_scan_depth depth,
     full_scan_done_fn *done, uint64_t id);
-/* Frees all that is left at the engine's end. */
-void full_scan_free_all(struct lock_engine *engine);
+
+/* Frees all full scans at the engine's end, and ends all scans in progress. */
+void scan_done(struct lock_engine *engine);
 
 #endif
