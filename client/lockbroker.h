@@ -362,9 +362,9 @@ LB_PUBLIC int lb_wait(struct lb *lb, int64_t timeout_ms) LB_CHECK;
  * socket only if a lease of the handle seems to be over. Borrowed until the next lb_event_next() or lb_free().
  * NULL inside the callback.
  *
- * The queue keeps only the newest WAITING and HOLDERS of a request, SUSPECT and RESTORED of a lock, EVICTED of a lock,
- * BROKER, and DRAINING. WATCH events stay until the program takes them. The number of other events is limited by the
- * requests and holds.
+ * The queue keeps only the newest WAITING and HOLDERS of a request, SUSPECT and RESTORED of a lock, EVICTED of a
+ * lock, BROKER, and DRAINING. WATCH events stay until the program takes them. The number of other events is limited
+ * by the requests and holds.
  */
 LB_PUBLIC const struct lb_event *lb_event_next(struct lb *lb);
 /*

@@ -74,7 +74,8 @@ export class Model {
     this.named.clear();
     this.#sorted = this.#sorted.filter((row) => this.rows.get(row.waiter) === row).sort(rowOrder);
     for (const row of this.#sorted) {
-      if ((row.state === 'busy' || row.state === 'evicted') && row.slot != null) this.named.set(row.name, (this.named.get(row.name) ?? 0) + 1);
+      const busy = row.state === 'busy' || row.state === 'evicted';
+      if (busy && row.slot != null) this.named.set(row.name, (this.named.get(row.name) ?? 0) + 1);
       if (row.state !== 'waiting') continue;
       place = before?.name === row.name && before.host === row.host ? place + 1 : 1;
       row.place = this.head.more > 0 ? row.position : place;
