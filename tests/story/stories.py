@@ -12,8 +12,9 @@ import sys
 # A story is told in daemon/peer, lock, broker and view. These are their tools.
 TOOLS = "tests/,protocol/,daemon/base/,daemon/config/,daemon/state/,daemon/amqp/,daemon/memory/"
 
-# The tables of the lock engine: what it knows, by name. Their functions say what they do.
-TABLES = ("names.c", "objects.c", "engine.c", "registry.c")
+# The tables of the lock engine: names, objects, their lives, channels, and the end of leases. Their functions say by their
+# names what they look up or note down.
+TABLES = ("names.c", "objects.c", "engine.c", "registry.c", "channels.c", "lease.c")
 
 
 def build(sources, folder):
