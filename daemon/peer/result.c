@@ -576,6 +576,7 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 	struct cJSON *params = json_new_object();
 	const char *method = NULL;
 	char why[MESSAGE_ERROR_MAX];
+	int64_t left;
 
 	message_escape(why, sizeof(why), notice->text == NULL ? "" : notice->text);
 	switch (notice->kind) {
@@ -595,7 +596,8 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		result_add_lock(params, facts, notice->lock);
 		json_add_string(params, "name", notice->name);
 		result_add_slot(params, notice->slot);
-		json_add_seconds(params, "grace", notice->eviction->deadline - facts->now);
+		left = notice->eviction->deadline - facts->now;
+		json_add_seconds(params, "grace", left > 0 ? left : 0);
 		json_add_seconds(params, "deadline", notice->eviction->deadline);
 		json_add_string(params, "why", notice->eviction->why);
 		json_add_integer(params, "uid", (int64_t)notice->eviction->uid);

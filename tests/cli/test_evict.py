@@ -28,6 +28,7 @@ def now():
 class Evict(unittest.TestCase):
     def setUp(self):
         self.daemon = Daemon(self)
+        self.daemon.expect("lost .* evicted it")
         self.admin = Wire(self.daemon)
         self.admin.call("create", name="db")
 
