@@ -108,6 +108,22 @@ class Compat(unittest.TestCase):
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout + done.stderr
 
+    def test_an_old_daemon_evicts_nobody(self):
+        """It ignores the question, and the administrator hears of that. An old client is lost at the deadline."""
+        old_one = self.daemon(THEIRS, "--host-name", "old", expect=("daemon message",))
+        new_one = self.new("--host-name", "new", expect=("lost .* evicted it",))
+        admin = Wire(new_one)
+        admin.call("create", name=self.name(), slots=2, claim="consumer")
+        holder = AnyWire(old_one)
+        lock = holder.call("acquire", name=self.name())["lock"]
+        shown = wait_until(lambda: [row["waiter"] for row in admin.call("show", name=self.name())["holders"]
+                                    if row["host"] == "old"], what="its row is shown")
+        error = admin.error("evict", holder=shown[0], grace=0)
+        self.assertEqual(error.reason, "timeout")
+        self.assertIn("older than 0.2.0; nothing was freed", error.message)
+        self.assertEqual(admin.call("evict", name=self.name(), all=True, grace=0)["silent_hosts"], ["old"])
+        self.assertEqual(holder.call("verify", lock=lock)["lock"], lock)
+
     # ---- slots by quorum ----
 
     def messages(self, name):
