@@ -6,7 +6,7 @@
 
 #include "client/lockbroker.h"
 
-/* The longest escape, "\\u001f". */
+/* The longest escape, \u001f. */
 #define ESCAPE_MOST 6
 
 /* The text as a string of JSON. The rest of a text that is too long is left out. */
@@ -34,7 +34,7 @@ quote(char *ret, size_t size, const char *text)
 void
 json_params(char ret[JSON_PARAMS_SIZE], const char *member, const char *value, const char *more)
 {
-	char quoted[JSON_PARAMS_SIZE / 2];
+	char quoted[JSON_VALUE_MOST * ESCAPE_MOST + 3];
 
 	quote(quoted, sizeof(quoted), value);
 	snprintf(ret, JSON_PARAMS_SIZE, "{\"%s\":%s%s}", member, quoted, more);

@@ -8,12 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of a reason for an eviction. The wire takes as many. */
+/* Bytes of a name or an id, and of a reason for an eviction. The wire takes no more. */
+#define JSON_VALUE_MOST 200
 #define JSON_WHY_MOST 256
-/* A name or an id and a reason, with each byte escaped, and further members. */
+/* A value and a reason, with each byte escaped, and further members. */
 #define JSON_PARAMS_SIZE 3072
 
-/* {"MEMBER":"VALUE" and more}. value: at most 200 bytes; the library refuses invalid UTF-8. */
+/* {"MEMBER":"VALUE" and more}. value: at most JSON_VALUE_MOST bytes; the library refuses invalid UTF-8. */
 void json_params(
     char ret[JSON_PARAMS_SIZE], const char *member, const char *value, const char *more);
 /*
