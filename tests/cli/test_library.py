@@ -184,7 +184,7 @@ class Installed(unittest.TestCase):
         run("make", "-s", "-C", BUILD, "install-dist_docDATA", "install-dist_examplesDATA", "install-dist_examplesSCRIPTS",
             f"docdir={docs}", f"examplesdir={docs}/examples", MAKEFLAGS="")
         self.assertEqual({name for name in os.listdir(docs) if not name.endswith(".svg")},
-                         {"COPYING", "FENCING.md", "MATRIX.md", "NEWS.md", "OPERATIONS.md", "PERFORMANCE.md", "PROOF.md",
+                         {"COMPARE.md", "COPYING", "FENCING.md", "MATRIX.md", "NEWS.md", "OPERATIONS.md", "PERFORMANCE.md", "PROOF.md",
                           "PROTOCOL.md", "QUORUM.md", "SAFETY.md", "examples", "openrpc.json"})
         for name in "OPERATIONS.md", "PERFORMANCE.md":
             for linked in re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", text(os.path.join(docs, name))):

@@ -48,8 +48,8 @@ class Shell(Terminal):
         assert self.foreground() == self.pid, "the shell has the foreground"
 
     def knows_the_stop(self):
-        """Waits until the shell has heard that its job is stopped. The command may be stopped a moment before its parent,
-        of which the shell hears. Until then, `fg` continues nothing."""
+        """Waits until the shell has heard that its job is stopped. The shell hears of the parent, which can be stopped a
+        moment after the command. Until then, `fg` continues nothing."""
         def told():
             self.answers()
             return re.search("[Ss]topped|suspended", self.read())
