@@ -58,7 +58,7 @@ struct asked {
 	TAILQ_ENTRY(asked) next;
 };
 
-/* What an administrator wants. Texts are borrowed. */
+/* A request of an administrator. Texts are borrowed. */
 struct deed {
 	enum daemon_message_op op; /* GRANT, DENY or EVICT */
 	uid_t uid;                 /* of the administrator, on that host */
