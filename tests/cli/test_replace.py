@@ -161,7 +161,7 @@ class Replace(unittest.TestCase):
         del self.fake.semaphores["db"]["rows"][0]
         del self.fake.semaphores["db"]["rows"][2]  # of another kind, but the fake counts it
         job = self.start()
-        self.fake.wait_asked("show")
+        self.fake.wait_asked("show", 2)
         self.grant()
         job.wait(0)
         self.assertEqual(self.evicted(), [])
