@@ -597,8 +597,8 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		json_add_string(params, "name", notice->name);
 		result_add_slot(params, notice->slot);
 		left = notice->eviction->deadline - facts->now;
-		json_add_seconds(params, "grace", left > 0 ? left : 0);
 		json_add_seconds(params, "deadline", notice->eviction->deadline);
+		json_add_seconds(params, "grace", left > 0 ? left : 0);
 		json_add_string(params, "why", notice->eviction->why);
 		json_add_integer(params, "uid", (int64_t)notice->eviction->uid);
 		json_add_string(params, "host", notice->eviction->host);

@@ -85,12 +85,12 @@ row_new(const struct row_facts *facts, const struct lock_row *source)
 	json_add_integer(row, "pid", source->pid);
 	row_add_since(row, facts, source->since);
 	json_add_bool(row, "revoked", source->revoked);
+	json_add_bool(row, "evicted", source->evicted);
 	json_add_bool(row, "unknown", false);
 	if (source->fence == 0)
 		json_add_null(row, "fence");
 	else
 		json_add_integer(row, "fence", (int64_t)source->fence);
-	json_add_bool(row, "evicted", source->evicted);
 	return row;
 }
 
@@ -111,9 +111,9 @@ row_unknown(const char *name, int slot)
 	for (size_t i = 0; i < sizeof(not_known) / sizeof(not_known[0]); i++)
 		json_add_null(row, not_known[i]);
 	json_add_bool(row, "revoked", false);
+	json_add_bool(row, "evicted", false);
 	json_add_bool(row, "unknown", true);
 	json_add_null(row, "fence");
-	json_add_bool(row, "evicted", false);
 	return row;
 }
 
@@ -258,16 +258,17 @@ row_copy(const struct cJSON *row)
 {
 	static const char *const members[] = {"waiter", "lock", "state", "name", "kind", "slot",
 	    "position", "priority", "who", "why", "command", "host", "uid", "pid", "since", "age",
-	    "revoked", "unknown"};
+	    "revoked"};
 	struct cJSON *copy = json_new_object();
 
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
 		json_add(copy, members[i], json_copy_clean(json_get(row, members[i])));
+	json_add_bool(copy, "evicted", row_flag(row, "evicted"));
+	json_add_bool(copy, "unknown", row_flag(row, "unknown"));
 	if (json_get(row, "fence") == NULL)
 		json_add_null(copy, "fence");
 	else
 		json_add(copy, "fence", json_copy_clean(json_get(row, "fence")));
-	json_add_bool(copy, "evicted", row_flag(row, "evicted"));
 	return copy;
 }
 

@@ -199,7 +199,7 @@ START_TEST(a_row_is_as_the_wire_has_it)
 	    "\"kind\":\"semaphore\",\"slot\":null,\"position\":3,\"priority\":-2,\"who\":\"me\","
 	    "\"why\":null,\"command\":null,\"host\":\"there\",\"uid\":1000,\"pid\":5,"
 	    "\"since\":\"2023-11-14T22:13:10Z\",\"age\":10,\"revoked\":false,"
-	    "\"unknown\":false,\"fence\":null,\"evicted\":false}");
+	    "\"evicted\":false,\"unknown\":false,\"fence\":null}");
 	ck_assert(row_waits(row));
 	ck_assert_str_eq(row_waiter(row), "000000b0-7");
 	free(text);
