@@ -2,12 +2,12 @@
 
 import os
 import signal
+import subprocess
 import time
 import unittest
 
 import tap
-from cli import Job, command
-from daemon import Daemon
+from daemon import Daemon, clean_environment, program
 from rabbit import Rabbit
 from wait import wait_until
 from wire import Wire
@@ -22,7 +22,7 @@ def now():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Evict(unittest.TestCase):
+class Case(unittest.TestCase):
     """The holder is at the host `here`, the administrator and a waiter are at `there`."""
 
     def setUp(self):
@@ -60,6 +60,8 @@ class Evict(unittest.TestCase):
         self.waiter.answer(self.asked)
         return now()
 
+
+class Failures(Case):
     def test_at_the_deadline_the_slot_goes_to_the_other_host(self):
         deadline = self.evict(1.5)
         self.assertGreaterEqual(self.granted(), deadline)
@@ -118,17 +120,24 @@ class Evict(unittest.TestCase):
         self.granted()
 
 
-class ByCommand(Evict):
+class ByCommand(Case):
     def test_run_ends_its_command_on_the_other_host(self):
         self.holder.call("release", lock=self.lock)
         self.waiter.answer(self.asked)
         self.waiter.hang_up()
-        job = Job(self, self.here, "run", self.name, "sh", "-c", "trap 'exit 9' TERM; echo begun; while :; do sleep 0.05; done")
-        job.wait_out("begun")
-        done = command(self, self.there, "run", "--replace", "--why", "newer", self.name, "echo", "mine")
-        self.assertEqual(done.out, "mine\n")
-        job.wait(9)
-        self.assertIn("newer", job.err)
+        job = self.command(self.here, "run", self.name, "sh", "-c",
+                           "trap 'exit 9' TERM; echo begun; while :; do sleep 0.05; done")
+        self.assertEqual(job.stdout.readline(), "begun\n")
+        other = self.command(self.there, "run", "--replace", "--why", "newer", self.name, "echo", "mine")
+        self.assertEqual(other.communicate()[0], "mine\n")
+        self.assertIn("newer", job.communicate()[1])
+        self.assertEqual((job.returncode, other.returncode), (9, 0))
+
+    def command(self, daemon, *words):
+        job = subprocess.Popen([program("lockbroker"), *words], env=clean_environment(LOCKBROKER_SOCKET=daemon.socket),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (job.poll() is None and job.kill(), job.communicate()))
+        return job
 
 
 if __name__ == "__main__":
