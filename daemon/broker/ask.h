@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "daemon/broker/broker.h"
-#include "daemon/broker/channel.h"
 
 struct amqp_counters;
 struct amqp_probes;
@@ -56,8 +55,8 @@ void amqp_counters_fail(struct amqp_counters *counters);
  * A return comes before its ack. Return and ack: absent. Ack alone: present. Nack or silence:
  * unknown.
  *
- * A durable holder queue takes no message, and its nack makes this module count its consumers
- * (counters). It checks an absent slot queue, too, if the server hides queues (broker.h).
+ * A durable holder queue takes no message, and its nack makes the counters count its
+ * consumers. It checks an absent slot queue, too, if the server hides queues (broker.h).
  */
 
 struct amqp_probes *amqp_probes_new(struct broker *broker); /* broker: borrowed */

@@ -1,7 +1,7 @@
 /*
- * The beads of a slot that is held by quorum. One consumer sees them delivery by delivery, and a look sees all of
- * them. The module is pure: it owns a struct beads, and knows no channel, no timer and no
- * client.
+ * The beads of a slot that is held by quorum. One consumer sees them delivery by delivery, and a look sees all
+ * of them. The module is pure: it owns a struct beads, and knows no channel, no timer and no client.
+ * Of the time it knows only what it is told.
  */
 #ifndef BROKER_BEADS_H
 #define BROKER_BEADS_H
@@ -14,10 +14,8 @@
 #include "daemon/broker/broker.h"
 
 /*
- * The beads of a slot that is held by quorum, as one consumer sees them. They have the rules of a claim, a
- * hold and a release (docs/QUORUM.md). Deliveries and decisions go in, and rejects and news come
- * out. A struct beads is the view of one channel, from its consume to its end. The module is pure: it
- * knows no channel, no timer, no client, and of the time only what it is told.
+ * The rules of a claim, a hold and a release (docs/QUORUM.md). Deliveries and decisions go in, and rejects and
+ * news come out. A struct beads is the view of one channel, from its consume to its end.
  *
  *	GATHERING
  *	    |  a set is complete
@@ -231,9 +229,8 @@ uint64_t beads_sum(const struct beads *beads);
 uint64_t beads_fence(const struct beads *beads, unsigned hand_offs);
 
 /*
- * Judges the messages in the B of a slot by quorum, all at once, as its only consumer sees them. It is pure: it
- * knows no channel, no time, and no rules of a claim or a hold (beads.h). It tells whether a claim could use
- * them.
+ * Judges the messages in the B of a slot by quorum, all at once, as its only consumer sees them. It tells
+ * whether a claim could use them.
  */
 
 /* beads: all that are there, in any order. major: the version of the server. ret->foreign stays 0. */

@@ -712,6 +712,8 @@ broker_free(struct broker *broker)
 	free(broker);
 }
 
+/* ---- the present state ---- */
+
 int
 broker_heartbeat(const struct broker *broker)
 {
@@ -776,6 +778,8 @@ broker_get_traffic(const struct broker *broker, enum broker_link link, struct br
 	    .round_trips = *amqp_channels_round_trips(amqp_reconnector_channels(reconnector)),
 	};
 }
+
+/* ---- requests ---- */
 
 uint64_t
 broker_channel_take(struct broker *broker, enum broker_link link)
@@ -961,7 +965,7 @@ broker_set_password(struct broker *broker, size_t host, const char *password)
 	hosts[host].password = password;
 }
 
-/* ---- for tests, metrics and the server in memory ---- */
+/* ---- for tests and the server in memory ---- */
 
 void
 broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret)

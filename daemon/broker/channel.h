@@ -1,8 +1,8 @@
 /*
  * The channels of one connection to the broker: those of requests and answers, and raw ones for protocols of
  * their own. It owns their numbers, the pool of idle open channels, and the unanswered requests of each
- * channel. It outlives its links: all channels end with the link that carries them. It knows queues and
- * answers, and no hosts and no handshake.
+ * channel, in the order of sending. It outlives its links: all channels end with the link that carries them. It
+ * knows queues and answers, and no hosts and no handshake.
  */
 #ifndef BROKER_CHANNEL_H
 #define BROKER_CHANNEL_H
@@ -17,15 +17,8 @@
 #include "daemon/broker/ways.h"
 
 struct amqp_channels;
-struct state_reader;
-struct state_writer;
 
 /*
- * The channels of one of the broker's two connections. It owns their numbers, the pool of idle open
- * channels, and the unanswered requests of each channel, in the order of sending. It outlives its
- * links: all channels end with the link that carries them. It knows queues and answers, and no
- * hosts and no handshake.
- *
  * RabbitMQ answers the methods of a channel in order, except basic.consume: the queue's process
  * sends consume-ok, and the answers to later methods can overtake it. Requests are answered in the
  * order of sending nevertheless.

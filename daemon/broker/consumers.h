@@ -21,8 +21,8 @@ struct broker;
 
 /*
  * Channels of the auxiliary connection with many consumers each. A set owns its channels. Consumers
- * have numbers, never used twice in a set, and their tags say the numbers. It knows neither watches
- * nor wait queues, which use it.
+ * have numbers, never used twice in a set, and their tags say the numbers. The sets know
+ * neither watches nor wait queues, which use them.
  *
  *	us:      qos 1   consume 1             consume 2            ack, 20 s after the delivery
  *	broker:  qos-ok         consume-ok 1          consume-ok 2 ... deliver 1 ... cancel 2

@@ -1,6 +1,6 @@
 /*
- * The broker in the view of the files of this folder. It owns the two connections, and the modules
- * that use channels of their own on the auxiliary connection. Each module implements its part of
+ * The broker in the view of the files of this folder. It owns the connections, and the modules that
+ * use channels of their own on the auxiliary connection. Each module implements its part of
  * broker.h, and knows nothing of the work of the others. Other folders include broker.h.
  */
 #ifndef BROKER_INTERNAL_H

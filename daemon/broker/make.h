@@ -15,10 +15,9 @@ struct amqp_makers;
 struct broker;
 
 /*
- * Makes, deletes and looks into the Bs of slots by quorum. A job that makes one declares the queue, and
- * publishes a set of beads unless there is one (docs/QUORUM.md, rules 1 and 2). A repair is the same, where
- * the messages are damaged (beads_look()). Each job has a channel of its own on the auxiliary connection,
- * which carries no hold.
+ * A job that makes a B declares the queue, and publishes a set of beads unless there is one (docs/QUORUM.md,
+ * rules 1 and 2). A repair is the same, where the messages are damaged (beads_look()). Each job has a channel
+ * of its own on the auxiliary connection, which carries no hold.
  *
  *	us:      declare        qos consume, mark                  1 3 2            reject 3          close
  *	broker:         ok             mark: nobody else is active       1 3 2             3 (clean)
@@ -40,10 +39,9 @@ void amqp_makers_go(struct amqp_makers *makers);
 void amqp_makers_fail(struct amqp_makers *makers);
 
 /*
- * A quorum queue with a single active consumer, for a slot (make.h) or for the records (records.h). The
- * module has its arguments, a channel's consumer, and its messages, among them removals and marks. A mark is
- * a message with a random number: its publisher knows that older messages were delivered before it. The
- * module has no state, and knows neither beads nor records.
+ * A quorum queue with a single active consumer, for a slot or for the records (records.h). Here are its arguments,
+ * a channel's consumer, and its messages, among them removals and marks. A mark is a message with a random
+ * number: its publisher knows that older messages were delivered before it. These functions keep no state.
  */
 
 /*

@@ -1,14 +1,13 @@
 /*
  * The broker's connections: each is made, and made again when it has ended. The auxiliary connection is made on
- * demand. It owns the link and the channels of each, and their records for a successor. It knows no locks, and
- * no uses of a connection.
+ * demand. It owns the link and the channels of each, and their records for a successor. It knows no
+ * locks, no queues, and no uses of a connection.
  */
 #ifndef BROKER_RECONNECTOR_H
 #define BROKER_RECONNECTOR_H
 
 #include <stddef.h>
 
-#include "daemon/base/backoff.h"
 #include "daemon/broker/channel.h"
 
 struct amqp_reconnector;
@@ -17,11 +16,10 @@ struct state_reader;
 struct state_writer;
 
 /*
- * Connects one of the two connections, and again when it ended, with full-jitter backoff. It owns
- * the link and its channels, and passes the link's frames to them. Each try is for one host. From
- * amqp_reconnector_start() on, the lock connection is kept up, on each host of the list in turn.
- * The auxiliary connection is connected on request, to a given host. It knows no locks and no
- * queues.
+ * A reconnector connects one connection, and again when it ended, with full-jitter backoff. It passes the
+ * link's frames to the channels. Each try is for one host. From amqp_reconnector_start() on, the lock
+ * connection is kept up, on each host of the list in turn. All others are connected on request, to a given
+ * host.
  */
 
 struct amqp_reconnector_events {
@@ -89,7 +87,7 @@ uint64_t amqp_reconnector_count(const struct amqp_reconnector *reconnector);
 
 /*
  * The auxiliary connection on demand. Each use of it is announced here. It is brought up to the host
- * of the lock connection, and rests when it was not used for a while (broker.c). It knows no uses.
+ * of the lock connection, and rests when it was not used for a while (broker.c).
  */
 
 /* Brings it up, unless the broker is stopped. */

@@ -1,7 +1,7 @@
 /*
- * Makes a broker (broker.h): two AMQP connections to one host at a time, from a list of hosts of
- * one cluster. The broker owns the links and their channels, and reconnects with full-jitter
- * backoff. It never blocks.
+ * Makes a broker (broker.h): up to ten AMQP connections to hosts of one cluster, from a list. They are the lock
+ * connection, the auxiliary connection, and those for holds by quorum. The broker owns the links and their
+ * channels, and reconnects with full-jitter backoff. It never blocks.
  */
 #ifndef BROKER_SETUP_H
 #define BROKER_SETUP_H
@@ -83,7 +83,7 @@ bool broker_await_proof(struct broker *broker, uint64_t channel, struct broker_d
  */
 void broker_set_password(struct broker *broker, size_t host, const char *password);
 
-/* ---- for tests, metrics and the server in memory ---- */
+/* ---- for tests and the server in memory ---- */
 
 void broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret);
 const struct amqp_dialer *broker_dialer(const struct broker *broker);

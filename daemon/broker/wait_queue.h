@@ -35,7 +35,7 @@ struct broker;
  *
  * There are two limits. If no channel of its own is left, a refused member tries again each second.
  * Meanwhile its daemon finds free slots only by rescans. The channels that are kept for other
- * modules (wait_queue.c) are not used for it, as several such members would leave none for probes.
+ * modules are not used for it, as several such members would leave none for probes.
  * And the first join of a member uses a shared channel. If the broker refuses it, up to 63 others
  * are put out for some 5 ms, once for each member.
  */

@@ -39,7 +39,7 @@ struct way {
 	const struct amqp_request *claim, *check, *drop;
 	/* unsure: nothing certain was known about the slot when it was claimed. */
 	struct way_lesson (*learn)(const struct broker_reply *reply, bool unsure);
-	/* Whether RabbitMQ does them in 0.05 ms, without a change of its database (flight.h). */
+	/* Whether RabbitMQ does them in 0.05 ms, without a change of its database (daemon/lock/engine.h). */
 	bool claim_is_cheap, drop_is_cheap;
 
 	/*

@@ -273,6 +273,13 @@ void flight_end(struct lock_engine *engine, struct hold *hold);
  * probes as soon as it may.
  */
 
+/*
+ * Rests between two probes of a wait, or between two tries of busy slots. They are doubled from the first to the
+ * last. Each is jittered by half, up or down.
+ */
+#define AWAITED_REST_FIRST (20 * NSEC_PER_MSEC)
+#define AWAITED_REST_MOST (500 * NSEC_PER_MSEC)
+
 /* A member of the record of the wait, its owner. */
 struct awaited {
 	struct awaited_name *name; /* borrowed; NULL: it is in no table */

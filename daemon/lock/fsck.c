@@ -25,13 +25,9 @@
  */
 
 /*
- * Rests between tries of busy slots that are not converted yet, doubled from the first to the
- * last. Each is jittered by half, up or down. Each pass that converts nothing tries half as many
- * busy slots as the one before.
+ * Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. Each pass that converts
+ * nothing tries half as many as the one before.
  */
-#define REST_FIRST (20 * NSEC_PER_MSEC)
-#define REST_MOST (500 * NSEC_PER_MSEC)
-/* Maximum busy slots that a pass of a wait tries to convert. A refusal closes a channel. */
 #define TRIES_MOST 64
 
 static void
@@ -575,10 +571,11 @@ fsck_rest(struct lock_engine *engine, struct fsck *fsck)
 	engine_op_progress(engine, engine_op_find(engine, fsck->op));
 	fsck_tell_left(engine, fsck);
 	if (fsck->rest == 0) { /* the pass converted slots */
-		fsck->rest = REST_FIRST;
+		fsck->rest = AWAITED_REST_FIRST;
 		fsck->tries_most = TRIES_MOST;
 	} else {
-		fsck->rest = fsck->rest > REST_MOST / 2 ? REST_MOST : 2 * fsck->rest;
+		fsck->rest =
+		    fsck->rest > AWAITED_REST_MOST / 2 ? AWAITED_REST_MOST : 2 * fsck->rest;
 		fsck->tries_most = (fsck->tries_most + 1) / 2;
 	}
 	fsck->awaited.first = fsck->left[0];

@@ -29,16 +29,17 @@
 
 /* ---- the state ---- */
 
-ENGINE_FIND(find, struct fsck, fscks, by_op)
+ENGINE_FIND(fsck_by_op, struct fsck, fscks, by_op)
 
+/* fsck.c uses it, too, and ENGINE_FIND() makes a static function. */
 struct fsck *
 fsck_find(const struct lock_engine *engine, uint64_t op)
 {
-	return find(engine, op);
+	return fsck_by_op(engine, op);
 }
 
 /* From each state, those that may be next. */
-static const unsigned changes[] = {
+static const unsigned fsck_changes[] = {
     [FSCK_QUEUED] = 1U << FSCK_LOCKING,
     [FSCK_LOCKING] = 1U << FSCK_SCANNING,
     [FSCK_SCANNING] = 1U << FSCK_READING | 1U << FSCK_WORKING | 1U << FSCK_UNLOCKING,
@@ -51,7 +52,7 @@ static const unsigned changes[] = {
 void
 fsck_set_state(struct fsck *fsck, enum fsck_state state)
 {
-	assert((changes[fsck->state] & 1U << state) != 0);
+	assert((fsck_changes[fsck->state] & 1U << state) != 0);
 	fsck->state = state;
 }
 

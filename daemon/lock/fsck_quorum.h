@@ -12,7 +12,7 @@
 
 /*
  * fsck of slots that are held by quorum: looks into their queues, finds the problems, and repairs them
- * (docs/QUORUM.md, "Repairs"). A part of fsck.c, which owns the request and the mutex.
+ * (docs/QUORUM.md, "Repairs").
  *
  *	read the record		(if there are records)
  *	find the queues		(passive declares, also above the record's size)
@@ -77,8 +77,8 @@ void fsck_quorum_tell(struct lock_engine *engine, const struct fsck *fsck);
 void fsck_quorum_done(struct fsck_quorum *quorum);
 
 /*
- * One fsck: its state, its outcome, and the work that it does under the mutex. It knows no step of an fsck:
- * these are in fsck.c and fsck_quorum.c.
+ * One fsck: its state, its outcome, and the work that it does under the mutex. fsck.c has the order of its
+ * passes.
  */
 
 enum fsck_state {

@@ -7,6 +7,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/reclaim.h"
 #include "daemon/broker/way.h"
 #include "daemon/lock/channels.h"
 #include "daemon/lock/engine.h"
@@ -356,6 +357,7 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 
 /* After so long, ns, the broker layer has forgotten the hold, too. */
 #define LOST_KEPT (600 * NSEC_PER_SEC)
+_Static_assert(LOST_KEPT == AMQP_RECLAIM_KEPT, "both layers forget a hold at the same time");
 
 struct lost_hold {
 	TAILQ_ENTRY(lost_hold) entry;

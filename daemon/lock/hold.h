@@ -9,7 +9,7 @@
 #include "daemon/lock/engine.h"
 
 /*
- * A hold from its grant to its end: B is checked. The hold is revoked, lost or dropped.
+ * While a hold lives, B is checked. The hold is revoked, lost or dropped.
  *
  * By queue: a B that is gone is claimed again. The channel may die, and is replaced while the hold
  * continues. Closing a channel frees no slot (invariant 6): only a delete does, and delete-ok

@@ -211,9 +211,6 @@ struct holder_probes {
  */
 #define CONFIRM_MOST (1 * NSEC_PER_SEC)
 
-/* Rests between rounds, doubled from the first to the last. Each is jittered by half, up or down. */
-#define REST_FIRST (20 * NSEC_PER_MSEC)
-#define REST_MOST (500 * NSEC_PER_MSEC)
 /* Until the second probe of an absent B that may be claimed again: holders check it after 5 and 50 ms. */
 #define REST_RECLAIMED (100 * NSEC_PER_MSEC)
 
@@ -478,15 +475,16 @@ holder_wait_rest(struct lock_engine *engine, struct holder_wait *holder_wait, bo
 	int64_t ns;
 
 	if (holder_wait->awaited.freed)
-		holder_wait->rest = REST_FIRST;
+		holder_wait->rest = AWAITED_REST_FIRST;
 	holder_wait->awaited.freed = false;
 	ns = holder_wait->rest / 2 + jitter_below(&engine->jitter, holder_wait->rest);
 	if (confirms) {
 		broker_get_info(engine->broker, &info);
-		ns = info.deletes_by_name ? REST_RECLAIMED : REST_FIRST;
+		ns = info.deletes_by_name ? REST_RECLAIMED : AWAITED_REST_FIRST;
 	} else {
-		holder_wait->rest =
-		    holder_wait->rest > REST_MOST / 2 ? REST_MOST : 2 * holder_wait->rest;
+		holder_wait->rest = holder_wait->rest > AWAITED_REST_MOST / 2
+					? AWAITED_REST_MOST
+					: 2 * holder_wait->rest;
 	}
 	holder_wait->confirm_from = engine_now(engine) + ns;
 	timers_set(engine->timers, &holder_wait->awaited.rest, engine_now(engine) + ns);
@@ -806,7 +804,7 @@ holder_wait_new(
 	HASH_ADD(by_id, engine->holder_waits, id, sizeof(holder_wait->id), holder_wait);
 	TAILQ_INSERT_TAIL(&peer->holder_waits, holder_wait, of_peer);
 	peer->holder_wait_count++;
-	holder_wait->rest = REST_FIRST;
+	holder_wait->rest = AWAITED_REST_FIRST;
 	timer_init(&holder_wait->awaited.rest, holder_wait_rest_is_over, engine, holder_wait->id);
 	timer_init(&holder_wait->deadline, holder_wait_deadline_passed, engine, holder_wait->id);
 	if (order->timeout != DURATION_FOREVER)
@@ -950,7 +948,7 @@ struct holder_wait_record {
 	const char *warning;
 };
 
-static const struct state_field fields[] = {
+static const struct state_field holder_wait_fields[] = {
     STATE_FIELD(holder_wait_record, peer, STATE_NUMBER),
     STATE_FIELD(holder_wait_record, request, STATE_NUMBER),
     STATE_FIELD(holder_wait_record, uid, STATE_SIGNED),
@@ -995,7 +993,7 @@ holder_wait_save_all(const struct lock_engine *engine, struct state_writer *writ
 		    .warning = holder_wait->answer.warning,
 		};
 
-		state_put(writer, "holder-wait", fields, &record);
+		state_put(writer, "holder-wait", holder_wait_fields, &record);
 	}
 }
 
@@ -1058,7 +1056,7 @@ holder_wait_restore_all(struct lock_engine *engine, struct state_reader *reader)
 	struct holder_wait_record record;
 
 	while (state_is(reader, "holder-wait")) {
-		if (!state_take(reader, "holder-wait", fields, &record))
+		if (!state_take(reader, "holder-wait", holder_wait_fields, &record))
 			return false;
 		if (!holder_wait_restore(engine, &record))
 			return state_spoil(reader, "invalid record of a wait for holders");

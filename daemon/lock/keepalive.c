@@ -207,7 +207,7 @@ watch_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 	timers_set(engine->timers, &hold->watch_timer, engine_now(engine) + wait);
 }
 
-/* ---- checks of A ---- */
+/* ---- the watch checks A ---- */
 
 static void
 watch_on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -393,7 +393,7 @@ ask_oldest(struct lock_engine *engine, enum hold_lease lease)
 
 /*
  * A claim or a delete may be performed late, or its channel may be stuck. Its slot stays reserved
- * until this is known (the in-flight rule), and the end of the connection is the only other way to
+ * until this is known (invariant 1), and the end of the connection is the only other way to
  * know. Held locks are worth more than one slot, so the connection is closed only if nothing is
  * held. Else LOCK_NOTICE_STUCK tells the operator why the slot cannot be had.
  */

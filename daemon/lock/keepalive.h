@@ -27,7 +27,7 @@ void keepalive_start(struct lock_engine *engine);
 void keepalive_resume(struct lock_engine *engine);
 /*
  * The hold was granted: starts the second timer, or sets it earlier. If the length of its lease is its own
- * (LEASE_TIMED), the timer of the hold extends and ends it.
+ * (HOLD_LEASE_TIMED), the timer of the hold extends and ends it.
  */
 void keepalive_granted(struct lock_engine *engine, struct hold *hold);
 /*

@@ -83,7 +83,7 @@ lease_is_good(const struct lock_engine *engine, const struct hold *hold)
 }
 
 /* From each state, those that may be next. */
-static const unsigned changes[] = {
+static const unsigned lease_changes[] = {
     [LEASE_NONE] = 1U << LEASE_GOOD,
     [LEASE_GOOD] = 1U << LEASE_SUSPECT | 1U << LEASE_NONE,
     [LEASE_SUSPECT] = 1U << LEASE_GOOD | 1U << LEASE_NONE,
@@ -189,7 +189,7 @@ lease_set_state(struct lock_engine *engine, enum lease_state state)
 {
 	enum lease_state old = engine->lease.state;
 
-	assert((changes[old] & 1U << state) != 0);
+	assert((lease_changes[old] & 1U << state) != 0);
 	engine->lease.state = state;
 	if (state == LEASE_SUSPECT)
 		tell_holders(engine, true);

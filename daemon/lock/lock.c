@@ -25,7 +25,7 @@
  * Contents:
  *	The broker's events, each given to the files that it concerns: on_link() and on_channel_closed().
  *	on_cancelled(), on_unclean(), on_suspended() and on_removed() concern one hold.
- *	run_dirty() is the timer that runs the queue runner. on_replied(): all answers pass it.
+ *	run_queues() is the timer that runs the queue runner. on_replied(): all answers pass it.
  *	lock_engine_new(), lock_engine_free() and lock_engine_set() are its life.
  *	lock_cancel() and lock_peer_gone() end the requests of a client, in all files.
  *	lock_drain() and lock_quiet(): the stop.
@@ -119,7 +119,7 @@ on_removed(void *ctx, uint64_t channel)
 /* ---- the engine ---- */
 
 static void
-run_dirty(void *ctx, uint64_t id)
+run_queues(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct semaphore_list dirty = TAILQ_HEAD_INITIALIZER(dirty);
@@ -184,7 +184,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	holder_wait_init(engine);
 	mutex_init(engine);
 	hold_table_init(&engine->holds, timers);
-	timer_init(&engine->run_queues, run_dirty, engine, 0);
+	timer_init(&engine->run_queues, run_queues, engine, 0);
 	keepalive_init(engine);
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,

@@ -529,7 +529,6 @@ mutex_link_died(struct lock_engine *engine, const char *why)
 #define FENCE_FLOOR_AGAIN (60 * NSEC_PER_SEC)
 
 static void fence_floor_on_records(void *ctx, uint64_t id, const struct broker_reply *reply);
-static void fence_floor_on_raised(void *ctx, uint64_t id, const struct broker_reply *reply);
 
 static void
 fence_floor_begin(struct lock_engine *engine)

@@ -92,11 +92,10 @@ void mutex_channel_closed(struct lock_engine *engine, uint64_t channel);
 void mutex_link_died(struct lock_engine *engine, const char *why);
 
 /*
- * The floor of all epochs, in the records (broker_records_floor()). A set that is made anew is above the floor.
- * A
- * removed slot takes its counts with it. So does a mutex, which RabbitMQ deletes after an hour without use. Before
- * that, the floor must be above its fencing numbers. This module raises the
- * floor in the background, until it has succeeded.
+ * The floor of all epochs, in the records (broker_records_floor()). A set that is made anew is above the
+ * floor. A removed slot takes its counts with it. So does a mutex, which RabbitMQ deletes after an hour
+ * without use. Before that, the floor must be above its fencing numbers. This module raises the floor in the
+ * background, until it has succeeded.
  */
 
 /* A maker of a mutex raises the floor by so much above its set. Each stands for 4,096 returns of a bead. */

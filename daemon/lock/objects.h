@@ -1,6 +1,7 @@
 /*
  * The data of the engine: share, requester, hold, waiter and semaphore. Each struct has its states here, and
- * the one function that changes them. This module knows no broker, no clock and no engine. registry.h keeps
+ * the one function that changes them. This module sends nothing to the broker, reads no clock, and knows no
+ * engine. Of the timers it only cancels those of its objects. registry.h keeps
  * the tables of the engine and these objects in step.
  */
 #ifndef LOCK_OBJECTS_H

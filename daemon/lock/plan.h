@@ -12,11 +12,10 @@
 #include "daemon/lock/scan.h"
 
 /*
- * Plans a change: from the order and the state found, it makes the list of steps. Pure functions:
- * they know no broker and change nothing.
+ * Plans a change: from the order and the state found, it makes the list of steps.
  *
  * The state found is the markers N-U and N-G, and the number of slots without a gap. An acquire
- * decides by N-U first, then A[1], then N-G (design: "Precedence"). During a change an acquire sees
+ * decides by N-U first, then A[1], then N-G. During a change an acquire sees
  * the size before, the size after, or a number of slots between them. A change can be cut after any
  * step. The same command, given again, completes it.
  */

@@ -31,7 +31,7 @@
  * that move, not with those that wait.
  */
 
-/* Serves the queue of a dirty semaphore. Only the timer `run_queues` calls it. */
+/* Serves the queue of a dirty semaphore. Only run_queues() in lock.c calls it. */
 void queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore);
 
 /*

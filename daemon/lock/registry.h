@@ -1,6 +1,7 @@
 /*
  * The lives of peers, waiters, semaphores and holds (registry_*), and their rows (rows_*). The registry keeps
- * all tables of the engine in step. It sends nothing to the broker but the end of a watch.
+ * all tables of the engine in step. Of the broker it asks only what ends with them: a watch, the place in a wait
+ * queue, and the channel of a hold.
  */
 #ifndef LOCK_REGISTRY_H
 #define LOCK_REGISTRY_H
@@ -8,8 +9,7 @@
 #include "daemon/lock/engine.h"
 
 /*
- * The lives of peers, waiters, semaphores and holds. Each has one beginning and one end here, which
- * keep all tables and lists of the engine in step. Reservations are here too (invariant 1).
+ * Each life has one beginning and one end here. Reservations are here too (invariant 1).
  */
 
 /* The peer's entry, created if there is none. */

@@ -30,7 +30,7 @@ bool scan_is_guarded(const struct lock_engine *engine, const struct semaphore *s
 /* Whether the scan is over: a gap, an unknown answer, unlimited, a rescan, or forgotten results. */
 bool scan_is_whole(const struct semaphore *semaphore);
 /*
- * A rescan (design: "Waiting, without polling") costs the broker little. One window, in one flush,
+ * A rescan costs the broker little. One window, in one flush,
  * asks whether the known state of a full semaphore has changed. If more than a B has changed, the
  * knowledge of the semaphore is dropped, and a scan is due. The window has these queues:
  *
@@ -112,7 +112,7 @@ full_scan_exists(const struct full_scan *full_scan)
 }
 
 /*
- * The size for an acquire (design: N-U, then A[1], then N-G): LOCK_UNLIMITED, or a number of slots.
+ * The size for an acquire (N-U first, then A[1], then N-G): LOCK_UNLIMITED, or a number of slots.
  */
 static inline int
 full_scan_size(const struct full_scan *full_scan)

@@ -6,8 +6,6 @@
 #include "protocol/duration.h"
 #include "protocol/json.h"
 
-/* ---- locks ---- */
-
 /*
  * Contents:
  *	locks		acquire, verify, release: a hold, its lease and its fence
@@ -19,6 +17,8 @@
  *	notices		result_notice: notifications to a client
  *	the daemon	broker and counts, for info and ping
  */
+
+/* ---- locks ---- */
 
 static void
 result_add_lock(struct cJSON *object, const struct result_facts *facts, uint64_t lock)

@@ -503,6 +503,8 @@ show_heard(struct view *view, struct view_ask *ask, const struct daemon_message 
 	showing->more += answer->more;
 }
 
+/* ---- how it begins ---- */
+
 void
 view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 {

@@ -224,6 +224,8 @@ changes_forget(struct changes *changes, uint64_t order)
 	}
 }
 
+/* ---- rows of other daemons ---- */
+
 static void
 mirrored_forget(struct mirror *mirror, struct mirrored *mirrored)
 {
@@ -376,6 +378,8 @@ mirror_more(const struct mirror *mirror)
 		more += teller->more;
 	return more;
 }
+
+/* ---- when the feed goes on ---- */
 
 /* There is something to do in slices, a while from now at the latest. */
 static void

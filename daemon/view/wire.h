@@ -1,5 +1,5 @@
 /*
- * The ids of locks and waiters, and daemon messages (broker.h, "Messages"), as text and back. Pure:
+ * The ids of locks and waiters, and daemon messages (broker.h), as text and back. Pure:
  * values in, values out. It never logs.
  *
  * Every user who may publish in the vhost can send such a message. The parser therefore checks all
