@@ -1,16 +1,3 @@
-/*
- * In this file:
- * - counts: amqp_counters_send_waiting() sends passive declares on one shared channel, in a window.
- * - counters_on_overdue() gives a check that takes too long a channel of its own, and gives a count up.
- * - frames: batch_on_method() and batch_on_closed() answer; requests behind a refusal are sent again.
- * - broker_wait_queue_count() and amqp_counters_check() are asked from outside.
- * - probes: place_settle() takes the answer to one question, and probe_asks_again() doubts an absence.
- * - checks: place_on_checked() says what a passive declare means for a holder queue.
- * - sending: amqp_probes_send_waiting() publishes one message for each question, in a window.
- * - confirms: probes_take_confirm() takes acks and nacks, and probes_on_message() takes returns.
- * - giving up: probe_on_deadline() answers without the missing confirms.
- * - outside: broker_probe().
- */
 #include "daemon/broker/ask.h"
 
 #include <assert.h>
@@ -28,6 +15,22 @@
 #include "daemon/broker/channel.h"
 #include "daemon/broker/internal.h"
 #include "daemon/broker/reconnector.h"
+
+/*
+ * Contents:
+ *	Counts: amqp_counters_send_waiting() sends passive declares on one shared channel, in a window.
+ *	   counters_on_overdue() gives a check that takes too long a channel of its own, and gives a count up.
+ *	Counts, frames: batch_on_method() and batch_on_closed() answer. Requests behind a refusal are sent
+ *	   again.
+ *	Counts, outside: broker_wait_queue_count() and amqp_counters_check().
+ *	Counts, life: with the broker.
+ *	Probes: probe_asks_again() doubts an absence, and place_settle() takes the answer to one question.
+ *	Probes, checks: place_on_checked() says what a passive declare means for a holder queue.
+ *	Probes, sending: amqp_probes_send_waiting() publishes one message for each question, in a window.
+ *	Probes, confirms: probes_take_confirm() takes acks and nacks, and probes_on_message() takes returns.
+ *	Probes, giving up: probe_on_deadline() answers without the missing confirms.
+ *	Probes, outside: broker_probe().
+ */
 
 /* ---- counts ---- */
 
@@ -220,7 +223,7 @@ counters_on_overdue(void *ctx, uint64_t id)
 	}
 }
 
-/* ---- counts: frames ---- */
+/* ---- counts, frames ---- */
 
 static int
 count_number(uint32_t count)
@@ -268,7 +271,7 @@ batch_on_closed(void *ctx, int code, const char *text)
 		count_answer(counters, first, what, 0, 0);
 }
 
-/* ---- counts: outside ---- */
+/* ---- counts, outside ---- */
 
 static void
 counters_ask(struct amqp_counters *counters, const char *queue, struct broker_count_done counted,
@@ -372,7 +375,7 @@ amqp_counters_fail(struct amqp_counters *counters)
 	counters_answer_unknown(counters, &lost);
 }
 
-/* ---- counts: life ---- */
+/* ---- counts, life ---- */
 
 struct amqp_counters *
 amqp_counters_new(struct broker *broker)
@@ -595,7 +598,7 @@ place_settle(
 		probe_enlist(probe, ready);
 }
 
-/* ---- probes: checks ---- */
+/* ---- probes, checks ---- */
 
 /* The B of a slot by quorum. While it is free, all its messages are ready. */
 static enum broker_answer
@@ -667,7 +670,7 @@ place_check(struct place *place)
 	    (struct amqp_check_done){place_on_checked, probe, (uint64_t)(place - probe->places)});
 }
 
-/* ---- probes: sending ---- */
+/* ---- probes, sending ---- */
 
 static bool
 probes_open_channel(struct amqp_probes *probes)
@@ -739,7 +742,7 @@ amqp_probes_send_waiting(struct amqp_probes *probes)
 		probe_send(probes, probe);
 }
 
-/* ---- probes: confirms ---- */
+/* ---- probes, confirms ---- */
 
 /* NULL: already confirmed. */
 static struct place *
@@ -828,7 +831,7 @@ probes_on_method(void *ctx, const struct amqp_frame *frame)
 	}
 }
 
-/* ---- probes: giving up ---- */
+/* ---- probes, giving up ---- */
 
 /* The channel is gone: its messages will not be confirmed. */
 static void
@@ -884,7 +887,7 @@ probe_on_deadline(void *ctx, uint64_t id)
 	amqp_probes_send_waiting(probes);
 }
 
-/* ---- probes: outside ---- */
+/* ---- probes, outside ---- */
 
 void
 broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,

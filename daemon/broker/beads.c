@@ -1,15 +1,3 @@
-/*
- * In this file, in the order of a hold:
- * - the text of a bead, and sets: beads_take_set() takes a complete one, and acknowledges older beads.
- * - the order: beads_are_clean() and beads_find_to_flip() read it (docs/QUORUM.md).
- * - rejects: beads_flip_to_clean() and so on say which bead is rejected next.
- * - reclaims: beads_remember() keeps what the next channel of a lost hold must see.
- * - deliveries: beads_take() is the heart: gather, judge, and take the answer to a reject.
- * - decisions: beads_prove(), beads_renew(), beads_rotate() and beads_release() are for the owner of the channel.
- * - the successor: beads_resume() checks saved beads.
- * - questions: the lease, the fence, and the words of an end.
- * - a look at all beads: beads_look() judges them for a repair.
- */
 #include "daemon/broker/beads.h"
 
 #include <assert.h>
@@ -19,6 +7,21 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+
+/*
+ * Contents:
+ *	The text of a bead: its parts as text, and back.
+ *	Sets: beads_take_set() takes a complete one, and acknowledges older beads.
+ *	The order: beads_are_clean() and beads_find_to_flip() read it (docs/QUORUM.md).
+ *	Rejects: beads_flip_to_clean() and so on say which bead is rejected next.
+ *	Reclaims: beads_remember() keeps what the next channel of a lost hold must see.
+ *	Deliveries: beads_take() is the heart: gather, judge, and take the answer to a reject.
+ *	Decisions: beads_prove(), beads_renew(), beads_rotate() and beads_release() are for the owner of the
+ *	   channel.
+ *	The successor: beads_resume() checks saved beads.
+ *	Questions: the lease, the fence, and the words of an end.
+ *	A look at all beads: beads_look() judges them for a repair.
+ */
 
 /* ---- the text of a bead ---- */
 

@@ -1,15 +1,3 @@
-/*
- * In this file:
- * - the modules of the auxiliary connection: they are made, begin with each link, and fail with it.
- * - the auxiliary connection rests when it was idle for long.
- * - the verdict and the test of exclusive queues: before it, nobody hears that the lock connection is up.
- * - the reconnectors' events: locks_up(), broker_on_up() and broker_on_down() say what follows for whom.
- * - operations: start, stop and state of the connections, and their part in the successor.
- * - broker_get_info() and so on tell the present state.
- * - requests: broker_claim(), broker_check_holder() and broker_drop() choose by way; the others have one channel.
- * - life: broker_new() makes both reconnectors and all modules.
- * Other files of this folder implement the rest of broker.h and setup.h themselves.
- */
 #include "daemon/broker/broker.h"
 
 #include <assert.h>
@@ -34,6 +22,24 @@
 #include "daemon/broker/wait_queue.h"
 #include "daemon/broker/way.h"
 #include "daemon/state/state.h"
+
+/*
+ * Contents:
+ *	The modules of the auxiliary connection: they are made, begin with each link, and fail with it.
+ *	The auxiliary connection, on demand: it rests when it was idle for long.
+ *	The verdict about exclusive queues: before it, nobody hears that the lock connection is up.
+ *	The test of exclusive queues: both connections open a channel for it.
+ *	The test of exclusive queues, the two answers: they lead to the verdict.
+ *	The test of exclusive queues, outside: it begins with the links, and ends with them.
+ *	The reconnectors' events: locks_up(), broker_on_up() and broker_on_down() say what follows for whom.
+ *	Operations: start, stop, the freeze, and the part of the connections in the successor.
+ *	The present state: broker_get_info() and so on.
+ *	Requests: broker_claim(), broker_check_holder() and broker_drop() choose by way. The others have one
+ *	   channel.
+ *	Life: broker_new() makes both reconnectors and all modules.
+ *	For tests and the server in memory: what nobody else reads.
+ * Other files of this folder implement the rest of broker.h and setup.h themselves.
+ */
 
 static struct amqp_reconnector *
 broker_reconnector(const struct broker *broker, enum broker_link link)
@@ -282,7 +288,7 @@ exclusion_drop_queue(struct amqp_exclusion *exclusion)
 		.fn = exclusion_on_dropped, .ctx = exclusion, .id = exclusion->lock_channel});
 }
 
-/* ---- the test of exclusive queues: the two answers ---- */
+/* ---- the test of exclusive queues, the two answers ---- */
 
 /* The answer of the auxiliary connection, with the queue of the lock connection in place. */
 static void
@@ -382,7 +388,7 @@ exclusion_on_limit(void *ctx, uint64_t id)
 		    "the broker did not answer within request-timeout");
 }
 
-/* ---- the test of exclusive queues: outside ---- */
+/* ---- the test of exclusive queues, outside ---- */
 
 /* The lock connection is up: a verdict comes within the timeout. The test waits for the other one. */
 static void

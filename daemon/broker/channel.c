@@ -1,15 +1,3 @@
-/*
- * In this file:
- * - numbers: those of one link. Low ones are used again and again.
- * - channels: they open with their first request, and close.
- * - requests: amqp_channels_request() queues and sends; request_answer() ends each one.
- * - taking and putting back: amqp_channels_take() prefers an idle channel; amqp_channels_put() keeps some open.
- * - frames: amqp_channels_frame() gives each to its request or raw channel. A channel.close: channel_bury().
- * - links come and go: amqp_channels_attach() and amqp_channels_fail().
- * - life, and questions about numbers and limits.
- * - restored channels: a hold or a raw channel goes on with one.
- * - raw channels: opening and closing, sending, and consumers with tags.
- */
 #include "daemon/broker/channel.h"
 
 #include <assert.h>
@@ -23,6 +11,24 @@
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
 #include "daemon/broker/channel_internal.h"
+
+/*
+ * Contents:
+ *	Numbers: those of one link. Low ones are used again and again.
+ *	Channels: they open with their first request, and close.
+ *	Requests: request_answer() ends each one. amqp_channels_request() queues and sends.
+ *	Taking and putting back: amqp_channels_take() prefers an idle channel. amqp_channels_put() keeps some
+ *	   open.
+ *	Frames: channel_bury() is for a channel.close. amqp_channels_frame() gives each to its request or raw
+ *	   channel.
+ *	Links come and go: amqp_channels_attach() and amqp_channels_fail().
+ *	Life: also the questions about numbers and limits.
+ *	Restored channels: a hold or a raw channel goes on with one.
+ *	Raw channels: their place among the channels.
+ *	Raw channels, opening and closing: each is opened by its owner.
+ *	Raw channels, sending: methods and messages.
+ *	Raw channels, consumers: they have tags.
+ */
 
 static void
 channel_set_state(struct channel *channel, enum channel_state state)
@@ -867,7 +873,7 @@ amqp_raw_channel_announce(struct amqp_raw_channel *raw, uint64_t delivery)
 	return amqp_content_announce(&raw->content);
 }
 
-/* ---- raw channels: opening and closing ---- */
+/* ---- raw channels, opening and closing ---- */
 
 void
 amqp_raw_channel_init(struct amqp_raw_channel *raw, struct amqp_channels *channels,
@@ -952,7 +958,7 @@ amqp_raw_channel_end(struct amqp_raw_channel *raw)
 	channel_close(raw->channels, channel);
 }
 
-/* ---- raw channels: sending ---- */
+/* ---- raw channels, sending ---- */
 
 void
 amqp_raw_channel_send(const struct amqp_raw_channel *raw, amqp_method_number_t method, void *fields)
@@ -989,7 +995,7 @@ amqp_raw_channel_reject(const struct amqp_raw_channel *raw, uint64_t delivery)
 	amqp_raw_channel_send(raw, AMQP_BASIC_REJECT_METHOD, &reject);
 }
 
-/* ---- raw channels: consumers ---- */
+/* ---- raw channels, consumers ---- */
 
 struct amqp_raw_channel_tag
 amqp_raw_channel_tag(char letter, uint64_t consumer)

@@ -1,15 +1,3 @@
-/*
- * In this file:
- * - channels: amqp_consumers_consume() and amqp_consumers_cancel() place and end a consumer.
- * - An auto-delete queue that just ended on a channel is used on others: consumers_has_ended().
- * - deliveries: consumers_ack_later() acknowledges those that nobody reads.
- * - frames: consumers_on_method() tells the owner of the set.
- * - life: amqp_consumers_find() chooses a channel, or opens one.
- * - watches: their states, and the news to the listener.
- * - placing: amqp_watches_place() gives waiting watches their turns and pauses after refusals.
- * - events: a consumer was placed, cancelled or refused, or its channel went.
- * - outside: broker_watch() and broker_unwatch(); the link comes and goes.
- */
 #include "daemon/broker/consumers.h"
 
 #include <assert.h>
@@ -25,6 +13,22 @@
 #include "daemon/broker/internal.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/broker/setup.h"
+
+/*
+ * Contents:
+ *	Channels: what each has.
+ *	Channels, consumers: amqp_consumers_consume() places one. An auto-delete queue that just ended on a
+ *	   channel is used on others: consumers_has_ended(). amqp_consumers_cancel() ends a consumer.
+ *	Channels, deliveries: consumers_ack_later() acknowledges those that nobody reads.
+ *	Channels, frames: consumers_on_method() tells the owner of the set.
+ *	Channels, life: amqp_consumers_find() chooses a channel, or opens one.
+ *	Watches: what each has.
+ *	Watches, states: the lists, and the news to the listener.
+ *	Watches, placing: amqp_watches_place() gives waiting watches their turns and pauses after refusals.
+ *	Watches, events: a consumer was placed, cancelled or refused, or its channel went.
+ *	Watches, outside: broker_watch() and broker_unwatch(). The link comes and goes.
+ *	Watches, life: with the broker.
+ */
 
 /* ---- channels ---- */
 
@@ -57,7 +61,7 @@ struct ack {
 	int64_t due;
 };
 
-/* ---- channels: consumers ---- */
+/* ---- channels, consumers ---- */
 
 void
 amqp_consumers_declare(struct amqp_consumers *channel, amqp_queue_declare_t *declare)
@@ -158,7 +162,7 @@ amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer, const c
 	channel->unwanted_queue = queue == NULL ? NULL : mem_strdup(queue);
 }
 
-/* ---- channels: deliveries ---- */
+/* ---- channels, deliveries ---- */
 
 static void
 consumers_ack_first(struct amqp_consumers *channel)
@@ -199,7 +203,7 @@ consumers_ack_later(struct amqp_consumers *channel, uint64_t delivery)
 		timers_set(channel->set->broker->timers, &channel->ack, ack->due);
 }
 
-/* ---- channels: frames ---- */
+/* ---- channels, frames ---- */
 
 static bool
 consumers_take_consume_ok(struct amqp_consumers *channel, uint64_t consumer)
@@ -272,7 +276,7 @@ consumers_on_closed(void *ctx, int code, const char *text)
 	    channel->raw.blames ? channel->unanswered : 0, code, text);
 }
 
-/* ---- channels: life ---- */
+/* ---- channels, life ---- */
 
 /* NULL: no channel number is left. */
 static struct amqp_consumers *
@@ -402,7 +406,7 @@ struct amqp_watches {
 	bool complained;    /* of being refused, on this link */
 };
 
-/* ---- watches: states ---- */
+/* ---- watches, states ---- */
 
 static struct watch_list *
 watch_list_of(const struct watch *watch)
@@ -484,7 +488,7 @@ watches_tell_lost(struct amqp_watches *watches)
 	}
 }
 
-/* ---- watches: placing ---- */
+/* ---- watches, placing ---- */
 
 /* The broker closed the channel: its watches are placed again. */
 static void
@@ -555,7 +559,7 @@ watches_on_retry(void *ctx, uint64_t id)
 	amqp_watches_place(ctx);
 }
 
-/* ---- watches: events ---- */
+/* ---- watches, events ---- */
 
 /* NULL: of no watch any more. */
 static struct watch *
@@ -634,7 +638,7 @@ watches_on_closed(
 	amqp_watches_place(watches);
 }
 
-/* ---- watches: outside ---- */
+/* ---- watches, outside ---- */
 
 static void
 watch_add(struct amqp_watches *watches, const char *queue)
@@ -714,7 +718,7 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 	watches_tell_lost(watches);
 }
 
-/* ---- watches: life ---- */
+/* ---- watches, life ---- */
 
 struct amqp_watches *
 amqp_watches_new(struct broker *broker)

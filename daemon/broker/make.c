@@ -1,13 +1,3 @@
-/*
- * In this file:
- * - quorum queues: arguments, consumer, messages and marks, for jobs, claims and records.
- * - jobs: job_set_timer() has the deadline of each state, and job_end() answers.
- * - jobs, requests: job_look() and job_ask() ask what is there; job_publish_set() publishes the beads.
- * - jobs, the news of the beads: job_act() performs what beads.h decides; job_decide() judges what was seen.
- * - jobs, deliveries: job_on_message() takes beads, marks and foreign messages.
- * - job_on_method(), job_on_closed() and job_on_timer() take the rest.
- * - jobs, outside: broker_make_beads() and so on begin one. They start with the link, and end with it.
- */
 #include "daemon/broker/make.h"
 
 #include <assert.h>
@@ -23,6 +13,19 @@
 #include "daemon/broker/internal.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/broker/ways.h"
+
+/*
+ * Contents:
+ *	Quorum queues: arguments, consumer, messages and marks, for jobs, claims and records.
+ *	Jobs: maker_job_set_timer() has the deadline of each state, and maker_job_end() answers.
+ *	Jobs, requests: maker_job_look() and maker_job_ask() ask what is there. maker_job_publish_set()
+ *	   publishes the beads.
+ *	Jobs, the news of the beads: maker_job_act() performs what beads.h decides. maker_job_decide() judges
+ *	   what was seen.
+ *	Jobs, deliveries: maker_job_on_message() takes beads, marks and foreign messages. maker_job_on_method(),
+ *	   maker_job_on_closed() and maker_job_on_timer() take the rest.
+ *	Jobs, outside: broker_make_beads() and so on begin one. They start with the link, and end with it.
+ */
 
 /* ---- quorum queues ---- */
 
@@ -201,21 +204,21 @@ makers_now(const struct maker_job *job)
 }
 
 static void
-job_set_timer(struct maker_job *job, int64_t wait)
+maker_job_set_timer(struct maker_job *job, int64_t wait)
 {
 	timers_set(job->makers->broker->timers, &job->timer, makers_now(job) + wait);
 }
 
 /* An answer of the broker, or of the next holder, is awaited. */
 static void
-job_set_deadline(struct maker_job *job)
+maker_job_set_deadline(struct maker_job *job)
 {
-	job_set_timer(job, job->makers->broker->settings.probe_timeout);
+	maker_job_set_timer(job, job->makers->broker->settings.probe_timeout);
 }
 
 /* Closes the channel, answers, and frees the job. */
 static void
-job_end(struct maker_job *job, enum broker_answer answer, int code, const char *text)
+maker_job_end(struct maker_job *job, enum broker_answer answer, int code, const char *text)
 {
 	struct amqp_makers *makers = job->makers;
 	struct broker_done done = job->done;
@@ -239,17 +242,17 @@ job_end(struct maker_job *job, enum broker_answer answer, int code, const char *
 		done.fn(done.ctx, done.id, &reply);
 }
 
-/* ---- jobs: requests ---- */
+/* ---- jobs, requests ---- */
 
 static void
-job_publish(struct maker_job *job, const char *text)
+maker_job_publish(struct maker_job *job, const char *text)
 {
 	amqp_quorum_queue_publish(&job->channel, job->queue, text);
 }
 
 /* More than the usual one, if foreign messages or odd beads could keep the mark away. */
 static uint16_t
-job_find_prefetch(const struct maker_job *job)
+maker_job_find_prefetch(const struct maker_job *job)
 {
 	uint32_t prefetch = BEADS_PREFETCH;
 
@@ -259,34 +262,35 @@ job_find_prefetch(const struct maker_job *job)
 }
 
 static void
-job_attach(struct maker_job *job)
+maker_job_attach(struct maker_job *job)
 {
-	job_set_deadline(job);
-	amqp_quorum_queue_attach(&job->channel, job->queue, MAKER_TAG, job_find_prefetch(job));
+	maker_job_set_deadline(job);
+	amqp_quorum_queue_attach(
+	    &job->channel, job->queue, MAKER_TAG, maker_job_find_prefetch(job));
 }
 
 static void
-job_publish_mark(struct maker_job *job)
+maker_job_publish_mark(struct maker_job *job)
 {
 	char text[AMQP_MARK_TEXT];
 
 	job->marks++;
 	job->mark = amqp_quorum_queue_random(job->makers->broker);
-	job_publish(job, amqp_mark_print(text, job->mark));
+	maker_job_publish(job, amqp_mark_print(text, job->mark));
 }
 
 /* Becomes a consumer, and then publishes the mark. */
 static void
-job_look(struct maker_job *job)
+maker_job_look(struct maker_job *job)
 {
 	job->state = JOB_LOOKING;
-	job_attach(job);
-	job_publish_mark(job);
+	maker_job_attach(job);
+	maker_job_publish_mark(job);
 }
 
 /* Under a fresh proof that nobody else holds the slot; or of a queue that is no slot. */
 static void
-job_send_delete(struct maker_job *job, uint64_t fence)
+maker_job_send_delete(struct maker_job *job, uint64_t fence)
 {
 	/* Of a quorum queue, if-unused would end the connection. */
 	amqp_queue_delete_t delete = {
@@ -294,25 +298,25 @@ job_send_delete(struct maker_job *job, uint64_t fence)
 
 	job->state = JOB_DELETING;
 	job->fence = fence;
-	job_set_deadline(job);
+	maker_job_set_deadline(job);
 	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DELETE_METHOD, &delete);
 }
 
 /* Whether the queue is there, and has a consumer. */
 static void
-job_ask(struct maker_job *job)
+maker_job_ask(struct maker_job *job)
 {
 	amqp_queue_declare_t declare = {.queue = amqp_cstring_bytes(job->queue), .passive = 1};
 
 	job->asks++;
 	job->state = JOB_DECLARING;
-	job_set_deadline(job);
+	maker_job_set_deadline(job);
 	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
 /* In dirty order: an accident that returns them in the order of publication reads as dirty. */
 static void
-job_publish_set(struct maker_job *job)
+maker_job_publish_set(struct maker_job *job)
 {
 	static const unsigned order[BEADS] = {1, 3, 2};
 	struct bead bead = {
@@ -325,18 +329,18 @@ job_publish_set(struct maker_job *job)
 
 	job->state = JOB_CLEANING;
 	beads_own(&job->beads, job->publisher);
-	job_set_deadline(job);
+	maker_job_set_deadline(job);
 	for (unsigned i = 0; i < BEADS; i++) {
 		bead.number = order[i];
 		FAULT(BEADS_PUBLISHED_CLEAN, bead.number = i + 1);
-		job_publish(job, bead_print(text, &bead));
+		maker_job_publish(job, bead_print(text, &bead));
 	}
 }
 
-/* ---- jobs: the news of the beads ---- */
+/* ---- jobs, the news of the beads ---- */
 
 static bool
-job_deletes(const struct maker_job *job)
+maker_job_deletes(const struct maker_job *job)
 {
 	return job->work == JOB_CLEARS || job->work == JOB_CLAIMS ||
 	       ((job->work == JOB_REMOVES || job->work == JOB_DELETES) && job->removed);
@@ -344,7 +348,7 @@ job_deletes(const struct maker_job *job)
 
 /* A newer set is complete: those that it replaces go. */
 static void
-job_ack_seen(struct maker_job *job)
+maker_job_ack_seen(struct maker_job *job)
 {
 	for (size_t i = 0; i < job->seen_count; i++)
 		amqp_raw_channel_ack(&job->channel, job->seen[i].tag);
@@ -356,24 +360,24 @@ job_ack_seen(struct maker_job *job)
  * not certain. On a new channel it comes first.
  */
 static bool
-job_attach_anew(struct maker_job *job)
+maker_job_attach_anew(struct maker_job *job)
 {
 	amqp_raw_channel_close(&job->channel);
 	if (++job->attaches > ATTACHES_MOST || !amqp_raw_channel_open(&job->channel, BEAD_TEXT)) {
-		job_end(job, BROKER_UNKNOWN, 0, beads_end_words(BEADS_END_UNSURE));
+		maker_job_end(job, BROKER_UNKNOWN, 0, beads_end_words(BEADS_END_UNSURE));
 		return false;
 	}
 	job->seen_count = 0;
 	job->others = false;
 	job->state = JOB_CLEANING;
 	beads_init(&job->beads, job->major, job->minor);
-	job_attach(job);
+	maker_job_attach(job);
 	return true;
 }
 
 /* False: the job has ended. */
 static bool
-job_act(struct maker_job *job, struct beads_acts acts)
+maker_job_act(struct maker_job *job, struct beads_acts acts)
 {
 	enum beads_end end = job->beads.end;
 
@@ -383,32 +387,32 @@ job_act(struct maker_job *job, struct beads_acts acts)
 		amqp_raw_channel_reject(&job->channel, acts.reject);
 	if (acts.barrier)
 		amqp_raw_channel_send(&job->channel, AMQP_BASIC_QOS_METHOD,
-		    &(amqp_basic_qos_t){.prefetch_count = job_find_prefetch(job)});
+		    &(amqp_basic_qos_t){.prefetch_count = maker_job_find_prefetch(job)});
 	switch (acts.news) {
 	case BEADS_NO_NEWS:
 	case BEADS_RENEWED:
 		break;
 	case BEADS_UNCLEAN:
-		job_ack_seen(job);
+		maker_job_ack_seen(job);
 		if (beads_are_new(&job->beads))
-			return job_act(job, beads_release_new(&job->beads, makers_now(job)));
-		job_set_timer(job, job->beads.until - makers_now(job));
+			return maker_job_act(job, beads_release_new(&job->beads, makers_now(job)));
+		maker_job_set_timer(job, job->beads.until - makers_now(job));
 		break;
 	case BEADS_NOW_HELD:
-		job_ack_seen(job);
-		if (job_deletes(job)) {
-			job_send_delete(job, beads_fence(&job->beads, 0));
+		maker_job_ack_seen(job);
+		if (maker_job_deletes(job)) {
+			maker_job_send_delete(job, beads_fence(&job->beads, 0));
 			break;
 		}
-		job_set_deadline(job);
-		return job_act(job, beads_release(&job->beads, makers_now(job)));
+		maker_job_set_deadline(job);
+		return maker_job_act(job, beads_release(&job->beads, makers_now(job)));
 	case BEADS_NOW_RELEASED:
-		job_end(job, job->work == JOB_MAKES ? BROKER_OK : BROKER_LOCKED, 0, "");
+		maker_job_end(job, job->work == JOB_MAKES ? BROKER_OK : BROKER_LOCKED, 0, "");
 		return false;
 	case BEADS_NOW_OVER:
 		if (end == BEADS_END_UNSURE)
-			return job_attach_anew(job);
-		job_end(job,
+			return maker_job_attach_anew(job);
+		maker_job_end(job,
 		    end == BEADS_END_TWO_SETS || end == BEADS_END_VERSION ? BROKER_REFUSED
 									  : BROKER_LOCKED,
 		    0, beads_end_words(end));
@@ -419,28 +423,28 @@ job_act(struct maker_job *job, struct beads_acts acts)
 
 /* Earlier holders of the name stop meanwhile. */
 static void
-job_pause_before_set(struct maker_job *job)
+maker_job_pause_before_set(struct maker_job *job)
 {
 	job->state = JOB_PAUSING;
-	job_set_timer(job, FAULT_ELSE(BEADS_WITHOUT_PAUSE, 0, job->wanted.wait));
+	maker_job_set_timer(job, FAULT_ELSE(BEADS_WITHOUT_PAUSE, 0, job->wanted.wait));
 }
 
 /* No claim could use these messages. So at most an earlier holder believes in its hold. */
 static void
-job_replace(struct maker_job *job)
+maker_job_replace(struct maker_job *job)
 {
-	if (job_deletes(job)) {
-		job_send_delete(job, job->found.epoch << BEAD_FENCE_BITS);
+	if (maker_job_deletes(job)) {
+		maker_job_send_delete(job, job->found.epoch << BEAD_FENCE_BITS);
 	} else if (job->found.epoch >= job->wanted.epoch) {
-		job_end(job, BROKER_LOCKED, 0, "newer messages came meanwhile");
+		maker_job_end(job, BROKER_LOCKED, 0, "newer messages came meanwhile");
 	} else {
-		job_pause_before_set(job);
+		maker_job_pause_before_set(job);
 	}
 }
 
 /* The set that is there is claimed. Single beads go with it, or with the next complete set. */
 static void
-job_claim(struct maker_job *job)
+maker_job_claim(struct maker_job *job)
 {
 	struct bead *seen = job->seen;
 	size_t count = job->seen_count;
@@ -448,7 +452,7 @@ job_claim(struct maker_job *job)
 
 	if (job->found.found != BROKER_BEADS_NONE && job->found.found != BROKER_BEADS_PART &&
 	    FAULT_ELSE(BEADS_BEFORE_MARK_IGNORED, true, false)) {
-		(void)job_attach_anew(job);
+		(void)maker_job_attach_anew(job);
 		return;
 	}
 
@@ -457,18 +461,18 @@ job_claim(struct maker_job *job)
 	FAULT(BEADS_BEFORE_MARK_IGNORED, count = 0);
 	beads_init(&job->beads, job->major, job->minor);
 	job->state = JOB_CLEANING;
-	job_set_deadline(job);
+	maker_job_set_deadline(job);
 	for (size_t i = 0; goes_on && i < count; i++)
-		goes_on = job_act(job, beads_take(&job->beads, &seen[i], makers_now(job)));
+		goes_on = maker_job_act(job, beads_take(&job->beads, &seen[i], makers_now(job)));
 	free(seen);
 	if (!goes_on || job->beads.state != BEADS_GATHERING)
 		return;
-	job_pause_before_set(job);
+	maker_job_pause_before_set(job);
 }
 
 /* The mark came: nobody else is active, and `seen` is all that is there. */
 static void
-job_decide(struct maker_job *job)
+maker_job_decide(struct maker_job *job)
 {
 	bool claimable;
 
@@ -478,20 +482,20 @@ job_decide(struct maker_job *job)
 	FAULT_IF(REPAIR_BESIDE_SET, job->work == JOB_MAKES, claimable = false);
 	beads_init(&job->beads, job->major, job->minor);
 	if (job->work == JOB_LOOKS)
-		job_end(job, BROKER_OK, 0, "");
+		maker_job_end(job, BROKER_OK, 0, "");
 	else if (!claimable && (job->wanted.repairs || job->work == JOB_CLEARS))
-		job_replace(job);
+		maker_job_replace(job);
 	else
-		job_claim(job);
+		maker_job_claim(job);
 }
 
-/* ---- jobs: deliveries ---- */
+/* ---- jobs, deliveries ---- */
 
 static void
-job_see(struct maker_job *job, const struct bead *bead)
+maker_job_see(struct maker_job *job, const struct bead *bead)
 {
 	if (job->seen_count == SEEN_MOST) {
-		job_end(job, BROKER_REFUSED, 0, crowded);
+		maker_job_end(job, BROKER_REFUSED, 0, crowded);
 		return;
 	}
 	if (job->seen_count == job->seen_room) {
@@ -502,20 +506,20 @@ job_see(struct maker_job *job, const struct bead *bead)
 }
 
 static void
-job_take_bead(struct maker_job *job, const struct bead *bead)
+maker_job_take_bead(struct maker_job *job, const struct bead *bead)
 {
 	switch (job->state) {
 	case JOB_LOOKING:
-		job_see(job, bead);
+		maker_job_see(job, bead);
 		break;
 	case JOB_PAUSING:
-		job_end(job, BROKER_LOCKED, 0, "somebody else makes this slot");
+		maker_job_end(job, BROKER_LOCKED, 0, "somebody else makes this slot");
 		break;
 	case JOB_CLEANING:
 		job->others |= bead->publisher != job->publisher;
 		if (job->others)
 			beads_own(&job->beads, 0);
-		(void)job_act(job, beads_take(&job->beads, bead, makers_now(job)));
+		(void)maker_job_act(job, beads_take(&job->beads, bead, makers_now(job)));
 		break;
 	case JOB_DELETING:
 		break; /* the queue is gone soon */
@@ -530,7 +534,7 @@ job_take_bead(struct maker_job *job, const struct bead *bead)
  * A message that is no bead is acknowledged: also a removal, if the slot is made again. A look leaves it.
  */
 static void
-job_take_foreign(struct maker_job *job, const char *text, uint64_t returned)
+maker_job_take_foreign(struct maker_job *job, const char *text, uint64_t returned)
 {
 	char mark[AMQP_MARK_TEXT];
 	bool mine =
@@ -550,13 +554,13 @@ job_take_foreign(struct maker_job *job, const char *text, uint64_t returned)
 		return;
 	/* Another consumer had it before. It was active then, and may have had beads, too. */
 	if (returned > 0)
-		job_end(job, BROKER_LOCKED, 0, "another consumer was active");
+		maker_job_end(job, BROKER_LOCKED, 0, "another consumer was active");
 	else
-		job_decide(job);
+		maker_job_decide(job);
 }
 
 static bool
-job_on_message(void *ctx)
+maker_job_on_message(void *ctx)
 {
 	struct maker_job *job = ctx;
 	const struct amqp_content *content = &job->channel.content;
@@ -566,39 +570,39 @@ job_on_message(void *ctx)
 	    bead_read(content->body, (size_t)content->size, &bead)) {
 		bead.count = content->returned;
 		bead.tag = job->channel.delivery;
-		job_take_bead(job, &bead);
+		maker_job_take_bead(job, &bead);
 	} else {
-		job_take_foreign(job, content->body, content->returned);
+		maker_job_take_foreign(job, content->body, content->returned);
 	}
 	return true;
 }
 
 /* While all beads are ready, no consumer holds the slot. It perhaps tries to claim it. */
 static void
-job_declared(struct maker_job *job, const amqp_queue_declare_ok_t *ok)
+maker_job_declared(struct maker_job *job, const amqp_queue_declare_ok_t *ok)
 {
 	job->messages = ok->message_count;
 	if (job->asks_type) {
-		job_end(job, BROKER_REFUSED, AMQP_PRECONDITION_FAILED, shared);
+		maker_job_end(job, BROKER_REFUSED, AMQP_PRECONDITION_FAILED, shared);
 	} else if (job->work == JOB_MAKES) {
 		job->state = JOB_RESTING;
-		job_set_timer(job, AMQP_QUORUM_QUEUE_REST);
+		maker_job_set_timer(job, AMQP_QUORUM_QUEUE_REST);
 	} else if (ok->consumer_count > 0 && job->work != JOB_LOOKS && job->asks < ASKS_MOST) {
 		job->state = JOB_RESTING;
-		job_set_timer(job, ASK_AGAIN);
+		maker_job_set_timer(job, ASK_AGAIN);
 	} else if (ok->consumer_count > 0 && (job->work != JOB_LOOKS || job->messages < BEADS)) {
-		job_end(job, BROKER_LOCKED, 0, busy);
+		maker_job_end(job, BROKER_LOCKED, 0, busy);
 	} else if (job->messages > SEEN_MOST) {
-		job_end(job, BROKER_REFUSED, 0, crowded);
+		maker_job_end(job, BROKER_REFUSED, 0, crowded);
 	} else if (job->work == JOB_DROPS) {
-		job_send_delete(job, 0);
+		maker_job_send_delete(job, 0);
 	} else {
-		job_look(job);
+		maker_job_look(job);
 	}
 }
 
 static bool
-job_on_method(void *ctx, const struct amqp_frame *frame)
+maker_job_on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct maker_job *job = ctx;
 
@@ -606,13 +610,13 @@ job_on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_QUEUE_DECLARE_OK_METHOD:
 		if (job->state != JOB_DECLARING)
 			return false;
-		job_declared(job, frame->fields);
+		maker_job_declared(job, frame->fields);
 		return true;
 	case AMQP_BASIC_CONSUME_OK_METHOD:
-		FAULT_IF(CONSUME_OK_TRUSTED, job->state == JOB_LOOKING, job_decide(job));
+		FAULT_IF(CONSUME_OK_TRUSTED, job->state == JOB_LOOKING, maker_job_decide(job));
 		return true;
 	case AMQP_BASIC_QOS_OK_METHOD:
-		(void)job_act(job, beads_barrier(&job->beads, makers_now(job)));
+		(void)maker_job_act(job, beads_barrier(&job->beads, makers_now(job)));
 		return true;
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
@@ -620,7 +624,7 @@ job_on_method(void *ctx, const struct amqp_frame *frame)
 		job->removed = true; /* the only message of a channel with confirms */
 		return true;
 	case AMQP_BASIC_NACK_METHOD:
-		job_end(job, BROKER_UNKNOWN, 0, "the broker did not take the removal");
+		maker_job_end(job, BROKER_UNKNOWN, 0, "the broker did not take the removal");
 		return true;
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
@@ -630,12 +634,12 @@ job_on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_QUEUE_DELETE_OK_METHOD:
 		if (job->state != JOB_DELETING)
 			return false;
-		job_end(job, BROKER_OK, 0, "");
+		maker_job_end(job, BROKER_OK, 0, "");
 		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
 		if (job->state == JOB_DELETING)
 			return true; /* by the delete */
-		job_end(job, BROKER_LOCKED, 0, "the broker ended the consumer");
+		maker_job_end(job, BROKER_LOCKED, 0, "the broker ended the consumer");
 		return true;
 	default:
 		return false;
@@ -643,7 +647,7 @@ job_on_method(void *ctx, const struct amqp_frame *frame)
 }
 
 static void
-job_on_closed(void *ctx, int code, const char *text)
+maker_job_on_closed(void *ctx, int code, const char *text)
 {
 	struct maker_job *job = ctx;
 	enum broker_answer answer = BROKER_UNKNOWN;
@@ -659,75 +663,76 @@ job_on_closed(void *ctx, int code, const char *text)
 	}
 	if (job->channel.blames)
 		answer = amqp_request_refusal(&(struct amqp_request){0}, code, text);
-	job_end(job, answer, code, text);
+	maker_job_end(job, answer, code, text);
 }
 
 static void
-job_on_timer(void *ctx, uint64_t id)
+maker_job_on_timer(void *ctx, uint64_t id)
 {
 	struct maker_job *job = ctx;
 
 	(void)id;
 	switch (job->state) {
 	case JOB_WAITING:
-		job_end(job, BROKER_UNKNOWN, 0, late);
+		maker_job_end(job, BROKER_UNKNOWN, 0, late);
 		break;
 	case JOB_DECLARING:
-		job_end(job, job->work == JOB_LOOKS ? BROKER_UNREACHABLE : BROKER_UNKNOWN, 0, late);
+		maker_job_end(
+		    job, job->work == JOB_LOOKS ? BROKER_UNREACHABLE : BROKER_UNKNOWN, 0, late);
 		break;
 	case JOB_RESTING:
 		if (job->work == JOB_MAKES)
-			job_look(job);
+			maker_job_look(job);
 		else
-			job_ask(job);
+			maker_job_ask(job);
 		break;
 	case JOB_LOOKING:
-		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, job_decide(job); return;);
+		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, maker_job_decide(job); return;);
 		if (job->work == JOB_MAKES && job->marks < MARKS_MOST) {
-			job_set_deadline(job);
-			job_publish_mark(job);
+			maker_job_set_deadline(job);
+			maker_job_publish_mark(job);
 			break;
 		}
 		if (job->work == JOB_LOOKS && job->messages == 0)
-			job_end(job, BROKER_UNREACHABLE, 0, leaderless);
+			maker_job_end(job, BROKER_UNREACHABLE, 0, leaderless);
 		else
-			job_end(job, BROKER_LOCKED, 0, busy);
+			maker_job_end(job, BROKER_LOCKED, 0, busy);
 		break;
 	case JOB_PAUSING:
-		job_publish_set(job);
+		maker_job_publish_set(job);
 		break;
 	case JOB_CLEANING:
-		job_set_deadline(job);
+		maker_job_set_deadline(job);
 		/* No set came. If the removal was not confirmed, nothing is known. */
 		if (job->beads.state == BEADS_GATHERING)
-			job_end(job,
+			maker_job_end(job,
 			    job->work == JOB_REMOVES && !job->removed ? BROKER_UNKNOWN
 								      : BROKER_LOCKED,
 			    0, busy);
 		else if (job->beads.state != BEADS_IN_GRACE)
-			job_end(job, BROKER_UNKNOWN, 0, late);
-		else if (job_deletes(job))
-			(void)job_act(job, beads_prove(&job->beads, makers_now(job)));
+			maker_job_end(job, BROKER_UNKNOWN, 0, late);
+		else if (maker_job_deletes(job))
+			(void)maker_job_act(job, beads_prove(&job->beads, makers_now(job)));
 		else
-			(void)job_act(job, beads_release(&job->beads, makers_now(job)));
+			(void)maker_job_act(job, beads_release(&job->beads, makers_now(job)));
 		break;
 	case JOB_DELETING:
-		job_end(job, BROKER_UNKNOWN, 0, late);
+		maker_job_end(job, BROKER_UNKNOWN, 0, late);
 		break;
 	}
 }
 
-/* ---- jobs: outside ---- */
+/* ---- jobs, outside ---- */
 
 static void
-job_go(struct maker_job *job)
+maker_job_go(struct maker_job *job)
 {
 	const struct amqp_link *link = amqp_channels_link(job->makers->broker->channels);
 
 	if (link == NULL || !amqp_raw_channel_open(&job->channel, BEAD_TEXT))
 		return;
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
-	FAULT_IF(BEADS_DELETED_UNCLAIMED, job->work == JOB_CLAIMS, job_send_delete(job, 0);
+	FAULT_IF(BEADS_DELETED_UNCLAIMED, job->work == JOB_CLAIMS, maker_job_send_delete(job, 0);
 		 return;);
 	if (job->work == JOB_REMOVES || job->work == JOB_DELETES || job->work == JOB_CLAIMS) {
 		beads_init(&job->beads, job->major, job->minor);
@@ -736,17 +741,17 @@ job_go(struct maker_job *job)
 		if (job->work == JOB_REMOVES) {
 			amqp_raw_channel_send(
 			    &job->channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){0});
-			job_publish(job, AMQP_REMOVAL_TEXT);
+			maker_job_publish(job, AMQP_REMOVAL_TEXT);
 		}
-		job_attach(job);
+		maker_job_attach(job);
 		return;
 	}
 	if (job->work == JOB_CLEARS || job->work == JOB_DROPS) {
-		job_ask(job);
+		maker_job_ask(job);
 		return;
 	}
 	job->state = JOB_DECLARING;
-	job_set_deadline(job);
+	maker_job_set_deadline(job);
 	amqp_quorum_queue_declare(&job->channel, job->queue,
 	    (struct amqp_quorum_queue){
 		.single = true, .quick = true, .expires = job->wanted.expires});
@@ -754,11 +759,12 @@ job_go(struct maker_job *job)
 
 /* wanted: of a slot that is made; else NULL. */
 static void
-job_start(struct broker *broker, enum maker_work work, const char *queue,
+maker_job_start(struct broker *broker, enum maker_work work, const char *queue,
     const struct broker_beads *wanted, struct broker_done done)
 {
-	static const struct amqp_raw_channel_events events = {
-	    .method = job_on_method, .message = job_on_message, .closed = job_on_closed};
+	static const struct amqp_raw_channel_events events = {.method = maker_job_on_method,
+	    .message = maker_job_on_message,
+	    .closed = maker_job_on_closed};
 	struct maker_job *job = mem_alloc(sizeof(*job));
 
 	job->makers = broker->makers;
@@ -769,11 +775,11 @@ job_start(struct broker *broker, enum maker_work work, const char *queue,
 	job->done = done;
 	job->publisher = amqp_quorum_queue_random(broker);
 	amqp_raw_channel_init(&job->channel, broker->channels, &events, job);
-	timer_init(&job->timer, job_on_timer, job, 0);
+	timer_init(&job->timer, maker_job_on_timer, job, 0);
 	TAILQ_INSERT_TAIL(&broker->makers->all, job, entry);
-	job_set_timer(job, broker->settings.connect_timeout);
+	maker_job_set_timer(job, broker->settings.connect_timeout);
 	amqp_auxiliary_need(broker);
-	job_go(job);
+	maker_job_go(job);
 }
 
 void
@@ -782,37 +788,37 @@ broker_make_beads(struct broker *broker, const char *queue, const struct broker_
 {
 	assert(wanted->epoch > 0 && wanted->epoch <= BEAD_EPOCH_MOST);
 	assert(wanted->grace >= BEAD_GRACE_LEAST && wanted->grace <= BEAD_GRACE_MOST);
-	job_start(broker, JOB_MAKES, queue, wanted, done);
+	maker_job_start(broker, JOB_MAKES, queue, wanted, done);
 }
 
 void
 broker_look_at_beads(struct broker *broker, const char *queue, struct broker_done done)
 {
-	job_start(broker, JOB_LOOKS, queue, NULL, done);
+	maker_job_start(broker, JOB_LOOKS, queue, NULL, done);
 }
 
 void
 broker_clear_beads(struct broker *broker, const char *queue, bool classic, struct broker_done done)
 {
-	job_start(broker, classic ? JOB_DROPS : JOB_CLEARS, queue, NULL, done);
+	maker_job_start(broker, classic ? JOB_DROPS : JOB_CLEARS, queue, NULL, done);
 }
 
 void
 broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done)
 {
-	job_start(broker, JOB_REMOVES, queue, NULL, done);
+	maker_job_start(broker, JOB_REMOVES, queue, NULL, done);
 }
 
 void
 broker_delete_beads(struct broker *broker, const char *queue, struct broker_done done)
 {
-	job_start(broker, JOB_CLAIMS, queue, NULL, done);
+	maker_job_start(broker, JOB_CLAIMS, queue, NULL, done);
 }
 
 void
 broker_delete_removed(struct broker *broker, const char *queue, struct broker_done done)
 {
-	job_start(broker, JOB_DELETES, queue, NULL, done);
+	maker_job_start(broker, JOB_DELETES, queue, NULL, done);
 }
 
 struct amqp_makers *
@@ -845,7 +851,7 @@ amqp_makers_go(struct amqp_makers *makers)
 
 	TAILQ_FOREACH_SAFE (job, &makers->all, entry, next)
 		if (job->state == JOB_WAITING)
-			job_go(job);
+			maker_job_go(job);
 }
 
 /* Jobs that the answers begin are behind these. */
@@ -860,6 +866,6 @@ amqp_makers_fail(struct amqp_makers *makers)
 	while (count-- > 0) {
 		job = TAILQ_FIRST(&makers->all);
 		amqp_raw_channel_forget(&job->channel);
-		job_end(job, BROKER_UNKNOWN, 0, "the connection to the broker was lost");
+		maker_job_end(job, BROKER_UNKNOWN, 0, "the connection to the broker was lost");
 	}
 }

@@ -1,15 +1,3 @@
-/*
- * In this file:
- * - lists of texts: name_list_add() and name_list_done().
- * - mailbox, publishing: amqp_mailbox_send_waiting() sends queries while the inbox is open.
- * - mailbox, the inbox: inbox_settle() opens and closes it; inbox_open_now() declares and consumes.
- * - mailbox, messages that arrive: mailbox_on_message() tells queries and replies apart.
- * - mailbox, outside: broker_ask() and broker_reply_to().
- * - directory, answers: each request is a job; job_finish() answers it.
- * - directory, sending: job_send() declares, publishes a name, or gets all messages; job_put_back() ends a reading.
- * - directory, receiving: job_on_method() and job_on_message() take messages, confirms and refusals.
- * - directory, outside: broker_directory_read(), _enter() and _leave().
- */
 #include "daemon/broker/publish.h"
 
 #include <assert.h>
@@ -25,6 +13,24 @@
 #include "daemon/broker/internal.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/broker/ways.h"
+
+/*
+ * Contents:
+ *	Lists of texts: name_list_add() and name_list_done().
+ *	Mailbox: what it has.
+ *	Mailbox, publishing: amqp_mailbox_send_waiting() sends queries while the inbox is open.
+ *	Mailbox, the inbox: inbox_settle() opens and closes it. inbox_open_now() declares and consumes.
+ *	Mailbox, messages that arrive: mailbox_on_message() tells queries and replies apart.
+ *	Mailbox, outside: broker_ask() and broker_reply_to().
+ *	Mailbox, life: with the broker.
+ *	Directory: its jobs, and their states.
+ *	Directory, answers: each request is a job. directory_job_finish() answers it.
+ *	Directory, sending: directory_job_put_back() ends a reading. directory_job_send() declares, publishes a
+ *	   name, or gets all messages.
+ *	Directory, receiving: directory_job_on_message() and directory_job_on_method() take messages, confirms
+ *	   and refusals.
+ *	Directory, outside: broker_directory_read(), _leave() and _enter().
+ */
 
 /* ---- lists of texts ---- */
 
@@ -108,7 +114,7 @@ struct amqp_mailbox {
 	bool complained;                            /* of being refused, on this link */
 };
 
-/* ---- mailbox: publishing ---- */
+/* ---- mailbox, publishing ---- */
 
 /* reply_to: NULL for a reply. */
 static void
@@ -162,7 +168,7 @@ amqp_mailbox_send_waiting(struct amqp_mailbox *mailbox)
 	}
 }
 
-/* ---- mailbox: the inbox ---- */
+/* ---- mailbox, the inbox ---- */
 
 static void
 inbox_set_state(struct amqp_mailbox *mailbox, enum inbox_state state)
@@ -280,7 +286,7 @@ inbox_on_asked_enough(void *ctx, uint64_t id)
 	inbox_settle(ctx);
 }
 
-/* ---- mailbox: messages that arrive ---- */
+/* ---- mailbox, messages that arrive ---- */
 
 static void
 sender_done(struct sender *sender)
@@ -407,7 +413,7 @@ mailbox_on_closed(void *ctx, int code, const char *text)
 	inbox_open_later(mailbox, INBOX_RARELY);
 }
 
-/* ---- mailbox: outside ---- */
+/* ---- mailbox, outside ---- */
 
 void
 broker_inbox_open(struct broker *broker)
@@ -501,7 +507,7 @@ amqp_mailbox_fail(struct amqp_mailbox *mailbox)
 		inbox_set_state(mailbox, INBOX_WAITING);
 }
 
-/* ---- mailbox: life ---- */
+/* ---- mailbox, life ---- */
 
 struct amqp_mailbox *
 amqp_mailbox_new(struct broker *broker)
@@ -579,7 +585,7 @@ struct amqp_directory {
 };
 
 static void
-job_set_state(struct directory_job *job, enum directory_job_state state)
+directory_job_set_state(struct directory_job *job, enum directory_job_state state)
 {
 	switch (state) {
 	case JOB_WAITING:
@@ -603,7 +609,7 @@ job_set_state(struct directory_job *job, enum directory_job_state state)
 
 /* job: in no list any more. */
 static void
-job_free(struct directory_job *job)
+directory_job_free(struct directory_job *job)
 {
 	amqp_raw_channel_forget(&job->channel);
 	name_list_done(&job->found);
@@ -614,11 +620,11 @@ job_free(struct directory_job *job)
 	free(job);
 }
 
-/* ---- directory: answers ---- */
+/* ---- directory, answers ---- */
 
 /* Answers and frees a job, which is in no list any more. */
 static void
-job_answer(struct directory_job *job)
+directory_job_answer(struct directory_job *job)
 {
 	struct amqp_directory *directory = job->directory;
 	struct broker_names_done done = job->done;
@@ -636,7 +642,7 @@ job_answer(struct directory_job *job)
 		found = job->found;
 		job->found = (struct name_list){0};
 	}
-	job_free(job);
+	directory_job_free(job);
 	if (!directory->broker->stopped)
 		done.fn(done.ctx, done.id, &reply, (const char *const *)found.all, found.count);
 	name_list_done(&found);
@@ -645,24 +651,24 @@ job_answer(struct directory_job *job)
 
 /* For a job that was never sent: it is answered from the loop. */
 static void
-job_give_up(struct directory_job *job, const char *text)
+directory_job_give_up(struct directory_job *job, const char *text)
 {
 	struct amqp_directory *directory = job->directory;
 
 	job->answer = BROKER_UNKNOWN;
 	job->text = mem_strdup(text);
-	job_set_state(job, JOB_OVER);
+	directory_job_set_state(job, JOB_OVER);
 	timers_set(directory->broker->timers, &directory->over, broker_now(directory->broker));
 }
 
 /* Every method of the job is answered. */
 static void
-job_finish(struct directory_job *job)
+directory_job_finish(struct directory_job *job)
 {
 	amqp_raw_channel_close(&job->channel);
-	job_set_state(job, JOB_OVER);
+	directory_job_set_state(job, JOB_OVER);
 	TAILQ_REMOVE(&job->directory->all, job, in_all);
-	job_answer(job);
+	directory_job_answer(job);
 }
 
 static struct directory_job *
@@ -690,13 +696,13 @@ directory_on_over(void *ctx, uint64_t id)
 	if (directory_first_over(directory) != NULL)
 		timers_set(
 		    directory->broker->timers, &directory->over, broker_now(directory->broker));
-	job_answer(job);
+	directory_job_answer(job);
 }
 
-/* ---- directory: sending ---- */
+/* ---- directory, sending ---- */
 
 static void
-job_send_declare(const struct directory_job *job)
+directory_job_send_declare(const struct directory_job *job)
 {
 	amqp_table_entry_t type = amqp_entry_text("x-queue-type", "classic");
 	amqp_queue_declare_t declare = {
@@ -713,7 +719,7 @@ job_send_declare(const struct directory_job *job)
 }
 
 static void
-job_send_name(const struct directory_job *job)
+directory_job_send_name(const struct directory_job *job)
 {
 	amqp_basic_publish_t fields = {.routing_key = amqp_cstring_bytes(job->queue)};
 	amqp_basic_properties_t properties = {
@@ -726,27 +732,27 @@ job_send_name(const struct directory_job *job)
 }
 
 static void
-job_send(struct directory_job *job)
+directory_job_send(struct directory_job *job)
 {
 	struct amqp_directory *directory = job->directory;
 	amqp_confirm_select_t select = {0};
 
 	job->sent_at = broker_now(directory->broker);
 	if (!amqp_raw_channel_open(&job->channel, BROKER_NAME_MAX)) {
-		job_give_up(job, "the auxiliary connection has no channel left");
+		directory_job_give_up(job, "the auxiliary connection has no channel left");
 		return;
 	}
-	job_set_state(job, JOB_DECLARING);
+	directory_job_set_state(job, JOB_DECLARING);
 	if (job->kind == JOB_ENTER)
 		amqp_raw_channel_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
-	job_send_declare(job);
+	directory_job_send_declare(job);
 	if (job->kind == JOB_ENTER)
-		job_send_name(job);
+		directory_job_send_name(job);
 }
 
 /* left: the known number of messages. One more get finds the end. */
 static void
-job_send_gets(struct directory_job *job, uint32_t left)
+directory_job_send_gets(struct directory_job *job, uint32_t left)
 {
 	amqp_basic_get_t get = {.queue = amqp_cstring_bytes(job->queue)};
 
@@ -758,7 +764,7 @@ job_send_gets(struct directory_job *job, uint32_t left)
 
 /* All messages were seen: removes those that leave, and puts the others back. */
 static void
-job_put_back(struct directory_job *job)
+directory_job_put_back(struct directory_job *job)
 {
 	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(job->queue)};
 
@@ -771,14 +777,14 @@ job_put_back(struct directory_job *job)
 			amqp_raw_channel_ack(&job->channel, job->to_remove[i]);
 	}
 	amqp_raw_channel_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
-	job_set_state(job, JOB_PUTTING_BACK);
+	directory_job_set_state(job, JOB_PUTTING_BACK);
 	amqp_raw_channel_end(&job->channel);
 }
 
-/* ---- directory: receiving ---- */
+/* ---- directory, receiving ---- */
 
 static void
-job_find_name(struct directory_job *job, const char *name)
+directory_job_find_name(struct directory_job *job, const char *name)
 {
 	if (job->kind == JOB_LEAVE) {
 		if (job->found.count == job->remove_room) {
@@ -794,7 +800,7 @@ job_find_name(struct directory_job *job, const char *name)
 
 /* Takes a whole message. A message that is not a name is foreign. */
 static void
-job_take_message(struct directory_job *job)
+directory_job_take_message(struct directory_job *job)
 {
 	const struct amqp_content *content = &job->channel.content;
 
@@ -802,24 +808,24 @@ job_take_message(struct directory_job *job)
 	    !broker_is_name(content->body, (size_t)content->size))
 		return;
 	if (job->kind == JOB_READ || strcmp(content->body, job->name) == 0)
-		job_find_name(job, content->body);
+		directory_job_find_name(job, content->body);
 }
 
 /* Beyond the maximum no more gets are sent, but the answers to earlier ones still come. */
 static bool
-job_take_got(struct directory_job *job, const amqp_basic_get_ok_t *got)
+directory_job_take_got(struct directory_job *job, const amqp_basic_get_ok_t *got)
 {
 	if (job->state != JOB_READING || job->gets == 0 ||
 	    !amqp_raw_channel_announce(&job->channel, got->delivery_tag))
 		return false;
 	job->gets--;
 	if (++job->seen <= BROKER_DIRECTORY_MAX)
-		job_send_gets(job, got->message_count);
+		directory_job_send_gets(job, got->message_count);
 	return true;
 }
 
 static bool
-job_take_empty(struct directory_job *job)
+directory_job_take_empty(struct directory_job *job)
 {
 	if (job->state != JOB_READING || job->gets == 0 ||
 	    job->channel.content.state != AMQP_CONTENT_IDLE)
@@ -827,26 +833,26 @@ job_take_empty(struct directory_job *job)
 	job->gets--;
 	job->empty = true;
 	if (job->gets == 0)
-		job_put_back(job);
+		directory_job_put_back(job);
 	return true;
 }
 
 static bool
-job_take_declared(struct directory_job *job, const amqp_queue_declare_ok_t *declared)
+directory_job_take_declared(struct directory_job *job, const amqp_queue_declare_ok_t *declared)
 {
 	if (job->state != JOB_DECLARING)
 		return false;
 	if (job->kind == JOB_ENTER) {
-		job_set_state(job, JOB_CONFIRMING);
+		directory_job_set_state(job, JOB_CONFIRMING);
 		return true;
 	}
-	job_set_state(job, JOB_READING);
-	job_send_gets(job, declared->message_count);
+	directory_job_set_state(job, JOB_READING);
+	directory_job_send_gets(job, declared->message_count);
 	return true;
 }
 
 static bool
-job_take_confirm(struct directory_job *job, bool taken)
+directory_job_take_confirm(struct directory_job *job, bool taken)
 {
 	if (job->state != JOB_CONFIRMING)
 		return false;
@@ -857,23 +863,23 @@ job_take_confirm(struct directory_job *job, bool taken)
 		job->answer = BROKER_UNKNOWN;
 		job->text = mem_strdup("the broker did not accept the message");
 	}
-	job_finish(job);
+	directory_job_finish(job);
 	return true;
 }
 
 static bool
-job_on_message(void *ctx)
+directory_job_on_message(void *ctx)
 {
 	struct directory_job *job = ctx;
 
-	job_take_message(job);
+	directory_job_take_message(job);
 	if (job->gets == 0)
-		job_put_back(job);
+		directory_job_put_back(job);
 	return true;
 }
 
 static bool
-job_on_method(void *ctx, const struct amqp_frame *frame)
+directory_job_on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct directory_job *job = ctx;
 
@@ -881,15 +887,15 @@ job_on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_QUEUE_DECLARE_OK_METHOD:
-		return job_take_declared(job, frame->fields);
+		return directory_job_take_declared(job, frame->fields);
 	case AMQP_BASIC_GET_OK_METHOD:
-		return job_take_got(job, frame->fields);
+		return directory_job_take_got(job, frame->fields);
 	case AMQP_BASIC_GET_EMPTY_METHOD:
-		return job_take_empty(job);
+		return directory_job_take_empty(job);
 	case AMQP_BASIC_ACK_METHOD:
-		return job_take_confirm(job, true);
+		return directory_job_take_confirm(job, true);
 	case AMQP_BASIC_NACK_METHOD:
-		return job_take_confirm(job, false);
+		return directory_job_take_confirm(job, false);
 	default:
 		return false;
 	}
@@ -900,7 +906,7 @@ job_on_method(void *ctx, const struct amqp_frame *frame)
  * perform the methods behind that.
  */
 static void
-job_on_closed(void *ctx, int code, const char *text)
+directory_job_on_closed(void *ctx, int code, const char *text)
 {
 	struct directory_job *job = ctx;
 	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING,
@@ -910,7 +916,7 @@ job_on_closed(void *ctx, int code, const char *text)
 		 amqp_request_refusal(&amqp_request_declare_slot, code, text) == BROKER_ABSENT;
 
 	if (code == 0) {
-		job_finish(job);
+		directory_job_finish(job);
 		return;
 	}
 	job->answer = !refused                             ? BROKER_UNKNOWN
@@ -925,17 +931,18 @@ job_on_closed(void *ctx, int code, const char *text)
 		job->code = 0;
 		job->text[0] = '\0';
 	}
-	job_finish(job);
+	directory_job_finish(job);
 }
 
-/* ---- directory: outside ---- */
+/* ---- directory, outside ---- */
 
 static struct directory_job *
-job_new(struct amqp_directory *directory, enum directory_job_kind kind, const char *queue,
+directory_job_new(struct amqp_directory *directory, enum directory_job_kind kind, const char *queue,
     const char *name, struct broker_names_done done)
 {
-	static const struct amqp_raw_channel_events events = {
-	    .method = job_on_method, .message = job_on_message, .closed = job_on_closed};
+	static const struct amqp_raw_channel_events events = {.method = directory_job_on_method,
+	    .message = directory_job_on_message,
+	    .closed = directory_job_on_closed};
 	struct directory_job *job = mem_alloc(sizeof(*job));
 
 	assert(strlen(queue) <= UINT8_MAX);
@@ -953,40 +960,41 @@ job_new(struct amqp_directory *directory, enum directory_job_kind kind, const ch
 
 /* Sends a job at once if there is a link. Else it waits for one. */
 static void
-job_begin(struct directory_job *job)
+directory_job_begin(struct directory_job *job)
 {
 	struct broker *broker = job->directory->broker;
 
 	if (amqp_channels_link(broker->channels) != NULL)
-		job_send(job);
+		directory_job_send(job);
 	amqp_auxiliary_need(broker);
 }
 
 void
 broker_directory_read(struct broker *broker, const char *queue, struct broker_names_done done)
 {
-	job_begin(job_new(broker->directory, JOB_READ, queue, NULL, done));
+	directory_job_begin(directory_job_new(broker->directory, JOB_READ, queue, NULL, done));
 }
 
 void
 broker_directory_leave(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
-	job_begin(job_new(broker->directory, JOB_LEAVE, queue, name, done));
+	directory_job_begin(directory_job_new(broker->directory, JOB_LEAVE, queue, name, done));
 }
 
 void
 broker_directory_enter(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
-	struct directory_job *job = job_new(broker->directory, JOB_ENTER, queue, name, done);
+	struct directory_job *job =
+	    directory_job_new(broker->directory, JOB_ENTER, queue, name, done);
 
 	assert(broker_is_name(name, strlen(name)));
 	if (!broker->blocked) {
-		job_begin(job);
+		directory_job_begin(job);
 		return;
 	}
-	job_give_up(job, BROKER_ALARM_WORDS);
+	directory_job_give_up(job, BROKER_ALARM_WORDS);
 	amqp_auxiliary_need(broker);
 }
 
@@ -1003,7 +1011,7 @@ amqp_directory_go(struct amqp_directory *directory)
 
 	TAILQ_FOREACH (job, &directory->all, in_all)
 		if (job->state == JOB_WAITING)
-			job_send(job);
+			directory_job_send(job);
 }
 
 void
@@ -1018,9 +1026,9 @@ amqp_directory_fail(struct amqp_directory *directory)
 		amqp_raw_channel_forget(&job->channel);
 		if (job->state != JOB_OVER) {
 			job->answer = BROKER_UNKNOWN;
-			job_set_state(job, JOB_OVER);
+			directory_job_set_state(job, JOB_OVER);
 		}
-		job_answer(job);
+		directory_job_answer(job);
 	}
 }
 

@@ -1,15 +1,3 @@
-/*
- * In this file:
- * - answers: questions that outlived their claim are answered from the loop.
- * - the end of a claim: claim_end() closes the channel, answers, and leaves a reclaim if the end is not clean.
- * - a hold goes on without its channel: claim_suspend(), and claim_take_over() by its reclaim.
- * - the news of the beads: claim_act() performs what beads.h decides: grant, renewal, grace, rotation, release.
- * - frames: claim_on_message() gives deliveries to the beads.
- * - attaching: claim_go() opens the channel and consumes from B.
- * - connections: they come up and end, with their claims.
- * - requests: amqp_quorum_take(), _claim(), _check(), _drop() and _put(), as in broker.h.
- * - reclaims: quorum_try_reclaim() makes an attempt for reclaim.c.
- */
 #include "daemon/broker/quorum.h"
 
 #include <assert.h>
@@ -23,6 +11,22 @@
 #include "daemon/broker/quorum_internal.h"
 #include "daemon/broker/make.h"
 #include "daemon/broker/reconnector.h"
+
+/*
+ * Contents:
+ *	Answers: questions that outlived their claim are answered from the loop.
+ *	The end of a claim: claim_end() closes the channel, answers, and leaves a reclaim if the end is not
+ *	   clean.
+ *	A hold goes on without its channel (rule 8): claim_suspend(), and claim_take_over() by its reclaim.
+ *	The news of the beads: claim_act() performs what beads.h decides: grant, renewal, grace, rotation,
+ *	   release.
+ *	Frames: claim_on_message() gives deliveries to the beads.
+ *	Attaching: claim_go() opens the channel and consumes from B.
+ *	Connections: they come up and end, with their claims.
+ *	Requests: amqp_quorum_take(), _put(), _claim(), _check() and _drop(), as in broker.h.
+ *	Reclaims: quorum_try_reclaim() makes an attempt for reclaim.c.
+ *	Life: with the broker.
+ */
 
 #define CLAIM_TAG 'q'
 /*

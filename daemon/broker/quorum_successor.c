@@ -1,9 +1,5 @@
 /*
- * Claims and holds by quorum in the state for a successor (quorum.h). In this file:
- * - stillness: which claims go on, and whether they can be saved now.
- * - saving: amqp_quorum_save() writes the connections with their claims and beads, then suspects and reclaims.
- * - restoring: amqp_quorum_resume() reads these records, and checks each field against the others.
- * - the engine's part: broker_restore_hold(), broker_restore_grace() and broker_await_proof().
+ * Claims and holds by quorum in the state for a successor (quorum.h).
  */
 #include <string.h>
 
@@ -12,6 +8,15 @@
 #include "daemon/broker/quorum_internal.h"
 #include "daemon/broker/setup.h"
 #include "daemon/state/state.h"
+
+/*
+ * Contents:
+ *	Stillness: which claims go on, and whether they can be saved now.
+ *	Saving: amqp_quorum_save() writes the connections with their claims and beads, then suspects and
+ *	   reclaims.
+ *	Restoring: amqp_quorum_resume() reads these records, and checks each field against the others.
+ *	The engine's part: broker_restore_hold(), broker_restore_grace() and broker_await_proof().
+ */
 
 struct quorum_record {
 	uint64_t serial, reclaimed;

@@ -1,14 +1,3 @@
-/*
- * In this file:
- * - connections: each rests when no claim uses it.
- * - channels that do not close: quorum_link_check_closes() ends a connection with such a channel.
- * - events: a connection came up or ended, and quorum.c is told.
- * - claims: amqp_quorum_links_take() chooses the connection of a new claim.
- * - the successor: a connection is saved, and goes on.
- * - reclaims: the table of holds that ended; reclaims_on_due() looks at their beads, then tries.
- * - outside: amqp_reclaims_add(), amqp_reclaims_stopped(), and amqp_reclaims_tried() after an attempt.
- * - the successor: reclaims are saved and restored.
- */
 #include "daemon/broker/reclaim.h"
 
 #include <assert.h>
@@ -26,6 +15,22 @@
 #include "daemon/broker/internal.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/state/state.h"
+
+/*
+ * Contents:
+ *	Connections: each rests when no claim uses it.
+ *	Connections, channels that do not close: quorum_link_check_closes() ends a connection with such a
+ *	   channel.
+ *	Connections, events: a connection came up or ended, and quorum.c is told.
+ *	Connections, claims: amqp_quorum_links_take() chooses the connection of a new claim.
+ *	Connections, the successor: a connection is saved, and goes on.
+ *	Connections, life: with the broker.
+ *	Reclaims: the table of holds that ended. reclaims_on_due() looks at their beads, then tries.
+ *	Reclaims, outside: amqp_reclaims_add(), amqp_reclaims_stopped(), and amqp_reclaims_tried() after an
+ *	   attempt.
+ *	Reclaims, the successor: reclaims are saved and restored.
+ *	Reclaims, life: with the broker.
+ */
 
 /* ---- connections ---- */
 
@@ -73,7 +78,7 @@ quorum_link_on_idle(void *ctx, uint64_t id)
 		amqp_reconnector_rest(link->reconnector, "idle");
 }
 
-/* ---- connections: channels that do not close ---- */
+/* ---- connections, channels that do not close ---- */
 
 /* Looks when the channel that waits for the longest time could be silent, or must be ended. */
 static void
@@ -111,7 +116,7 @@ quorum_link_on_closes(void *ctx, uint64_t id)
 	quorum_link_check_closes(ctx);
 }
 
-/* ---- connections: events ---- */
+/* ---- connections, events ---- */
 
 static char *
 quorum_links_on_vet(void *ctx, const struct amqp_server *server)
@@ -145,7 +150,7 @@ quorum_links_on_down(void *ctx, enum broker_link which)
 		amqp_quorum_link_need(link);
 }
 
-/* ---- connections: claims ---- */
+/* ---- connections, claims ---- */
 
 static bool
 quorum_link_is_better(
@@ -236,7 +241,7 @@ quorum_links_make(struct amqp_quorum_links *links, unsigned count)
 	}
 }
 
-/* ---- connections: the successor ---- */
+/* ---- connections, the successor ---- */
 
 bool
 amqp_quorum_link_is_tls(const struct amqp_quorum_link *link)
@@ -278,7 +283,7 @@ amqp_quorum_links_resume(
 	return link;
 }
 
-/* ---- connections: life ---- */
+/* ---- connections, life ---- */
 
 struct amqp_quorum_link *
 amqp_quorum_links_get(struct amqp_quorum_links *links, unsigned number)
@@ -511,7 +516,7 @@ reclaim_new(struct amqp_reclaims *reclaims, uint64_t id, const char *queue)
 	return reclaim;
 }
 
-/* ---- reclaims: outside ---- */
+/* ---- reclaims, outside ---- */
 
 void
 amqp_reclaims_add(struct amqp_reclaims *reclaims, uint64_t id, const char *queue,
@@ -611,7 +616,7 @@ amqp_reclaims_fresh(const struct amqp_reclaims *reclaims)
 	return reclaims->fresh;
 }
 
-/* ---- reclaims: the successor ---- */
+/* ---- reclaims, the successor ---- */
 
 struct reclaim_record {
 	uint64_t id;
@@ -714,7 +719,7 @@ amqp_reclaims_restore(struct amqp_reclaims *reclaims, struct state_reader *reade
 	return true;
 }
 
-/* ---- reclaims: life ---- */
+/* ---- reclaims, life ---- */
 
 struct amqp_reclaims *
 amqp_reclaims_new(struct broker *broker, amqp_reclaims_try *try_one, void *ctx)

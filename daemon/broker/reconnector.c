@@ -1,14 +1,3 @@
-/*
- * In this file:
- * - the host in words, and reconnector_set_state() with its log.
- * - the link's events: reconnector_on_dead() ends all of a link; reconnector_plan_next() chooses time and host.
- * - reconnector_make_link() connects, or goes on with the link of an earlier program.
- * - outside: amqp_reconnector_start() keeps it up; amqp_reconnector_need() and _rest() are for those on demand.
- * - the successor, records of channels: channels_save() and channels_restore().
- * - the successor, the record of a connection: amqp_reconnector_save() and amqp_reconnector_resume().
- * - questions about the state, and life.
- * - the auxiliary connection on demand: amqp_auxiliary_need() before each use.
- */
 #include "daemon/broker/reconnector.h"
 
 #include <assert.h>
@@ -22,6 +11,19 @@
 #include "daemon/broker/channel_internal.h"
 #include "daemon/broker/internal.h"
 #include "daemon/state/state.h"
+
+/*
+ * Contents:
+ *	States and hosts: the host in words, and reconnector_set_state() with its log.
+ *	The link's events: reconnector_plan_next() chooses time and host. reconnector_on_dead() ends all of a
+ *	   link. reconnector_make_link() connects, or goes on with the link of an earlier program.
+ *	Outside: amqp_reconnector_start() keeps it up. amqp_reconnector_need() and _rest() are for those on
+ *	   demand.
+ *	The successor, records of channels: channels_save() and channels_restore().
+ *	The successor, the record of a connection: amqp_reconnector_save() and amqp_reconnector_resume().
+ *	Life: also the questions about the state.
+ *	The auxiliary connection on demand: amqp_auxiliary_need() before each use.
+ */
 
 /* After a link was up for so long, the backoff starts again. */
 #define STEADY (10 * NSEC_PER_SEC)
@@ -49,6 +51,8 @@ struct amqp_reconnector {
 	int64_t not_before; /* clock time of the next try */
 	struct timer retry; /* at not_before, while a try is wanted */
 };
+
+/* ---- states and hosts ---- */
 
 /* Static. */
 static const char *
@@ -354,7 +358,7 @@ amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why)
 	return true;
 }
 
-/* ---- the successor: records of channels ---- */
+/* ---- the successor, records of channels ---- */
 
 struct channel_record {
 	int number;
@@ -555,7 +559,7 @@ channels_restore(struct amqp_channels *channels, struct state_reader *reader)
 	return true;
 }
 
-/* ---- the successor: the record of a connection ---- */
+/* ---- the successor, the record of a connection ---- */
 
 /* The connection, its place in the configuration, and its server. */
 struct link_record {

@@ -1,13 +1,3 @@
-/*
- * In this file:
- * - the texts: a record and the floor as messages.
- * - sessions: one for each use, with the entries that it has read.
- * - answers: session_end() answers, or reports that the records are lost.
- * - opening: session_begin() declares and marks, session_look() consumes, and session_decide() has read all.
- * - writing: session_write() publishes the floor and the record; session_complete() acknowledges the old one.
- * - deliveries: session_on_message() takes records and marks, in the order of the queue.
- * - outside: broker_records_open(), _find(), _set(), _remove() and _close().
- */
 #include "daemon/broker/records.h"
 
 #include <assert.h>
@@ -28,6 +18,18 @@
 #include "daemon/broker/ways.h"
 #include "protocol/lockname.h"
 #include "protocol/methods.h"
+
+/*
+ * Contents:
+ *	The texts: a record and the floor as messages.
+ *	Sessions: one for each use, with the entries that it has read.
+ *	Answers: session_end() answers, or reports that the records are lost.
+ *	Opening: session_begin() declares and marks, session_look() consumes, and session_decide() has read all.
+ *	Writing: session_write() publishes the floor and the record; session_complete() acknowledges the old
+ *	   one.
+ *	Deliveries: session_on_message() takes records and marks, in the order of the queue.
+ *	Outside: broker_records_open(), _find(), _set(), _remove() and _close().
+ */
 
 #define RECORDS_TAG 'r'
 #define RECORDS_PREFETCH UINT16_MAX

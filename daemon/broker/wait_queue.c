@@ -1,15 +1,3 @@
-/*
- * In this file:
- * - members: their states and lists; member_tell() tells the listener.
- * - placing: amqp_wait_queues_place() gives wait queues their turns, and member_join() declares and consumes.
- * - Another credit takes another consumer: wait_queues_raise().
- * - events: a consumer was placed or cancelled, a hint came, or a channel went.
- * - outside: broker_wait_queue_join() and broker_wait_queue_leave().
- * - owed hints: each wait queue and slot once, the newest ones.
- * - sending: amqp_hints_pay() publishes them while the link takes messages.
- * - frames: hints_on_message() takes a returned hint: no daemon waits there.
- * - outside: broker_wait_queue_wake().
- */
 #include "daemon/broker/wait_queue.h"
 
 #include <assert.h>
@@ -28,6 +16,23 @@
 #include "daemon/broker/internal.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/broker/setup.h"
+
+/*
+ * Contents:
+ *	Members: a queue, a priority and a credit.
+ *	Members, states: their lists. member_tell() tells the listener.
+ *	Members, placing: member_join() declares and consumes. Another credit takes another consumer:
+ *	   wait_queues_raise(). amqp_wait_queues_place() gives wait queues their turns.
+ *	Members, events: a consumer was placed or cancelled, a hint came, or a channel went.
+ *	Members, outside: broker_wait_queue_join() and broker_wait_queue_leave().
+ *	Members, life: with the broker.
+ *	Hints: what is owed.
+ *	Hints, owed hints: each wait queue and slot once, the newest ones.
+ *	Hints, sending: amqp_hints_pay() publishes them while the link takes messages.
+ *	Hints, frames: hints_on_message() takes a returned hint: no daemon waits there.
+ *	Hints, outside: broker_wait_queue_wake().
+ *	Hints, life: with the broker.
+ */
 
 /* ---- members ---- */
 
@@ -110,7 +115,7 @@ struct amqp_wait_queues {
 	bool complained;    /* of being refused, on this link */
 };
 
-/* ---- members: states ---- */
+/* ---- members, states ---- */
 
 static struct queue_members *
 member_list_of(const struct queue_member *member)
@@ -227,7 +232,7 @@ wait_queues_tell_lost(struct amqp_wait_queues *wait_queues)
 	}
 }
 
-/* ---- members: placing ---- */
+/* ---- members, placing ---- */
 
 /*
  * Without a wait queue, waiters are still served by rescans. Without a channel for probes they are
@@ -363,7 +368,7 @@ wait_queues_on_retry(void *ctx, uint64_t id)
 	amqp_wait_queues_place(ctx);
 }
 
-/* ---- members: events ---- */
+/* ---- members, events ---- */
 
 /* NULL: of no member any more. */
 static struct queue_member *
@@ -503,7 +508,7 @@ wait_queues_on_closed(
 	amqp_wait_queues_place(wait_queues);
 }
 
-/* ---- members: outside ---- */
+/* ---- members, outside ---- */
 
 static struct wait_queue *
 wait_queues_find(const struct amqp_wait_queues *wait_queues, const char *queue)
@@ -629,7 +634,7 @@ amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues)
 	wait_queues_tell_lost(wait_queues);
 }
 
-/* ---- members: life ---- */
+/* ---- members, life ---- */
 
 struct amqp_wait_queues *
 amqp_wait_queues_new(struct broker *broker)
@@ -696,7 +701,7 @@ struct amqp_hints {
 	bool complained;                   /* of being refused, on this link */
 };
 
-/* ---- hints: owed hints ---- */
+/* ---- hints, owed hints ---- */
 
 static void
 hint_free(struct amqp_hints *hints, struct owed_hint *hint)
@@ -734,7 +739,7 @@ hints_forget_all(struct amqp_hints *hints)
 		hint_free(hints, TAILQ_FIRST(&hints->in_turn));
 }
 
-/* ---- hints: sending ---- */
+/* ---- hints, sending ---- */
 
 static void
 hint_publish(struct amqp_hints *hints, const char *queue, int slot)
@@ -777,7 +782,7 @@ amqp_hints_pay(struct amqp_hints *hints)
 	}
 }
 
-/* ---- hints: frames ---- */
+/* ---- hints, frames ---- */
 
 static bool
 hints_on_message(void *ctx)
@@ -823,7 +828,7 @@ hints_on_closed(void *ctx, int code, const char *text)
 	hints->complained = true;
 }
 
-/* ---- hints: outside ---- */
+/* ---- hints, outside ---- */
 
 void
 broker_wait_queue_wake(struct broker *broker, const char *queue, int slot)
@@ -849,7 +854,7 @@ amqp_hints_fail(struct amqp_hints *hints)
 	hints->mute_until = 0;
 }
 
-/* ---- hints: life ---- */
+/* ---- hints, life ---- */
 
 struct amqp_hints *
 amqp_hints_new(struct broker *broker)

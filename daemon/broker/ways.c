@@ -1,13 +1,3 @@
-/*
- * In this file:
- * - the words of broker.h: states, names and numbers.
- * - requests: constants for slot queues, markers and posts; their methods: amqp_request_send().
- * - The usual meaning of each refusal: request_usual_meaning(), by the broker's words.
- * - by queue: B is an exclusive queue.
- * - by consumer: B is durable, and has an exclusive consumer; of a mutex the claim makes it.
- * - by quorum: B is replicated, and beads.h has its rules.
- * Each block of a way has its requests, the meanings of their answers, and its row (way.h).
- */
 #include "daemon/broker/ways.h"
 
 #include <stdlib.h>
@@ -18,6 +8,18 @@
 #include "daemon/base/mem.h"
 #include "daemon/broker/broker.h"
 #include "daemon/broker/way.h"
+
+/*
+ * Contents:
+ *	The words of broker.h: states, names and numbers.
+ *	Requests: constants for slot queues, markers and posts. amqp_request_send() sends their methods.
+ *	   request_usual_meaning() is the usual meaning of each refusal, by the broker's words.
+ *	By queue: B is an exclusive queue.
+ *	By consumer: B is durable, and has an exclusive consumer. Of a mutex the claim makes it.
+ *	By quorum: B is replicated, and beads.h has its rules.
+ *	All ways: the table of all rows.
+ * Each block of a way has its requests, the meanings of their answers, and its row (way.h).
+ */
 
 /* ---- the words of broker.h ---- */
 

@@ -21,7 +21,7 @@
 /*
  * Contents:
  *	1. Users take turns: turns_enter(), turns_leave() and turns_next().
- *	2. Targets: awaits of one slot share a probe. target_join(), target_leave().
+ *	2. The waits. Targets: awaits of one slot share a probe. target_join(), target_leave().
  *	   The end: holder_wait_finish() answers, in one of the ways of the functions after it.
  *	   Probes: take_answer() keeps what a B said. round_is_over() rests, longer each time.
  *	   send_batch() sends probes of users in turn, and holder_probes_answered() gives out the answers.
@@ -29,9 +29,11 @@
  *	   The successor: holder_wait_save_all() and holder_wait_restore_all().
  */
 
+/* 1. Users that take turns. */
+
 /*
- * 1. Users that take turns. Each has a line of entries; a user with an empty line is forgotten. This is
- * plain data, which knows no engine and no time.
+ * Each has a line of entries; a user with an empty line is forgotten. This is plain data, which knows no
+ * engine and no time.
  */
 
 /* A member of the record of its owner. Zeroed: in no line. */

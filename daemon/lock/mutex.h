@@ -27,12 +27,6 @@
  * have the mutex now.
  */
 
-/*
- * Maximum declares of the owner in flight: enough to keep the broker busy, few enough to stop soon
- * after an error.
- */
-#define MUTEX_DECLARES_MOST 64
-
 enum mutex_news {
 	MUTEX_HELD,   /* the taker owns it, until mutex_drop() or MUTEX_LOST */
 	MUTEX_FREE,   /* the last news: it is dropped, or gone with the connection */

@@ -1,14 +1,4 @@
 /*
- * Contents:
- *	The records: the fields of holds and waiters in the state.
- *	Freezing: lock_freeze(), and lock_is_still(), which says when nothing is in flight.
- *	Saving: lock_save_holds() and lock_save_waits().
- *	Restoring: hold_is_possible() checks a record, restore_hold() and restore_grace() make the hold.
- *	lock_restore_holds() restores all, and checks that their counts add up.
- *	lock_restore_waits() restores the acquires and the waits for holders.
- */
-
-/*
  * The engine's part of the state for a successor (lock.h): its holds, its waiters and its waits
  * for holders. Requests that are being worked on are not saved: the caller repeats them.
  */
@@ -30,6 +20,16 @@
 #include "daemon/lock/release.h"
 #include "daemon/state/state.h"
 #include "protocol/methods.h"
+
+/*
+ * Contents:
+ *	The records: the fields of holds and waiters in the state.
+ *	Freezing: lock_freeze(), and lock_is_still(), which says when nothing is in flight.
+ *	Saving: lock_save_holds() and lock_save_waits().
+ *	Restoring: hold_is_possible() checks a record, restore_hold() and restore_grace() make the hold.
+ *	lock_restore_holds() restores all, and checks that their counts add up.
+ *	lock_restore_waits() restores the acquires and the waits for holders.
+ */
 
 /* ---- records ---- */
 

@@ -25,6 +25,12 @@
  *	work_start() begins, work_fail() and work_again() are verdicts for the owner.
  */
 
+/*
+ * Maximum declares of the owner in flight: enough to keep the broker busy, few enough to stop soon
+ * after an error.
+ */
+#define DECLARES_MOST 64
+
 /* Slots of a further window, after one with uncounted slots. */
 #define SWEEP_MORE 256
 
@@ -749,9 +755,9 @@ work_answered(struct lock_engine *engine, struct work *work, const struct broker
 		if (work->verdict == WORK_DONE) {
 			work->at++;
 			work->again = 0;
-			work->window = !reply->channel_open                 ? 1
-				       : work->window < MUTEX_DECLARES_MOST ? 2 * work->window
-									    : work->window;
+			work->window = !reply->channel_open           ? 1
+				       : work->window < DECLARES_MOST ? 2 * work->window
+								      : work->window;
 		}
 	}
 	if (work->unanswered == 0 || (work->verdict == WORK_DONE && !work->channel_gone))
@@ -854,7 +860,7 @@ void
 work_start(struct lock_engine *engine, struct work *work)
 {
 	HASH_ADD(by_op, engine->works, op, sizeof(work->op), work);
-	work->window = MUTEX_DECLARES_MOST;
+	work->window = DECLARES_MOST;
 	work_on(engine, work);
 }
 

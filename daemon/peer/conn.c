@@ -21,15 +21,15 @@
 
 /*
  * Contents:
- *	output			unread_*: lines that the kernel has not taken yet, and their memory
- *	credentials		credentials_*: which user and process is at the other end
- *	life			conn_new, conn_free; conn_save and conn_restore for a successor
- *	reasons not to read	conn_may_ask: throttled, halted, held or parked
- *				conn_watch: what the loop watches the socket for
- *	the end			conn_kill, conn_end
- *	lines out		conn_send: limits of unread output
- *	lines in		conn_take, conn_drain, conn_read: from bytes to lines
- *	a visit			conn_event, conn_visit: reads, takes lines, writes
+ *	Output: unread_*(): lines that the kernel has not taken yet, and their memory.
+ *	Credentials: credentials_*(): which user and process is at the other end.
+ *	Life: conn_new(), conn_free(); conn_save() and conn_restore() for a successor.
+ *	Reasons not to read: conn_may_ask(): throttled, halted, held or parked. conn_watch(): what the loop
+ *	   watches the socket for.
+ *	The end: conn_kill(), conn_end().
+ *	Lines out: conn_send(): limits of unread output.
+ *	Lines in: conn_take(), conn_drain(), conn_read(): from bytes to lines.
+ *	A visit: conn_event(), conn_visit(): reads, takes lines, writes.
  */
 
 #define READ_SIZE (16 * 1024)
@@ -57,7 +57,7 @@ struct unread {
 static void conn_event(evutil_socket_t fd, short what, void *ctx);
 static void conn_write(struct conn *conn);
 
-/* ---- output that the kernel has not taken yet ---- */
+/* ---- output ---- */
 
 static size_t
 unread_line_size(const struct unread_line *line)

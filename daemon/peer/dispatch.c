@@ -13,16 +13,16 @@
 
 /*
  * Contents:
- *	the lock client		handle_*: acquire, verify, release, cancel
- *	the lock administrator	create, destroy, resize, size, await, fsck, list
- *	explain			what hinders an acquire, whatever slots are free
- *	holders and waiters	show, watch, grant, deny
- *	the daemon itself	metrics, ping, info
- *	the table		method_rows[]: rights, handler and result of each method
- *	requests in		dispatch_line, dispatch_request: rights and limits, then the handler
- *	answers and notices out	dispatch_answer, dispatch_notice: from the engine to lines
- *	the view		on_view_*: its answers, and what it asks of clients
- *	lifecycle		dispatch_new, dispatch_wire, and the callbacks of lower layers
+ *	The lock client: handle_*(): acquire, verify, release, cancel.
+ *	The lock administrator: create, destroy, resize, size, await, fsck, list.
+ *	Explain: what hinders an acquire, whatever slots are free.
+ *	Holders and waiters: show, watch, grant, deny.
+ *	The daemon itself: metrics, ping, info.
+ *	The table: method_rows[]: rights, handler and result of each method.
+ *	Requests in: dispatch_line(), dispatch_request(): rights and limits, then the handler.
+ *	Answers and notices out: dispatch_answer(), dispatch_notice(): from the engine to lines.
+ *	The view: on_view_*(): its answers, and what it asks of clients.
+ *	Lifecycle: dispatch_new(), dispatch_wire(), and the callbacks of lower layers.
  */
 
 _Static_assert(METHODS_UNLIMITED == LOCK_UNLIMITED, "the wire's number is the engine's");
@@ -768,6 +768,8 @@ call_find(struct dispatch *dispatch, uint64_t peer, uint64_t number, struct call
 	return request != NULL;
 }
 
+/* ---- answers and notices out ---- */
+
 static void
 call_refuse_answer(const struct call *call, const struct lock_answer *answer)
 {
@@ -845,7 +847,7 @@ dispatch_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		conn_send(conn, message_notification_line(method, params));
 }
 
-/* ---- the view: rows, daemon messages, and its answers ---- */
+/* ---- the view ---- */
 
 static void
 dispatch_changed(void *ctx, const struct lock_row *row)

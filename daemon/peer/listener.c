@@ -21,12 +21,10 @@
 
 /*
  * Contents:
- *	the socket	socket_inherit: a socket of the service manager
- *			socket_file_is_stale: whether an old socket file may be replaced
- *			listener_socket_make: a new file, its group and its mode
- *	accepting	listener_accept: new clients, and a pause without descriptors
- *			listener_open, listener_restore: from a socket to a listener
- *			listener_close, listener_turn_away: its end
+ *	The socket: socket_inherit(): a socket of the service manager. socket_file_is_stale(): whether an old
+ *	   socket file may be replaced. listener_socket_make(): a new file, its group and its mode.
+ *	Accepting: listener_accept(): new clients, and a pause without descriptors. listener_open(),
+ *	   listener_restore(): from a socket to a listener. listener_close(), listener_turn_away(): its end.
  */
 
 /*

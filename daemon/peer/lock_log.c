@@ -16,11 +16,11 @@
 
 /*
  * Contents:
- *	the limit			log_limit_*: lines of each user in a second
- *	entries				changes and releases that are not answered yet
- *	words				users, slots, times and parameters in words
- *	holds				acquired, refused, lost, revoked, released
- *	requests and their answers	changes and reads: requested, then done or refused
+ *	The limit: log_limit_*(): lines of each user in a second.
+ *	Entries: changes and releases that are not answered yet.
+ *	Words: users, slots, times and parameters in words.
+ *	Holds: acquired, refused, lost, revoked, released.
+ *	Requests and their answers: changes and reads: requested, then done or refused.
  */
 
 /* Lines of one user in a second. */
@@ -63,7 +63,7 @@ struct lock_log {
 	struct log_entry *entries;  /* owned */
 };
 
-/* ---- the limit of lines about the requests of a user ---- */
+/* ---- the limit ---- */
 
 static void
 log_writer_end(struct lock_log *lock_log, struct log_writer *writer)
@@ -429,8 +429,7 @@ log_evicted(const struct lock_log *lock_log, const struct lock_eviction *evictio
 	char text[LOG_QUOTE_MAX + 128], quoted[LOG_QUOTE_MAX];
 
 	snprintf(text, sizeof(text), "by uid %u on %s, to end within %.3f s%s%s",
-	    (unsigned)eviction->uid, eviction->host,
-	    duration_to_seconds(left > 0 ? left : 0),
+	    (unsigned)eviction->uid, eviction->host, duration_to_seconds(left > 0 ? left : 0),
 	    why[0] == '\0' ? "" : ", ", why[0] == '\0' ? "" : log_quote(quoted, why, strlen(why)));
 	log_hold(lock_log, LOG_LEVEL_INFO, LOG_EVICTED, hold, text);
 }

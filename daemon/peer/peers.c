@@ -14,15 +14,14 @@
 
 /*
  * Contents:
- *	all peers		peers_new, peers_free
- *				peers_take_next: the next peer to visit: users take turns
- *	limits			peers_set_*, peers_have_room: connections and descriptors
- *				peers_add: a new connection, which may find no room
- *	peers by id		peers_find, peers_each*
- *	visits			peers_visit: visits the due peers, and frees the dead
- *				peers_resume_halted: peers that may be read again
- *	an earlier program	peers_last, peers_resume: its peers go on
- *	pauses			peers_pause, peers_hold, peers_stop_reading
+ *	All peers: peers_new(), peers_free(). peers_take_next(): the next peer to visit: users take turns.
+ *	Limits: peers_set_*(), peers_have_room(): connections and descriptors. peers_add(): a new connection,
+ *	   which may find no room.
+ *	Peers by id: peers_find(), peers_each*().
+ *	Visits: peers_visit(): visits the due peers, and frees the dead. peers_resume_halted(): peers that may
+ *	   be read again.
+ *	An earlier program: peers_last(), peers_resume(): its peers go on.
+ *	Pauses: peers_pause(), peers_hold(), peers_stop_reading().
  */
 
 /*

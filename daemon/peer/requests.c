@@ -13,11 +13,10 @@
 
 /*
  * Contents:
- *	the account of a user	account_*: what the connections of a user have in use
- *	the requests of a peer	record_*: a request, its charges and its end
- *				requests_add, requests_resume: a request begins, here or in an earlier program
- *				requests_find*, requests_remove*: by number or by id
- *				requests_count and others: how many there are of each kind
+ *	The account of a user: account_*(): what the connections of a user have in use.
+ *	The requests of a peer: record_*(): a request, its charges and its end. requests_add(),
+ *	   requests_resume(): a request begins, here or in an earlier program. requests_find*(),
+ *	   requests_remove*(): by number or by id. requests_count() and others: how many there are of each kind.
  */
 
 /* An id as bytes: 7 and "7" are two ids. */

@@ -8,14 +8,14 @@
 
 /*
  * Contents:
- *	locks		acquire, verify, release: a hold, its lease and its fence
- *	changes		create, destroy, resize; size and await
- *	fsck		findings, and what was repaired
- *	list		the semaphores of the directory
- *	explain		why an acquire waits or fails, in words
- *	errors		result_error: a refusal and its data
- *	notices		result_notice: notifications to a client
- *	the daemon	broker and counts, for info and ping
+ *	Locks: acquire, verify, release: a hold, its lease and its fence.
+ *	Changes: create, destroy, resize; size and await.
+ *	Fsck: findings, and what was repaired.
+ *	List: the semaphores of the directory.
+ *	Explain: why an acquire waits or fails, in words.
+ *	Errors: result_error(): a refusal and its data.
+ *	Notices: result_notice(): notifications to a client.
+ *	The daemon: broker and counts, for info and ping.
  */
 
 /* ---- locks ---- */
@@ -143,7 +143,7 @@ result_release(const struct result_facts *facts, const struct lock_answer *answe
 	return result;
 }
 
-/* ---- changes of a semaphore, and its size ---- */
+/* ---- changes ---- */
 
 static struct cJSON *
 result_new_named(const struct lock_answer *answer)

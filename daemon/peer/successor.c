@@ -14,10 +14,10 @@
 
 /*
  * Contents:
- *	records		the fields of clients and requests
- *	saving		dispatch_save: each client, then its requests
- *	restoring	dispatch_restore: clients; requests that the engine has not are repeated
- *			dispatch_restored: clients that left meanwhile are gone
+ *	Records: the fields of clients and requests.
+ *	Saving: dispatch_save(): each client, then its requests.
+ *	Restoring: dispatch_restore(): clients; requests that the engine has not are repeated.
+ *	   dispatch_restored(): clients that left meanwhile are gone.
  */
 
 /* ---- records ---- */

@@ -14,16 +14,16 @@
 
 /*
  * Contents:
- *	users take turns	round_robin_*: each user has a line of things
- *	answers			view_done, view_refuse: the end of a request
- *	jobs			long work in slices of time; users take turns
- *	known daemons		which daemons answer; one that is silent is forgotten later
- *	queries			a question to all, from its sending to its deadline; the roll call
- *	asking			view_ask_*: who asks, hears the answers, and is told the end
- *	requests		view_request_*: requests of local peers, by id
- *	messages in		view_asked, view_replied: to the responder, or to the asker
- *	messages out		answers; hello and bye
- *	lifecycle		the list of queries begins and ends
+ *	Users take turns: round_robin_*(): each user has a line of things.
+ *	Answers: view_done(), view_refuse(): the end of a request.
+ *	Jobs: long work in slices of time; users take turns.
+ *	Known daemons: which daemons answer; one that is silent is forgotten later.
+ *	Queries: a question to all, from its sending to its deadline; the roll call.
+ *	Asking: view_ask_*(): who asks, hears the answers, and is told the end.
+ *	Requests: view_request_*(): requests of local peers, by id.
+ *	Messages in: view_asked(), view_replied(): to the responder, or to the asker.
+ *	Messages out: answers; hello and bye.
+ *	Lifecycle: the list of queries begins and ends.
  */
 
 /* A hello that could not be sent is tried again so much later. */

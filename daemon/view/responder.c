@@ -15,15 +15,15 @@
 
 /*
  * Contents:
- *	an answer in parts	each part is sent when the next thing does not fit
- *	rows			another daemon asks for rows; a job writes them
- *	counts			another daemon asks how many wait, hold mutexes, or are beyond the slots
- *	acting			responder_act: grants or denies a waiter of this daemon, for any host
- *				responder_asked: from each question to its answer
- *	grant and deny		a client grants or denies a waiter, wherever it waits
- *				results, and the words of refusals
- *				asking: the daemon of the waiter is asked for the name, then to act
- *				view_grant, view_deny, view_deny_all: how the request begins
+ *	An answer in parts: each part is sent when the next thing does not fit.
+ *	Rows: another daemon asks for rows. A job writes them.
+ *	Counts: another daemon asks how many wait, hold mutexes, or are beyond the slots.
+ *	Acting: respond_act() grants, denies or evicts here, for any host. responder_asked() leads from each
+ *	   question to its answer.
+ *	Grant, deny and evict: a client does that, wherever the waiter or the holder is.
+ *	Answers: results, and the words of refusals.
+ *	Asking: the daemon of the waiter is asked for the name, then to act.
+ *	The beginning: view_grant(), view_deny(), view_deny_all() and view_evict().
  */
 
 /*
@@ -243,7 +243,7 @@ respond_rows(struct view *view, uint64_t from, const struct daemon_message *mess
 	view_job_begin(view, &asked->job, ROUND_ROBIN_DAEMONS);
 }
 
-/* ---- counts: waiters by name, mutexes, and holders beyond the slots ---- */
+/* ---- counts ---- */
 
 static struct cJSON *
 answer_new_use(const char *name, const size_t *numbers, size_t count)

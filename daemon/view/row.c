@@ -14,11 +14,11 @@
 
 /*
  * Contents:
- *	making		row_new: a row of the engine as JSON; row_unknown: a slot without one
- *	checking	row_is_sane: whether a daemon could have made that row
- *	reading		row_*: members of a row, and whether two rows are equal
- *	our own rows	view_row: a row of this daemon
- *	a walk		walk_*: goes through the rows of this daemon in steps
+ *	Making: row_new(): a row of the engine as JSON; row_unknown(): a slot without one.
+ *	Checking: row_is_sane(): whether a daemon could have made that row.
+ *	Reading: row_*(): members of a row, and whether two rows are equal.
+ *	Our own rows: view_row(): a row of this daemon.
+ *	A walk: walk_*(): goes through the rows of this daemon in steps.
  */
 
 /* A fencing number is smaller than 2^53. */
@@ -344,7 +344,7 @@ view_row(const struct view *view, const struct lock_row *source)
 	return row_new(&facts, source);
 }
 
-/* ---- a walk through our own rows ---- */
+/* ---- a walk ---- */
 
 struct walk_row {
 	uint64_t waiter, lock;

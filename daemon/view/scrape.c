@@ -16,12 +16,12 @@
 
 /*
  * Contents:
- *	counts		metrics_*: what happened to each name since the start
- *			places: which names have counts of their own
- *			events: acquires, losses, ends of holds
- *	the metrics	families[]: the table of all metrics
- *	text		write_*: values, histograms and heads
- *	the request	view_metrics: copies the counts; a job writes the text
+ *	Counts: what happened to each name since the start.
+ *	Places: which names have counts of their own.
+ *	Events: acquires, losses, ends of holds.
+ *	The metrics: families[] is the table of all metrics.
+ *	Text: write_*() write values, histograms and heads.
+ *	The request: view_metrics() copies the counts. A job writes the text.
  */
 
 /* ---- counts ---- */

@@ -11,14 +11,14 @@
 
 /*
  * Contents:
- *	show	the rows of one name
- *		rows: which row explains which slot
- *		the result: rows in order, and what finds no room
- *		its way: counts, answers of other daemons, the second count
- *		how it begins: both questions are sent at once
- *	list	waiters of each name, and mutexes
- *		tallies: the sums of each name
- *		the request: adds what each daemon says, then makes the result
+ *	Show: the rows of one name.
+ *	Rows: which row explains which slot.
+ *	The result: rows in order, and what finds no room.
+ *	Its way: counts, answers of other daemons, the second count.
+ *	How it begins: both questions are sent at once.
+ *	List: waiters of each name, and mutexes.
+ *	Tallies: the sums of each name.
+ *	The request: adds what each daemon says, then makes the result.
  */
 
 /*

@@ -10,10 +10,10 @@
 
 /*
  * Contents:
- *	whether others are answered	view_changed, view_settle: it has rows
- *					view_acquired, view_noticed: counts for metrics
- *	a peer has left			view_peer_left: its requests end
- *	lifecycle			view_new, view_free
+ *	Whether others are answered: view_changed(), view_settle(): it has rows. view_acquired(),
+ *	   view_noticed(): counts for metrics.
+ *	A peer has left: view_peer_left(): its requests end.
+ *	Lifecycle: view_new(), view_free().
  */
 
 /*

@@ -12,15 +12,16 @@
 
 /*
  * Contents:
- *	changes				changes_*: rows that some watch was not told of yet
- *	rows of other daemons		mirror_*: their rows as of the last round; a sweep ends old ones
- *	telling				a notification to one watch, unless it is behind
- *	changes are told		feed_changed, feed_tell_all: each watch in turn
- *	the first rows of a watch	feed_begin_all: own rows, then those of other daemons
- *					feed_work: a slice of all this
- *	rounds				round_begin, round_over: asks the other daemons for their rows
- *	watchers			view_watch, view_cancel, view_drain: watches begin and end
- *	lifecycle			the feed begins and ends
+ *	Changes: changes_*(): rows that some watch was not told of yet.
+ *	Rows of other daemons: mirror_*(): their rows as of the last round; a sweep ends old ones.
+ *	When the feed goes on: feed_schedule(), and round_want(), which begins a round early.
+ *	Telling: a notification to one watch, unless it is behind.
+ *	Changes are told: feed_changed(), feed_tell_all(): each watch in turn.
+ *	The first rows of a watch: feed_begin_all(): own rows, then those of other daemons. feed_work(): a slice
+ *	   of all this.
+ *	Rounds: round_begin(), round_over(): asks the other daemons for their rows.
+ *	Watchers: view_watch(), view_cancel(), view_drain(): watches begin and end.
+ *	Lifecycle: the feed begins and ends.
  */
 
 /*

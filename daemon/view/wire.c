@@ -11,12 +11,16 @@
 
 /*
  * Contents:
- *	wire_id_*			ids of locks and waiters, and runs of daemons
- *	daemon_message_new, _text	a message to other daemons, to which its sender adds members
- *	message_read_*			the parts of a message that arrived; each is checked
- *	message_*_are_sane		lists of a message
- *	daemon_message_parse		checks a whole message; its text becomes a struct
+ *	Ids: wire_id_*() write and read the ids of locks and waiters, and the runs of daemons.
+ *	Daemon messages, writing: daemon_message_new() begins a message to other daemons, to which its sender
+ *	   adds members. daemon_message_text() ends it.
+ *	Daemon messages, reading: message_read_*() read the parts of a message that arrived, and
+ *	   message_*_are_sane() check its lists. daemon_message_parse() checks a whole message, whose text
+ *	   becomes a struct.
  */
+
+/* Limit of a count of rows or waiters: the sum over all messages remains exact in JSON. */
+#define DAEMON_MESSAGE_COUNT_MAX 10000000
 
 /* ---- ids ---- */
 
@@ -66,7 +70,7 @@ wire_id_parse_run(const char *text, uint32_t *ret_run)
 	return true;
 }
 
-/* ---- daemon messages: writing ---- */
+/* ---- daemon messages, writing ---- */
 
 static const char *const message_ops[DAEMON_MESSAGE_OPS] = {
     [DAEMON_MESSAGE_HELLO] = "hello",
@@ -104,7 +108,7 @@ daemon_message_text(struct cJSON *message)
 	return text;
 }
 
-/* ---- daemon messages: reading ---- */
+/* ---- daemon messages, reading ---- */
 
 static bool
 message_read_number(const struct cJSON *tree, const char *name, int64_t most, uint64_t *ret)

@@ -37,9 +37,6 @@ struct cJSON;
 /* Raise it if older daemons would misunderstand a message. */
 #define DAEMON_MESSAGE_VERSION 1
 #define DAEMON_MESSAGE_HOST_MAX 255
-/* Limit of a count of rows or waiters: the sum over all messages remains exact in JSON. */
-#define DAEMON_MESSAGE_COUNT_MAX 10000000
-
 enum daemon_message_op {
 	DAEMON_MESSAGE_HELLO,   /* the sender answers from now on; has no answer */
 	DAEMON_MESSAGE_BYE,     /* the sender stops answering; has no answer */

@@ -1,5 +1,6 @@
 """The documents that name tests name tests that there are: `file: test, test`, and faults in brackets. The operations
-guide quotes messages of the programs, and names all alerts. The format of the state is that of the records."""
+guide quotes messages of the programs, and names all alerts. The format of the state is that of the records. The
+architecture names functions that there are, and the contents of a file are those of the file."""
 
 import ast
 import os
@@ -68,6 +69,73 @@ def documented_records():
         rows = re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE)
         records[name] = re.findall(r"`(\w+)`", " ".join(rows))
     return records
+
+
+FOLDERS = ("daemon/lock", "daemon/broker", "daemon/view", "daemon/peer")
+# The includes, after a comment about a file without a header, and then the contents.
+CONTENTS = re.compile(r"(?:/\*(?:(?!\*/).)*\*/\n)?(?:#include [^\n]*\n|\n)+/\*\n \* Contents:\n(.*?) \*/\n",
+                      re.DOTALL)
+HEADING, NUMBERED = r"(?m)^/\* ---- (.*) ---- \*/$", r"(?m)^/\* (\d+)\. "
+CALL = re.compile(r"([\w*]+)\(\)")
+
+
+def defines(code, name):
+    """Whether it has that function. `x_*` begins with x_, and `_x` ends so."""
+    pattern = (r"\w+" if name.startswith("_") else "") + name.replace("*", r"\w*")
+    return re.search(rf"(?m)^(?:ENGINE_FIND\(|#define )?{pattern}[(,]", code) is not None
+
+
+def wrong_contents(code, titled):
+    """What is wrong with the contents of a file. titled: each entry is a heading of the file, and each heading an
+    entry. Else the numbered entries are the numbered sections."""
+    head = CONTENTS.match(code)
+    if head is None:
+        return ["no contents after the includes"]
+    entries = [re.sub(r"\n \*\t   ", " ", entry) for entry in re.split(r"(?m)^ \*\t(?! )", head[1])[1:]]
+    body = code[head.end():]
+    sections = list(re.finditer(HEADING if titled else NUMBERED, body))
+    if titled:
+        keys = [title[0].lower() + title[1:] for title in (entry.partition(":")[0] for entry in entries)]
+    else:
+        entries = [entry for entry in entries if re.match(r"\d+\.", entry)]
+        keys = [entry.partition(".")[0] for entry in entries]
+    if keys != [section[1] for section in sections]:
+        return [f"entries {keys}, sections {[section[1] for section in sections]}"]
+    ends = [section.start() for section in sections[1:]] + [len(body)]
+    return [f"{name}() is not in the section {key}" for key, entry, section, end in zip(keys, entries, sections, ends)
+            for name in CALL.findall(entry) if not defines(body[section.start():end], name)] + [
+                f"no {name}()" for name in CALL.findall(head[1]) if not defines(body, name)]
+
+
+class Functions(unittest.TestCase):
+    maxDiff = None
+
+    def test_contents_are_those_of_the_file(self):
+        paths = sources(".c", rooms=FOLDERS)
+        self.assertGreater(len(paths), 50)
+        wrong = [f"{path}: {what}" for path in paths
+                 for what in wrong_contents(text(path), not path.startswith("daemon/lock/"))]
+        self.assertFalse(wrong, "\n" + "\n".join(wrong))
+
+    def test_planted_contents_are_found(self):
+        code = ('#include "x.h"\n\n/*\n * Contents:\n *\tOne: a().\n *\tTwo: b_*(),\n *\t   _c().\n */\n\n'
+                "/* ---- one ---- */\n\nint\na(void)\n\n/* ---- two ---- */\n\nint\nb_c(void)\n")
+        self.assertEqual(wrong_contents(code, True), [])
+        for old, new, wrong in (("int\na(", "int\nd(", 2), ("---- two", "---- three", 1),
+                                ("#include", "\nint i;\n#include", 1), ("One: a()", "One: b_c()", 1),
+                                ("_c().", "_d().", 2)):
+            self.assertEqual(len(wrong_contents(code.replace(old, new), True)), wrong, new)
+        numbered = code.replace("One:", "1. One:").replace("Two:", "2. Two:").replace("---- one ----", "1. One.").replace(
+            "---- two ----", "2. Two.")
+        self.assertEqual(wrong_contents(numbered, False), [])
+        self.assertEqual(len(wrong_contents(numbered.replace("2. Two.", "3. Two."), False)), 1)
+
+    def test_the_architecture_names_existing_functions(self):
+        code = "\n".join(text(path) for path in sources(".c", ".h", rooms=("client", "daemon", "protocol")))
+        names = re.findall(r"`(\w+)\(\)`(?! of `\w+\.py`)", text("docs/ARCHITECTURE.md"))
+        self.assertGreater(len(names), 30)
+        self.assertEqual([name for name in names if not defines(code, name)], [])
+        self.assertFalse(defines(code, "go_on"))
 
 
 class Documents(unittest.TestCase):
