@@ -108,7 +108,7 @@ admin_free(struct lock_engine *engine, struct admin *admin)
 	free(admin);
 }
 
-/* ---- the end ---- */
+/* ---- the end of a change ---- */
 
 static void
 admin_set_outcome(struct admin *admin, enum reason reason, const char *text)
@@ -328,7 +328,7 @@ admin_on_expired(struct lock_engine *engine, uint64_t op)
 		admin_finish(engine, admin);
 }
 
-/* ---- the work ---- */
+/* ---- the work of a change ---- */
 
 /* A slot was removed. */
 static void
@@ -714,7 +714,7 @@ admin_start(struct lock_engine *engine, struct admin *admin)
 		admin_begin(engine, admin->op);
 }
 
-/* ---- the doors ---- */
+/* ---- the doors of a change ---- */
 
 static void
 change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum plan_work work,
@@ -851,7 +851,7 @@ making_free(struct lock_engine *engine, struct making *making)
 	free(making);
 }
 
-/* ---- the end ---- */
+/* ---- the end of a first use ---- */
 
 static void
 make_mutex_set_outcome(struct making *making, enum reason reason, const char *text)
@@ -920,7 +920,7 @@ make_mutex_on_expired(struct lock_engine *engine, uint64_t op)
 	}
 }
 
-/* ---- the work ---- */
+/* ---- the work of a first use ---- */
 
 /* The B of another way is there, or was: the mutex is held in that way until it is gone. */
 static enum work_verdict
@@ -1028,7 +1028,7 @@ make_mutex_on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news new
 	make_mutex_finish(engine, making);
 }
 
-/* ---- the doors ---- */
+/* ---- the doors of a first use ---- */
 
 uint64_t
 make_mutex(struct lock_engine *engine, const char *name, enum broker_answer beads)

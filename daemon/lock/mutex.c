@@ -361,7 +361,7 @@ mutex_on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		taker_tell_end(engine, owner, MUTEX_FREE, REASON_NONE, NULL);
 }
 
-/* ---- the doors ---- */
+/* ---- the doors of the mutex ---- */
 
 static struct mutex *
 mutex_of_queue(struct lock_engine *engine, const char *queue)
@@ -618,7 +618,7 @@ fence_floor_again_due(void *ctx, uint64_t id)
 	fence_floor_begin(ctx);
 }
 
-/* ---- the doors ---- */
+/* ---- the doors of the floor ---- */
 
 void
 fence_floor_rose(struct lock_engine *engine, uint64_t epoch)
@@ -839,7 +839,7 @@ removed_on_beads_deleted(void *ctx, uint64_t id, const struct broker_reply *repl
 	removed_free(engine, removed);
 }
 
-/* ---- the doors ---- */
+/* ---- the doors of removed slots ---- */
 
 static struct removed_slot *
 removed_new(struct lock_engine *engine, const char *name, int slot)

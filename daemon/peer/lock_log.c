@@ -421,8 +421,8 @@ lock_log_forbidden(struct lock_log *lock_log, const struct conn *conn, const cha
 }
 
 static void
-log_evicted(const struct lock_log *lock_log, const struct lock_eviction *eviction,
-    const struct lock_row *hold)
+log_evicted(
+    struct lock_log *lock_log, const struct lock_eviction *eviction, const struct lock_row *hold)
 {
 	const char *why = eviction->why == NULL ? "" : eviction->why;
 	int64_t left = eviction->deadline - clock_now(lock_log->clock);

@@ -86,7 +86,7 @@ def defines(code, name):
 
 
 def wrong_contents(code, titled):
-    """What is wrong with the contents of a file. titled: each entry is a heading of the file, and each heading an
+    """The faults of the contents of a file. titled: each entry is a heading of the file, and each heading an
     entry. Else the numbered entries are the numbered sections."""
     head = CONTENTS.match(code)
     if head is None:
@@ -94,6 +94,9 @@ def wrong_contents(code, titled):
     entries = [re.sub(r"\n \*\t   ", " ", entry) for entry in re.split(r"(?m)^ \*\t(?! )", head[1])[1:]]
     body = code[head.end():]
     sections = list(re.finditer(HEADING if titled else NUMBERED, body))
+    titles = re.findall(HEADING, body)
+    if len(titles) > len(set(titles)):
+        return ["two headings of one text"]
     if titled:
         keys = [title[0].lower() + title[1:] for title in (entry.partition(":")[0] for entry in entries)]
     else:
@@ -129,6 +132,7 @@ class Functions(unittest.TestCase):
             "---- two ----", "2. Two.")
         self.assertEqual(wrong_contents(numbered, False), [])
         self.assertEqual(len(wrong_contents(numbered.replace("2. Two.", "3. Two."), False)), 1)
+        self.assertEqual(len(wrong_contents(code + "/* ---- two ---- */\n", True)), 1)
 
     def test_the_architecture_names_existing_functions(self):
         code = "\n".join(text(path) for path in sources(".c", ".h", rooms=("client", "daemon", "protocol")))
