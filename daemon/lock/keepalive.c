@@ -846,7 +846,8 @@ verify_finish(struct lock_engine *engine, struct verify *verify, const struct br
 
 	answer.lock = verify->lock;
 	answer.safe_until = lease_until(engine, hold);
-	if (hold->eviction != NULL && hold->eviction->by.deadline < answer.safe_until)
+	if (hold != NULL && hold->eviction != NULL &&
+	    hold->eviction->by.deadline < answer.safe_until)
 		answer.safe_until = hold->eviction->by.deadline;
 	if (hold != NULL) {
 		answer.name = hold->name;
