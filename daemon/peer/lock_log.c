@@ -429,8 +429,7 @@ log_evicted(const struct lock_log *lock_log, const struct lock_eviction *evictio
 	char text[LOG_QUOTE_MAX + 128], quoted[LOG_QUOTE_MAX];
 
 	snprintf(text, sizeof(text), "by uid %u on %s, to end within %.3f s%s%s",
-	    (unsigned)eviction->uid, eviction->host,
-	    duration_to_seconds(left > 0 ? left : 0),
+	    (unsigned)eviction->uid, eviction->host, duration_to_seconds(left > 0 ? left : 0),
 	    why[0] == '\0' ? "" : ", ", why[0] == '\0' ? "" : log_quote(quoted, why, strlen(why)));
 	log_hold(lock_log, LOG_LEVEL_INFO, LOG_EVICTED, hold, text);
 }

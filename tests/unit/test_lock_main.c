@@ -17,9 +17,9 @@ main(void)
 	    suite_lock_fsck_quorum, suite_lock_list, suite_lock_admin, suite_lock_plan,
 	    suite_lock_pollers, suite_lock_rescan, suite_lock_resize, suite_lock_rows,
 	    suite_lock_cut, suite_lock_directory, suite_lock_progress, suite_lock_wait,
-	    suite_lock_handoff, suite_lock_evict, suite_lock_watch, suite_lock_channels, suite_lock_flight,
-	    suite_lock_claims, suite_lock_convert, suite_lock_convert_quorum, suite_lock_successor,
-	    suite_lock_used_mutexes};
+	    suite_lock_handoff, suite_lock_evict, suite_lock_watch, suite_lock_channels,
+	    suite_lock_flight, suite_lock_claims, suite_lock_convert, suite_lock_convert_quorum,
+	    suite_lock_successor, suite_lock_used_mutexes};
 
 	/*
 	 * All tests in one process: 700 forks, each with a leak check, take longer than the tests.
