@@ -846,9 +846,9 @@ verify_finish(struct lock_engine *engine, struct verify *verify, const struct br
 
 	answer.lock = verify->lock;
 	answer.safe_until = lease_until(engine, hold);
-	if (hold->eviction != NULL && hold->eviction->by.deadline < answer.safe_until)
-		answer.safe_until = hold->eviction->by.deadline;
 	if (hold != NULL) {
+		if (hold->eviction != NULL && hold->eviction->by.deadline < answer.safe_until)
+			answer.safe_until = hold->eviction->by.deadline;
 		answer.name = hold->name;
 		answer.kind = hold->kind;
 		answer.slot = hold->slot;

@@ -96,8 +96,9 @@ struct belief {
 	bool with_a;      /* in a schedule by quorum: the slot has an A */
 	bool heeds, over; /* obeys its lease; the lease has passed */
 	int64_t safe_until, granted_at;
-	bool suspect; /* the client was told */
-	bool revoked; /* the client was told */
+	bool suspect;     /* the client was told */
+	bool revoked;     /* the client was told */
+	int64_t evict_at; /* an administrator ends it then; 0: no */
 	/*
 	 * A was deleted and the watch reported it: the moment, and the deadline to tell the client.
 	 * 0: no.

@@ -273,6 +273,23 @@ check_counts(struct sim *sim, const struct sim_daemon *daemon)
 		    (int)daemon->granted, (int)daemon->lost, (int)beliefs);
 }
 
+/* A frozen engine ends no hold, for up to two seconds and a tick. */
+#define EVICTED_SOON (3 * NSEC_PER_SEC)
+
+/* Invariant 4: a hold whose deadline is over has ended, unless its daemon cannot work. */
+static void
+check_evictions(struct sim *sim)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+		const struct sim_daemon *daemon = &sim->daemons[belief->daemon];
+
+		if (belief->evict_at != 0 && sim->now > belief->evict_at + EVICTED_SOON &&
+		    !daemon_is_behind(daemon) && !daemon->resuming)
+			check_fail(sim, 4, "lock %d was not evicted", (int)belief->lock);
+	}
+}
+
 void
 check_step(struct sim *sim)
 {
@@ -281,6 +298,7 @@ check_step(struct sim *sim)
 			check_counts(sim, &sim->daemons[i]);
 	}
 	check_dues(sim);
+	check_evictions(sim);
 	if (sim->plan.quorum)
 		return;
 	for (size_t i = 0; i < sim->book.belief_count; i++)

@@ -448,8 +448,16 @@ check_waiting(struct sim *sim, const struct ask *ask)
 /* Invariant 4: a hold ends once, and not for nothing. */
 static void
 check_lost(struct sim *sim, const struct sim_daemon *daemon, const struct belief *belief,
-    enum reason reason)
+    const struct lock_notice *notice)
 {
+	enum reason reason = notice->reason;
+
+	if (notice->eviction != NULL) {
+		if (belief->evict_at == 0 || sim->now < belief->evict_at)
+			check_fail(
+			    sim, 4, "lock %d was evicted before its deadline", (int)belief->lock);
+		return;
+	}
 	if (reason == REASON_DRAINING && !daemon->abandoned)
 		check_fail(sim, 4, "a hold ended by a stop, but there was none");
 	else if (reason == REASON_LOST &&
@@ -470,7 +478,12 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 		check_fail(sim, 4, "a notice about lock %d, which nobody holds", (int)notice->lock);
 		return;
 	}
-	if (belief->slotless) {
+	if (notice->kind == LOCK_NOTICE_EVICTED) {
+		if (belief->evict_at == 0 || notice->eviction->deadline != belief->evict_at)
+			check_fail(sim, 4, "lock %d was told another deadline", (int)belief->lock);
+		return;
+	}
+	if (belief->slotless && notice->eviction == NULL) {
 		if (notice->reason != REASON_DRAINING || !daemon->abandoned)
 			check_fail(sim, 14, "a hold without a slot was reported lost");
 		return;
@@ -478,7 +491,7 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 	slot = &sim->truth.names[belief->name].slots[belief->slot];
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		check_lost(sim, daemon, belief, notice->reason);
+		check_lost(sim, daemon, belief, notice);
 		break;
 	case LOCK_NOTICE_REVOKED: /* invariant 5: once, and when A was seen gone */
 		right = belief->with_a     ? quorum_was_shrunk(sim, belief)
@@ -501,6 +514,7 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 			check_fail(sim, 7, "twice reported: lock %d is %s", (int)belief->lock,
 			    belief->suspect ? "suspect" : "restored");
 		break;
+	case LOCK_NOTICE_EVICTED:
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:

@@ -394,6 +394,47 @@ turn_all_away(struct sim *sim)
 	daemon->denying = 0;
 }
 
+/* ---- evict ---- */
+
+struct find_hold {
+	uint64_t lock, waiter;
+};
+
+static void
+find_hold(void *ctx, const struct lock_row *row)
+{
+	struct find_hold *find = ctx;
+
+	if (row->lock == find->lock)
+		find->waiter = row->waiter;
+}
+
+/* Some clients ignore it. A second eviction never puts the deadline off. */
+static void
+evict(struct sim *sim)
+{
+	const struct belief *meant = any_belief(sim);
+	struct find_hold find;
+	struct lock_eviction eviction = {.host = "admin",
+	    .deadline = sim->now + (int64_t)dice_below(&sim->dice, 10 * NSEC_PER_SEC)};
+	struct belief *belief;
+
+	if (meant == NULL || sim_is_deaf(&sim->daemons[meant->daemon]))
+		return;
+	belief = book_find_belief(&sim->book, meant->daemon, meant->lock);
+	find = (struct find_hold){.lock = belief->lock};
+	lock_each_holding(
+	    sim->daemons[belief->daemon].engine, queue_lock(belief->name), find_hold, &find);
+	NOTE(sim, .text = "an administrator evicts lock {n} of {d}", .daemon = belief->daemon,
+	    .n = (int64_t)belief->lock);
+	sim->truth.moment++;
+	if (belief->evict_at == 0 || eviction.deadline < belief->evict_at)
+		belief->evict_at = eviction.deadline;
+	if (find.waiter == 0 ||
+	    lock_evict(sim->daemons[belief->daemon].engine, find.waiter, &eviction) != REASON_NONE)
+		check_fail(sim, 4, "lock %d cannot be evicted", (int)belief->lock);
+}
+
 /* ---- all of them ---- */
 
 /* A daemon's configuration is read again. */
@@ -416,7 +457,9 @@ client_step(struct sim *sim)
 {
 	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
 
-	if (roll < 40)
+	if (sim->plan.evicts && dice_percent(&sim->dice, 10))
+		evict(sim);
+	else if (roll < 40)
 		client_acquire(sim, any_daemon(sim), any_name(sim), any_kind(sim), any_timeout(sim),
 		    any_priority(sim));
 	else if (roll < 62)

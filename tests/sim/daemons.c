@@ -111,6 +111,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	static const char *const words[] = {
 	    [LOCK_NOTICE_LOST] = "lost",
 	    [LOCK_NOTICE_REVOKED] = "revoked",
+	    [LOCK_NOTICE_EVICTED] = "evicted",
 	    [LOCK_NOTICE_VANISHED] = "vanished, claimed again",
 	    [LOCK_NOTICE_STUCK] = "stuck",
 	    [LOCK_NOTICE_SUSPECT] = "suspect",

@@ -211,8 +211,10 @@ on_log(void *ctx, enum log_level level, const char *line)
 		printf("# %13.6f ms  log: %s\n", (double)(sim->now - sim->trace.began) / 1e6, line);
 }
 
+#define OTHER_DICE (UINT64_C(1) << 40)
+
 static void
-start(struct sim *sim, uint64_t seed, bool by_quorum, bool aloud)
+start(struct sim *sim, uint64_t seed, bool by_quorum, bool evicts, bool aloud)
 {
 	struct memory_behaviour behaviour;
 
@@ -220,8 +222,9 @@ start(struct sim *sim, uint64_t seed, bool by_quorum, bool aloud)
 	log_set_sink(on_log, sim);
 	memset(sim, 0, sizeof(*sim));
 	sim->seed = seed;
-	sim->dice.state = by_quorum ? ~seed : seed;
+	sim->dice.state = (by_quorum ? ~seed : seed) ^ (evicts ? OTHER_DICE : 0);
 	sim->plan = by_quorum ? quorum_plan(&sim->dice) : any_plan(&sim->dice);
+	sim->plan.evicts = evicts;
 	sim->now = 1000 * NSEC_PER_SEC;
 	sim->clock = (struct clock){sim_now, sim};
 	sim->timers = timers_new(&sim->clock);
@@ -318,11 +321,11 @@ schedule_init(void)
 }
 
 static struct verdict
-run(uint64_t seed, bool by_quorum, bool aloud)
+run(uint64_t seed, bool by_quorum, bool evicts, bool aloud)
 {
 	struct sim *sim = &sim_of_schedule;
 
-	start(sim, seed, by_quorum, aloud);
+	start(sim, seed, by_quorum, evicts, aloud);
 	while (sim->violation[0] == '\0' && sim->steps < SCHEDULE_STEPS)
 		step(sim);
 	if (sim->violation[0] == '\0')
@@ -337,18 +340,25 @@ run(uint64_t seed, bool by_quorum, bool aloud)
 	};
 }
 
+static struct verdict
+both(struct verdict first, struct verdict second)
+{
+	second.judged |= first.judged;
+	second.steps += first.steps;
+	second.digest ^= first.digest;
+	return second;
+}
+
 struct verdict
 schedule_run(uint64_t seed, bool aloud)
 {
-	struct verdict verdict = run(seed, false, aloud), second;
+	struct verdict verdict = run(seed, false, false, aloud);
 
-	if (verdict.violation[0] != '\0' || seed % SCHEDULE_QUORUM != 0)
-		return verdict;
-	second = run(seed, true, aloud);
-	second.judged |= verdict.judged;
-	second.steps += verdict.steps;
-	second.digest ^= verdict.digest;
-	return second;
+	if (verdict.violation[0] == '\0' && seed % SCHEDULE_QUORUM == 0)
+		verdict = both(verdict, run(seed, true, false, aloud));
+	if (verdict.violation[0] == '\0' && seed % SCHEDULE_EVICTS == 0)
+		verdict = both(verdict, run(seed, seed % (2 * SCHEDULE_EVICTS) == 0, true, aloud));
+	return verdict;
 }
 
 void

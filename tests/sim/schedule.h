@@ -11,6 +11,8 @@
 #define SCHEDULE_STEPS 200
 /* Each seed that this divides has a second schedule, with slots by quorum. */
 #define SCHEDULE_QUORUM 3
+/* Each seed that is a multiple of this has a schedule with evictions, which are by quorum for every second one. */
+#define SCHEDULE_EVICTS 5
 
 struct verdict {
 	const char *violation; /* "": none; valid until the next run */

@@ -100,6 +100,7 @@ struct plan {
 	bool consumers;          /* slots are held by consumers, too */
 	bool messages;           /* the daemons send each other queries */
 	bool quorum;             /* all slots are held by quorum */
+	bool evicts;             /* administrators evict holders */
 	unsigned major, minor;   /* the server's version; by quorum */
 	unsigned beads_troubles; /* bits */
 	struct lock_settings settings;
