@@ -98,7 +98,7 @@ heed(struct lb *lb, const struct options *options, const char *name)
 			return EXIT_STATUS_UNREACHABLE;
 		}
 		if (event->type == LB_EVENT_EVICTED)
-			say_evicted(name, event);
+			say_evicted(name, event, "");
 		if (event->type == LB_EVENT_REVOKED)
 			say_in_passing(
 			    "%s: the slot was removed, and is kept until the lock is released",

@@ -55,19 +55,27 @@ static int
 tell_ended(struct asking *asking, const char *ended, const char *whose, const char *does)
 {
 	const char *result = lb_result_json(asking->lb);
-	char meaning[64], count[16];
-	int slots;
+	char meaning[64], count[16], silent[4];
+	int slots, code;
 
 	if (asking_printed_json(asking))
 		return LB_OK;
-	snprintf(meaning, sizeof(meaning), "its %s are not %s", whose, ended);
+	snprintf(meaning, sizeof(meaning), "its %s are perhaps not %s", whose, ended);
 	(void)asking_say_missing(result, meaning);
 	json_value(result, ended, count, sizeof(count));
+	json_value(result, "silent_hosts.0", silent, sizeof(silent));
 	printf("%s: %d\n", ended, atoi(count));
 	if (!asking->options->all || atoi(count) > 0)
 		return LB_OK;
-	if (lb_size(asking->lb, asking->name, ASKING_ANSWER_MS, &slots) != LB_NO_SUCH_LOCK ||
-	    ask_mutex_is_held(asking->lb, asking->name)) {
+	code = lb_size(asking->lb, asking->name, ASKING_ANSWER_MS, &slots);
+	if (code == LB_BROKER_UNAVAILABLE) {
+		say("%s: the broker does not answer: only this daemon was asked", asking->name);
+		return LB_OK;
+	}
+	/* A silent host may have some. */
+	if (*silent != '\0')
+		return LB_OK;
+	if (code != LB_NO_SUCH_LOCK || ask_mutex_is_held(asking->lb, asking->name)) {
 		say("%s: no %s", asking->name, whose);
 		return LB_OK;
 	}
@@ -90,14 +98,20 @@ static int
 ask_evict(struct asking *asking)
 {
 	const struct options *options = asking->options;
-	char params[JSON_PARAMS_SIZE];
+	char params[JSON_PARAMS_SIZE], silent[4];
 	int code;
 
 	json_evict_params(params, options->all ? NULL : asking->name, asking->name,
 	    options->grace_ms, options->why);
 	code =
 	    lb_call(asking->lb, "evict", params, asking_patience(asking, ASKING_ANSWER_MS), NULL);
-	return code == LB_OK ? tell_ended(asking, "evicted", "holders", "holds") : code;
+	if (code != LB_OK)
+		return code;
+	/* Of one holder, the daemon refuses then. */
+	json_value(lb_result_json(asking->lb), "silent_hosts.0", silent, sizeof(silent));
+	if (*silent != '\0' && json_value_is(lb_result_json(asking->lb), "evicted", "0"))
+		asking->status = EXIT_STATUS_NOT_ACQUIRED;
+	return tell_ended(asking, "evicted", "holders", "holds");
 }
 
 static void

@@ -246,26 +246,29 @@ set_environment(const struct run *run)
 	       add_to_held(run);
 }
 
-/* Waiting for what an outer run holds may take for ever. */
-static void
-warn_when_inside(const struct run *run)
+/* Waiting for what an outer run holds may take for ever. False: --replace could evict that run. */
+static bool
+good_when_inside(const struct run *run)
 {
 	const char *at = getenv(HELD);
 	char *word = held_word(run);
 	size_t len = word != NULL ? strlen(word) : 0;
+	bool replace = run->task.options->replace, good = true;
 
 	while (word != NULL && at != NULL && *at != '\0' && run->task.options->wait_ms != 0) {
 		size_t next = strcspn(at, " ");
 
 		if (next == len && strncmp(at, word, len) == 0) {
 			say("%s: this command runs under a lockbroker run that holds a slot of the "
-			    "same lock",
-			    run->task.name);
+			    "same lock%s",
+			    run->task.name, replace ? ": with --replace it would end itself" : "");
+			good = !replace;
 			break;
 		}
 		at += next + (at[next] == ' ');
 	}
 	free(word);
+	return good;
 }
 
 /* After the lock is granted, and before the guard has it. Returns an exit status; 0: go on. */
@@ -298,7 +301,8 @@ run_locked(struct run *run)
 {
 	int status;
 
-	warn_when_inside(run);
+	if (!good_when_inside(run))
+		return EXIT_STATUS_USAGE;
 	status = waiting_acquire(run->task.lb, run->task.options, run->task.name,
 	    basename(run->task.argv[0]), -1, &run->signals, &run->task.lock);
 	if (run->task.lock == NULL)

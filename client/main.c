@@ -46,12 +46,12 @@ static const struct command commands[] = {
     {"deny", "WAITER|NAME", "Denies the lock to a waiter, or to all waiters (--all)",
 	FOR_ASKING | FOR_DENY, 1, 1, &question_deny, NULL,
 	"WAITER: the last column of `lockbroker show`. Its `run` or `acquire` exits with 80.\n"
-	"With --all, NAME is the name of a lock."},
+	"NAME is the name of a lock, and needs --all."},
     {"evict", "HOLDER|NAME", "Ends a hold after a grace, or all holds of a lock (--all)",
 	FOR_ASKING | FOR_EVICT, 1, 1, &question_evict, NULL,
 	"HOLDER: the last column of `lockbroker show`. The holder is told at once.\n"
 	"Its `run` sends TERM to its command then, and KILL before the end of the grace.\n"
-	"With --all, NAME is the name of a lock."},
+	"NAME is the name of a lock, and needs --all."},
     {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)",
 	FOR_ASKING | FOR_FSCK | FOR_TABLE, 1, 1, &question_fsck, NULL,
 	"If the output is no terminal, tabs are between the columns. Exits with 1 if a problem is "

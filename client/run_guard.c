@@ -133,8 +133,13 @@ kill_when_due(struct guard *guard)
 {
 	pid_t foreign;
 
-	if (guard->state == GUARD_ENDING && watch_now() >= guard->kill_at)
+	if (guard->state == GUARD_ENDING && watch_now() >= guard->kill_at) {
 		guard_set_state(guard, GUARD_KILLING);
+		if (guard->evicted && lb_lock_state(guard->task->lock) != LB_LOCK_LOST)
+			say_in_passing(
+			    "%s: killing the command before the slot can have another holder",
+			    guard_name(guard));
+	}
 	if (guard->state != GUARD_KILLING)
 		return;
 	/* Again after each end: see supervise(). */
@@ -265,15 +270,20 @@ draining(struct guard *guard, const struct lb_event *event)
 static void
 evicted(struct guard *guard, const struct lb_event *event)
 {
+	bool signals;
+
 	if (event->lock != guard->task->lock)
 		return;
 	guard->evicted = true;
+	signals = guard->options->on_lost.kind == REACTION_SIGNAL ||
+		  (guard->options->on_lost.kind == REACTION_KILL && guard->state == GUARD_GOING);
 	if (guard->options->on_lost.kind == REACTION_KILL)
 		end_by(guard, watch_in(event->grace_ms));
 	else if (guard->options->on_lost.kind == REACTION_SIGNAL)
 		react(guard, &guard->options->on_lost);
 	status_line(guard->options, "evicted", event->json);
-	say_evicted(guard_name(guard), event);
+	say_evicted(
+	    guard_name(guard), event, signals ? ", and the command gets its signal now" : "");
 }
 
 /* After LOST. */

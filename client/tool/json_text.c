@@ -1,10 +1,11 @@
 #include "client/tool/json_text.h"
 
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/lockbroker.h"
+#include "protocol/json.h"
 
 /* The longest escape, \u001f. */
 #define ESCAPE_MOST 6
@@ -44,16 +45,20 @@ void
 json_evict_params(char ret[JSON_PARAMS_SIZE], const char *holder, const char *name,
     int64_t grace_ms, const char *why)
 {
-	char quoted[JSON_WHY_MOST * ESCAPE_MOST + 3], grace[48] = "";
-	char more[sizeof(quoted) + sizeof(grace) + 32];
+	struct cJSON *params = json_new_object();
+	char *text;
 
-	quote(quoted, sizeof(quoted), why != NULL ? why : "");
+	json_add_string(params, holder != NULL ? "holder" : "name", holder != NULL ? holder : name);
+	if (holder == NULL)
+		json_add_bool(params, "all", true);
 	if (grace_ms >= 0)
-		snprintf(grace, sizeof(grace), ",\"grace\":%" PRId64 ".%03d", grace_ms / 1000,
-		    (int)(grace_ms % 1000));
-	snprintf(more, sizeof(more), "%s%s%s%s", holder != NULL ? "" : ",\"all\":true", grace,
-	    why != NULL ? ",\"why\":" : "", why != NULL ? quoted : "");
-	json_params(ret, holder != NULL ? "holder" : "name", holder != NULL ? holder : name, more);
+		json_add_seconds(params, "grace", grace_ms * 1000000);
+	if (why != NULL)
+		json_add_string(params, "why", why);
+	text = json_print(params);
+	snprintf(ret, JSON_PARAMS_SIZE, "%s", text != NULL ? text : "");
+	free(text);
+	json_free(params);
 }
 
 struct search {

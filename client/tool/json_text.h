@@ -19,7 +19,8 @@ void json_params(
     char ret[JSON_PARAMS_SIZE], const char *member, const char *value, const char *more);
 /*
  * The parameters of `evict`: of one holder, or of all holders of a lock. grace_ms below 0, why NULL: not
- * given. why: at most JSON_WHY_MOST bytes.
+ * given. why: at most JSON_WHY_MOST bytes; invalid UTF-8 becomes U+FFFD, as in an acquire. Without memory, ret
+ * is "", which no call takes.
  */
 void json_evict_params(char ret[JSON_PARAMS_SIZE], const char *holder, const char *name,
     int64_t grace_ms, const char *why);

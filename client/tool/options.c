@@ -383,8 +383,9 @@ refuse_missing(const struct command *command, int given)
 
 	for (; given > 0; given--)
 		word = strchr(word, ' ') + 1;
-	say("%s: missing %.*s (see lockbroker %s --help)", command->name, (int)strcspn(word, " "),
-	    word, command->name);
+	say("%s: missing %.*s%s (see lockbroker %s --help)", command->name, (int)strcspn(word, " "),
+	    word, (command->user & (FOR_DENY | FOR_EVICT)) != 0 ? ": NAME needs --all" : "",
+	    command->name);
 	return -1;
 }
 

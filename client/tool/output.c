@@ -325,12 +325,12 @@ broker_words(const char *state)
 }
 
 void
-say_evicted(const char *name, const struct lb_event *event)
+say_evicted(const char *name, const struct lb_event *event, const char *what)
 {
 	char grace[24];
 
 	row_age_words(((double)event->grace_ms + 500) / 1000, grace, sizeof(grace));
-	say_in_passing("%s: the hold ends in %s: %s", name, grace, event->text);
+	say_in_passing("%s: the hold ends in %s%s: %s", name, grace, what, event->text);
 }
 
 void

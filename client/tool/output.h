@@ -41,8 +41,8 @@ void say_daemon_refused(const struct options *options);
 void status_line(const struct options *options, const char *what, const char *json);
 /* A state of the broker (the wire's broker.state) as a clause. */
 const char *broker_words(const char *state);
-/* Says who evicts the hold, why, and when it ends. */
-void say_evicted(const char *name, const struct lb_event *event);
+/* Says who evicts the hold, why, and when it ends. what: a clause about what follows at once, or "". */
+void say_evicted(const char *name, const struct lb_event *event, const char *what);
 /* Says why the hold has ended. */
 void say_lost(const char *name, const struct lb_event *event);
 /* Notifies the service manager that the lock is held, and whether the broker is silent. */

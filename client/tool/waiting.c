@@ -67,9 +67,10 @@ struct waiting {
 	struct stand stand;
 	/* --replace: its request, which first shows the holders and then evicts one. 0: none. */
 	int64_t replacing;
-	bool evicting;      /* it is that of the eviction */
-	int replace_left;   /* tries */
-	int64_t replace_at; /* when the holders are looked at again */
+	bool evicting;                         /* it is that of the eviction */
+	char evictee[2 * ROW_WORDS_SIZE + 16]; /* whom it evicts: "bob on host north" */
+	int replace_left;                      /* tries */
+	int64_t replace_at;                    /* when the holders are looked at again */
 };
 
 /* The client's own deadline, some time after the daemon should have answered. */
@@ -223,13 +224,22 @@ by_lines(const struct waiting *waiting)
 
 /* ---- --replace: evicts the holder that has had a slot for longest ---- */
 
-static int64_t
+static void
+replace_failed(struct waiting *waiting, const char *why)
+{
+	waiting->replace_left = 0;
+	terminal_line_erase();
+	say("%s: nobody was evicted: %s", waiting->name, why);
+}
+
+static void
 start_replacing(struct waiting *waiting, const char *method, const char *params)
 {
 	waiting->evicting = strcmp(method, "evict") == 0;
-	if (lb_call_start(waiting->lb, method, params, &waiting->replacing) != LB_OK)
-		waiting->replacing = 0;
-	return waiting->replacing;
+	if (lb_call_start(waiting->lb, method, params, &waiting->replacing) == LB_OK)
+		return;
+	waiting->replacing = 0;
+	replace_failed(waiting, lb_message(waiting->lb));
 }
 
 /* Asks for the holders, as no slot was free. */
@@ -242,7 +252,7 @@ replace(struct waiting *waiting)
 		return;
 	waiting->replace_at = WATCH_NEVER;
 	json_params(params, "name", waiting->name, "");
-	(void)start_replacing(waiting, "show", params);
+	start_replacing(waiting, "show", params);
 }
 
 /* While slots are free, the daemon still claims one. */
@@ -262,6 +272,7 @@ static void
 evict_longest(struct waiting *waiting, const char *show_json)
 {
 	char params[JSON_PARAMS_SIZE], silent[ROW_WORDS_SIZE], whom[ROW_WORDS_SIZE];
+	char why[ROW_WORDS_SIZE + 32];
 	const struct options *options = waiting->options;
 	struct row row;
 
@@ -269,24 +280,18 @@ evict_longest(struct waiting *waiting, const char *show_json)
 		waiting->replace_at = watch_in(HOLDERS_EVERY_MS);
 		return;
 	}
-	terminal_line_erase();
 	if (!holders_longest(show_json, options->kind == LB_MUTEX, &row)) {
-		waiting->replace_left = 0;
 		json_value(show_json, "silent_hosts.0", silent, sizeof(silent));
-		if (*silent != '\0')
-			say("%s: nobody was evicted: host %s does not answer", waiting->name,
-			    silent);
-		else
-			say("%s: nobody was evicted: no daemon names a holder of a slot",
-			    waiting->name);
+		snprintf(why, sizeof(why), "host %s does not answer", silent);
+		replace_failed(
+		    waiting, *silent != '\0' ? why : "no daemon names a holder of a slot");
 		return;
 	}
 	waiting->replace_left--;
 	json_evict_params(params, row.waiter, NULL, options->grace_ms, options->why);
-	if (start_replacing(waiting, "evict", params) == 0)
-		return;
 	row_whom(&row, whom, sizeof(whom));
-	say("%s: evicting %s on host %s", waiting->name, whom, row.host);
+	snprintf(waiting->evictee, sizeof(waiting->evictee), "%s on host %s", whom, row.host);
+	start_replacing(waiting, "evict", params);
 }
 
 /* The answer to one of the two. Then the wait goes on, unless this user may not evict. */
@@ -302,13 +307,14 @@ heed_replacing(struct waiting *waiting, const struct lb_event *event)
 		evict_longest(waiting, event->json);
 	} else if (event->code == LB_OK) {
 		waiting->replace_left = 0;
+		terminal_line_erase();
+		if (!waiting->options->json)
+			say("%s: evicting %s", waiting->name, waiting->evictee);
 	} else if (event->code == LB_NOT_HELD) {
 		/* The holder left, and another client may have the slot. */
 		replace(waiting);
 	} else {
-		waiting->replace_left = 0;
-		terminal_line_erase();
-		say("%s: nobody was evicted: %s", waiting->name, event->text);
+		replace_failed(waiting, event->text);
 	}
 	return GOING_ON;
 }

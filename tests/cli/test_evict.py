@@ -209,7 +209,7 @@ class ByCommand(Evict):
         self.assertEqual(done.out, "evicted: 1\n")
         job.wait(9)
         self.assertIn("got TERM", job.out)
-        self.assertRegex(job.err, rf"(?m)^lockbroker: db: the hold ends in 10m00s: evicted by uid {os.getuid()} on \S+: rescue$")
+        self.assertRegex(job.err, rf"(?m)^lockbroker: db: the hold ends in 10m00s, and the command gets its signal now: evicted by uid {os.getuid()} on \S+: rescue$")
         following.wait(0)
         self.assertEqual(following.out, "next\n")
 

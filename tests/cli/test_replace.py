@@ -37,7 +37,8 @@ class Evicted(unittest.TestCase):
         fake.say(told)
         job.wait(9)
         self.assertIn("got TERM", job.out)
-        self.assertIn("lockbroker: db: the hold ends in 1m00s: evicted by uid 7 on south: a?rescue\n", job.err)
+        words = "the hold ends in 1m00s, and the command gets its signal now: evicted by uid 7 on south: a?rescue"
+        self.assertIn(f"lockbroker: db: {words}\n", job.err)
         self.assertEqual(len(fake.asked("release")), 1)
         with open(read, encoding="utf-8") as lines:
             events = [json.loads(one) for one in lines]
@@ -57,6 +58,7 @@ class Evicted(unittest.TestCase):
         ended = time.clock_gettime(time.CLOCK_BOOTTIME)
         self.assertNotIn("renewed", job.err)
         self.assertNotIn("lost", job.err)
+        self.assertEqual(job.err.count("db: killing the command before the slot can have another holder\n"), 1)
         # The reserve is half a second. A busy machine may be late, but the release shows that the lock was still held.
         self.assertGreater(ended, params["deadline"] - 0.6)
         self.assertEqual(len(fake.asked("release")), 1)
@@ -68,6 +70,7 @@ class Evicted(unittest.TestCase):
                 job = self.start(fake, *options, "db", "bash", "-c", SLEEPER.format(word))
                 fake.say(eviction(60))
                 wait_until(lambda: "the hold ends" in job.err, what="it says so")
+                self.assertEqual("gets its signal now" in job.err, word == "USR2")
                 if word == "HUP":
                     job.signal(signal.SIGHUP)
                 job.wait(status)
@@ -110,6 +113,7 @@ class Replace(unittest.TestCase):
 
     def setUp(self):
         self.answers = []  # to evictions; else one holder is evicted
+        self.holding_back = None  # called in place of an answer to an eviction
         self.fake = Semaphores(self, acquire=self.on_acquire, evict=self.on_evict)
         self.fake.add("db", 2, row("busy", "w-1", slot=1, age=50, who="alice"), row("busy", "w-2", slot=2, age=500, who="bob"),
                       row("granted", "w-3", age=5000), row("busy", "w-4", age=9000, kind="mutex", who="carol"))
@@ -119,6 +123,8 @@ class Replace(unittest.TestCase):
         self.fake.send(connection, notification("waiting", {"id": request["id"], "position": 1, "busy": 2, "extra": 0}))
 
     def on_evict(self, request, connection):
+        if self.holding_back:
+            return self.holding_back(request, connection)
         if self.answers:
             return self.fake.refuse(request, connection, self.answers.pop(0))
         return {"evicted": 1, "silent_hosts": []}
@@ -135,12 +141,43 @@ class Replace(unittest.TestCase):
 
     def test_evicts_the_one_that_has_it_longest(self):
         job = self.start("--grace", "1.5", "--why", 'a "b"\n\\c')
-        self.fake.wait_asked("evict")
+        wait_until(lambda: "lockbroker: db: evicting bob on host north\n" in job.err, what="it says so")
         self.grant()
         job.wait(0)
         self.assertEqual(self.evicted(), [{"holder": "w-2", "grace": 1.5, "why": 'a "b"\n\\c'}])
-        self.assertIn("lockbroker: db: evicting bob on host north\n", job.err)
         self.assertEqual(job.out, "ran\n")
+
+    def test_a_reason_that_is_not_utf_8(self):
+        """The acquire has it with U+FFFD, and so has the eviction."""
+        job = self.start("--why", b"caf\xe9")
+        self.fake.wait_asked("evict")
+        self.grant()
+        job.wait(0)
+        self.assertEqual(self.evicted(), [{"holder": "w-2", "why": "caf\ufffd"}])
+        self.assertEqual(self.fake.asked("acquire")[0]["params"]["why"], "caf\ufffd")
+
+    def test_says_it_only_when_the_daemon_has_accepted_it(self):
+        self.holding_back = lambda request, connection: self.grant()
+        job = self.start()
+        job.wait(0)
+        self.assertEqual((len(self.evicted()), job.err), (1, ""))
+
+    def test_says_nothing_with_json(self):
+        def answer(request, connection):
+            self.fake.send(connection, reply(request, result={"evicted": 1, "silent_hosts": []}))
+            self.grant()
+
+        self.holding_back = answer
+        job = self.start("--json")
+        job.wait(0)
+        self.assertEqual((len(self.evicted()), job.err), (1, ""))
+
+    def test_its_own_ancestor(self):
+        inside = {"env": {"LOCKBROKER_HELD": "mutex:deploy semaphore:db"}}
+        job = command(self, self.fake, "run", "--replace", "db", "true", status=64, **inside)
+        self.assertIn("db: this command runs under a lockbroker run that holds a slot of the same lock: "
+                      "with --replace it would end itself\n", job.err)
+        self.assertEqual(self.fake.requests, [])
 
     def test_evicts_the_holder_of_a_mutex(self):
         job = self.start("--mutex")

@@ -217,6 +217,29 @@ class GrantAndDeny(unittest.TestCase):
         job = command(self, self.fake, "evict", "--all", "free")
         self.assertEqual((job.out, "free: no holders" in job.err), ("evicted: 0\n", True))
 
+    def test_evict_a_reason_that_is_not_utf_8(self):
+        command(self, self.fake, "evict", "--why", b"caf\xe9", "w-1")
+        self.assertEqual(self.fake.asked("evict")[0]["params"], {"holder": "w-1", "why": "caf\ufffd"})
+
+    def test_evict_all_and_hosts_that_do_not_answer(self):
+        for count, status in ((0, 75), (1, 0)):
+            fake = Fake(self, evict={"evicted": count, "silent_hosts": ["west"]}, size={"name": "db", "slots": 1})
+            job = command(self, fake, "evict", "--all", "db", status=status)
+            self.assertEqual(job.out, f"evicted: {count}\n")
+            self.assertEqual(job.err, "lockbroker: host west does not answer: its holders are perhaps not evicted\n")
+            command(self, fake, "evict", "--all", "--json", "db", status=status)
+
+    def test_evict_all_while_the_broker_is_away(self):
+        fake = Fake(self, evict={"evicted": 0, "silent_hosts": []},
+                    size=lambda request, _: reply(request, error=error(15, "broker-unavailable", "down")))
+        job = command(self, fake, "evict", "--all", "db")
+        self.assertEqual(job.err, "lockbroker: db: the broker does not answer: only this daemon was asked\n")
+
+    def test_a_missing_holder(self):
+        for word, operand in (("evict", "HOLDER"), ("deny", "WAITER")):
+            self.assertIn(f"{word}: missing {operand}|NAME: NAME needs --all (see",
+                          command(self, self.fake, word, status=64).err)
+
     def test_evict_a_reason_of_the_longest_kind(self):
         why = "\x01" * 256
         command(self, self.fake, "evict", "--all", "--why", why, "x" * 200)

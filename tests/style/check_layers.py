@@ -17,7 +17,7 @@ BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/state/", "daemon/config/", "d
 BELOW_PEER = BELOW_LOCK + ("daemon/amqp/", "daemon/lock/", "daemon/view/")
 # Of the library and below it the command uses these alone. It reads durations as the daemon does, and neither
 # may ever wait for a service manager, so they share that, too. Both ask "did you mean". The panel checks JSON as the daemon
-# does.
+# does. The tools write texts into JSON as the library does.
 ON_THE_LIBRARY = ("client/lockbroker.h", "client/exit_status.h", "protocol/duration", "daemon/base/notify",
                   "daemon/base/nearest")
 ROOMS = {
@@ -35,7 +35,7 @@ ROOMS = {
     "daemon/server": BELOW_PEER + ("daemon/memory/", "daemon/peer/", "daemon/successor"),
     "daemon/main.c": BELOW_PEER + ("daemon/peer/", "daemon/server"),
     "client/lib/": ("protocol/", "client/lockbroker.h", "daemon/base/fault.h"),
-    "client/tool/": ON_THE_LIBRARY,
+    "client/tool/": ON_THE_LIBRARY + ("protocol/json",),
     "client/top/": ON_THE_LIBRARY + ("client/tool/",),
     "client/web/": ON_THE_LIBRARY + ("client/tool/", "protocol/json"),
     "client/": ON_THE_LIBRARY + ("client/tool/", "client/top/"),

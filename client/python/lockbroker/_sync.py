@@ -180,7 +180,13 @@ class Client:
     called at once ("Holds and leases").
 
     Evictions. An administrator can end a hold at a deadline. `on_evicted` is called at once, and `evicted` of the lock has
-    the deadline. The lock is lost then, with the cause "evicted".
+    the deadline. The lock is lost then, with the cause "evicted". `on_evicted` cannot call release(), which waits. Let it
+    set an event that the work looks at, and leave the `with` block, which releases the lock:
+
+        stop = threading.Event()
+        with client.acquire("nightly", on_evicted=lambda lock: stop.set()):
+            while not stop.is_set():
+                do_a_part()
 
     Callbacks run in the client's own thread. They must be short, as leases are extended in this thread, too. They
     cannot call methods that wait. An exception in one is logged (logger "lockbroker").
