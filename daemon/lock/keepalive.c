@@ -845,10 +845,8 @@ verify_finish(struct lock_engine *engine, struct verify *verify, const struct br
 	struct lock_answer answer = engine_refusal(reason, text);
 
 	answer.lock = verify->lock;
-	answer.safe_until = lease_until(engine, hold);
+	answer.safe_until = lease_safe_until(engine, hold);
 	if (hold != NULL) {
-		if (hold->eviction != NULL && hold->eviction->by.deadline < answer.safe_until)
-			answer.safe_until = hold->eviction->by.deadline;
 		answer.name = hold->name;
 		answer.kind = hold->kind;
 		answer.slot = hold->slot;

@@ -69,6 +69,16 @@ lease_until(const struct lock_engine *engine, const struct hold *hold)
 }
 
 int64_t
+lease_safe_until(const struct lock_engine *engine, const struct hold *hold)
+{
+	int64_t until = lease_until(engine, hold);
+
+	if (hold == NULL || hold->eviction == NULL || until < hold->eviction->by.deadline)
+		return until;
+	return hold->eviction->by.deadline;
+}
+
+int64_t
 lease_suspect_at(const struct lock_engine *engine, const struct hold *hold)
 {
 	return from_of(engine, hold) +
@@ -79,7 +89,7 @@ bool
 lease_is_good(const struct lock_engine *engine, const struct hold *hold)
 {
 	return (engine->link == BROKER_UP || is_timed(hold)) &&
-	       engine_now(engine) < lease_until(engine, hold);
+	       engine_now(engine) < lease_safe_until(engine, hold);
 }
 
 /* From each state, those that may be next. */

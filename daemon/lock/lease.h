@@ -38,13 +38,18 @@ void lease_recover(struct lock_engine *engine);
  * there is no lease.
  */
 int64_t lease_until(const struct lock_engine *engine, const struct hold *hold);
+/* The same, but not later than the deadline of an eviction. */
+int64_t lease_safe_until(const struct lock_engine *engine, const struct hold *hold);
 /* How long it lasts from the question on that extends it, ns. hold NULL: that of the connection. */
 int64_t lease_length(const struct lock_engine *engine, const struct hold *hold);
 /* ns, as negotiated. */
 int64_t lease_heartbeat(const struct lock_engine *engine);
 /* Clock time at which the lease becomes SUSPECT if no more answers come. */
 int64_t lease_suspect_at(const struct lock_engine *engine, const struct hold *hold);
-/* Whether the lease lasts, by a fresh clock, and the lock connection is up. */
+/*
+ * Whether the lease lasts, by a fresh clock, and the lock connection is up. No deadline of an eviction
+ * is over.
+ */
 bool lease_is_good(const struct lock_engine *engine, const struct hold *hold);
 /* The one way in which the state changes. Tells each holder: suspect, restored. */
 void lease_set_state(struct lock_engine *engine, enum lease_state state);

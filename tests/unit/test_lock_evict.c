@@ -115,6 +115,20 @@ START_TEST(a_hold_is_never_safe_beyond_the_deadline)
 }
 END_TEST
 
+/* The daemon was stopped, and neither its timer nor the answer has come when it goes on. */
+START_TEST(a_verify_compares_the_deadline_with_a_fresh_clock)
+{
+	uint64_t lock = hold(1);
+
+	evict(row_of(lock).waiter, 5 * SECOND);
+	lock_verify(engine(0), 1, 2, lock, 0);
+	world->now += 5 * SECOND;
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(told(1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
 START_TEST(a_holder_that_releases_in_time_loses_nothing)
 {
 	uint64_t lock = hold(1);
@@ -297,6 +311,7 @@ suite_lock_evict(void)
 	tcase_add_checked_fixture(tcase, world_begin_with_db, world_end);
 	tcase_add_test(tcase, a_holder_that_does_not_end_is_lost_at_the_deadline);
 	tcase_add_test(tcase, a_hold_is_never_safe_beyond_the_deadline);
+	tcase_add_test(tcase, a_verify_compares_the_deadline_with_a_fresh_clock);
 	tcase_add_test(tcase, a_holder_that_releases_in_time_loses_nothing);
 	tcase_add_test(tcase, a_grace_of_0_ends_the_hold_at_once);
 	tcase_add_test(tcase, a_second_eviction_never_puts_the_deadline_off);
