@@ -235,9 +235,10 @@ set(struct sim *sim, const char *queue, enum beads_trouble trouble, bool on)
 }
 
 /*
- * Whether a reject can be on its way, or is due at a daemon that has just been continued. The server would take it after the first bead alone has returned,
- * and before the others return with their channel. Then the order can be clean while the slot is held. No
- * hold lasts as long as the consumer timeout of 30 days, so this does not happen.
+ * Whether a reject can be on its way, or is due at a daemon that has just been continued. The server
+ * would take it after the first bead alone has returned, and before the others return with their
+ * channel. Then the order can be clean while the slot is held. No hold lasts as long as the consumer
+ * timeout of 30 days, so this does not happen.
  */
 static bool
 is_asked(const struct sim *sim, const struct quorum_slot *slot)
