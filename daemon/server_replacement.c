@@ -172,7 +172,7 @@ rehearsed(void *ctx, const char *why)
 		give_up(replacement, why);
 		return;
 	}
-	/* Something by quorum has begun meanwhile, which the new program may not know. */
+	/* Something by quorum, or an eviction, has begun meanwhile. The new program may not know it. */
 	if (lock_state_version(replacement->config.engine) > replacement->version) {
 		rehearse(replacement);
 		return;
@@ -225,6 +225,11 @@ hand_over(struct replacement *replacement)
 	struct state_text text;
 	char *why;
 
+	/* Other daemons are heard while this one is frozen. */
+	if (lock_state_version(replacement->config.engine) > replacement->version) {
+		give_up(replacement, "an eviction has begun, which the new program may not know");
+		return;
+	}
 	peers_push(replacement->config.peers);
 	if (!save(replacement, &text)) {
 		why = mem_strdup("the connection to the broker cannot be handed over");

@@ -47,8 +47,8 @@ int64_t lease_heartbeat(const struct lock_engine *engine);
 /* Clock time at which the lease becomes SUSPECT if no more answers come. */
 int64_t lease_suspect_at(const struct lock_engine *engine, const struct hold *hold);
 /*
- * Whether the lease lasts, by a fresh clock, and the lock connection is up. No deadline of an eviction
- * is over.
+ * Whether the lease lasts, by a fresh clock, and the lock connection is up. False from the deadline
+ * of an eviction on.
  */
 bool lease_is_good(const struct lock_engine *engine, const struct hold *hold);
 /* The one way in which the state changes. Tells each holder: suspect, restored. */

@@ -234,7 +234,7 @@ struct hold {
 	int64_t since;               /* clock time when its client was told */
 	uint64_t granted_fence;      /* the fencing number that its client was told; 0: none */
 	bool admitted;               /* SLOTLESS: an administrator granted it */
-	struct eviction *eviction;   /* owned; NULL: its client need not end */
+	struct eviction *eviction;   /* owned; NULL: nobody evicts it */
 	UT_hash_handle by_id, by_lock, by_queue, by_channel, by_watch;
 	TAILQ_ENTRY(hold) of_peer, of_ages;
 };

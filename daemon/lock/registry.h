@@ -60,7 +60,7 @@ bool registry_is_reserved(
 void registry_hold_attach(struct lock_engine *engine, struct hold *hold, uint64_t peer);
 /* Takes the hold from its peer, and ends its row. */
 void registry_hold_detach(struct lock_engine *engine, struct hold *hold);
-/* The client of the hold need not end any more. */
+/* Cancels the eviction of the hold, if there is one. */
 void registry_hold_spare(struct lock_engine *engine, struct hold *hold);
 /* Sets the state of the hold's watch. The caller tells the broker. */
 void registry_hold_watch(struct lock_engine *engine, struct hold *hold, enum hold_watch watch);

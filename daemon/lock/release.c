@@ -21,6 +21,7 @@
  *	The hand-off: release_go_on() decides, step by step. release_is_certain(): no question is needed.
  *	release_check() asks about A or B first. release_pass() gives the hold to the waiter.
  *	lock_release() and release_peer(): the holder releases, or hangs up. release_let_go() hands off or drops.
+ *	lock_evict(): an administrator ends a hold. evict_due() is its deadline.
  *	lock_abandon(): the daemon stops.
  */
 
@@ -312,7 +313,7 @@ release_peer(struct lock_engine *engine, uint64_t peer)
 
 /* ---- an administrator evicts a holder ---- */
 
-/* A frozen engine ends no hold. Its successor has the deadline, too. */
+/* A frozen engine evicts nobody. Its successor has the deadline, too. */
 #define FROZEN_AGAIN (100 * NSEC_PER_MSEC)
 
 static void
@@ -347,7 +348,7 @@ release_evict(struct lock_engine *engine, struct hold *hold, const struct lock_e
 	    FAULT_ELSE(EVICTED_EARLY, engine_now(engine), by->deadline));
 }
 
-/* The client is told, unless it must have ended by then anyhow. */
+/* A client that has an earlier deadline is not told. */
 static void
 evict(struct lock_engine *engine, struct hold *hold, const struct lock_eviction *by)
 {

@@ -632,7 +632,7 @@ restore_eviction(struct lock_engine *engine, struct hold *hold, struct state_rea
 		return true;
 	if (!state_take(reader, "eviction", eviction_fields, &record))
 		return false;
-	if (record.deadline < 0 || record.host == NULL)
+	if (record.deadline < 0 || record.host == NULL || record.uid < 0 || record.uid > UINT32_MAX)
 		return state_spoil(reader, "invalid record of an eviction");
 	release_evict(engine, hold,
 	    &(struct lock_eviction){.deadline = record.deadline,

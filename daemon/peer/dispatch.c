@@ -16,7 +16,7 @@
  *	The lock client: handle_*(): acquire, verify, release, cancel.
  *	The lock administrator: create, destroy, resize, size, await, fsck, list.
  *	Explain: what hinders an acquire, whatever slots are free.
- *	Holders and waiters: show, watch, grant, deny.
+ *	Holders and waiters: show, watch, grant, deny, evict.
  *	The daemon itself: metrics, ping, info.
  *	The table: method_rows[]: rights, handler and result of each method.
  *	Requests in: dispatch_line(), dispatch_request(): rights and limits, then the handler.

@@ -19,7 +19,7 @@
  *	The limit: log_limit_*(): lines of each user in a second.
  *	Entries: changes and releases that are not answered yet.
  *	Words: users, slots, times and parameters in words.
- *	Holds: acquired, refused, lost, revoked, released.
+ *	Holds: acquired, refused, lost, revoked, evicted, released.
  *	Requests and their answers: changes and reads: requested, then done or refused.
  */
 
@@ -426,7 +426,7 @@ log_evicted(
 {
 	const char *why = eviction->why == NULL ? "" : eviction->why;
 	int64_t left = eviction->deadline - clock_now(lock_log->clock);
-	char text[LOG_QUOTE_MAX + 128], quoted[LOG_QUOTE_MAX];
+	char text[LOG_QUOTE_MAX + DAEMON_MESSAGE_HOST_MAX + 80], quoted[LOG_QUOTE_MAX];
 
 	snprintf(text, sizeof(text), "by uid %u on %s, to end within %.3f s%s%s",
 	    (unsigned)eviction->uid, eviction->host, duration_to_seconds(left > 0 ? left : 0),

@@ -247,7 +247,9 @@ message_read_body(struct daemon_message *message)
 		((message->op == DAEMON_MESSAGE_DENY || message->op == DAEMON_MESSAGE_EVICT) &&
 		    message->name == NULL)))
 		return "it does not name a waiter or a holder";
-	if (!message_read_number(
+	if ((!message->answer && message->op == DAEMON_MESSAGE_EVICT &&
+		json_get(tree, "grace") == NULL) ||
+	    !message_read_number(
 		tree, "grace", INT64_C(1000) * METHODS_GRACE_MOST, &message->grace) ||
 	    (why != NULL && !json_is_null(why) &&
 		(!json_string(why, &message->why) || strlen(message->why) > METHODS_WORDS_MAX)))

@@ -186,6 +186,7 @@ class OverTheWire(Evict):
         _, _, holder = self.hold()
         self.evict(holder, grace=0, why="a\x1brescue")
         self.daemon.wait_log(rf"requested evict: client .*, uid {os.getuid()} \(\w+\), pid {os.getpid()}")
+        self.daemon.wait_log(rf"evicted db slot 1: .*, by uid {os.getuid()} on \S+, to end within 0.000 s, a\?rescue")
         self.daemon.wait_log("done evict")
         self.assertNotIn("\x1b", self.daemon.log())
 

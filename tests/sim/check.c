@@ -273,7 +273,7 @@ check_counts(struct sim *sim, const struct sim_daemon *daemon)
 		    (int)daemon->granted, (int)daemon->lost, (int)beliefs);
 }
 
-/* A frozen engine ends no hold, for up to two seconds and a tick. */
+/* A frozen engine evicts nobody, for up to two seconds and a tick. */
 #define EVICTED_SOON (3 * NSEC_PER_SEC)
 
 /* Invariant 4: a hold whose deadline is over has ended, unless its daemon cannot work. */

@@ -299,6 +299,7 @@ START_TEST(messages_without_the_user_id_of_the_broker_are_ignored)
 	ck_assert_int_eq(rig_acquired(rig, 0, 3)->reason, REASON_CANCELLED);
 	ck_assert_int_eq(rig_acquired(rig, 0, 4)->reason, REASON_CANCELLED);
 	write_as("lockbroker", "evict", "\"name\":\"db\",\"grace\":86400001");
+	write_as("lockbroker", "evict", "\"name\":\"db\",\"why\":null");
 	ck_assert_int_eq(world_notices(rig->world, 0, 1, LOCK_NOTICE_EVICTED), 0);
 	write_as("lockbroker", "evict", "\"name\":\"db\",\"grace\":0,\"why\":null");
 	ck_assert_int_eq(world_notices(rig->world, 0, 1, LOCK_NOTICE_EVICTED), 1);
