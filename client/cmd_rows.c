@@ -70,6 +70,9 @@ tell_ended(struct asking *asking, const char *ended, const char *whose, const ch
 	code = lb_size(asking->lb, asking->name, ASKING_ANSWER_MS, &slots);
 	if (code == LB_BROKER_UNAVAILABLE) {
 		say("%s: the broker does not answer: only this daemon was asked", asking->name);
+		/* The holders on other hosts hold on. */
+		if (strcmp(ended, "evicted") == 0)
+			asking->status = EXIT_STATUS_NOT_ACQUIRED;
 		return LB_OK;
 	}
 	/* A silent host may have some. */
