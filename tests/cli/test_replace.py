@@ -63,6 +63,15 @@ class Evicted(unittest.TestCase):
         self.assertGreater(ended, params["deadline"] - 0.6)
         self.assertEqual(len(fake.asked("release")), 1)
 
+    def test_a_lease_that_ends_before_the_deadline(self):
+        fake = Semaphores(self, acquire={**GRANT, "safe_for": 3, "safe_until": time.clock_gettime(time.CLOCK_BOOTTIME) + 3,
+                                         "lease": {"heartbeat": 600, "margin": 2, "length": 1100}})
+        job = self.start(fake, "-k", "0", "db", "bash", "-c", STUBBORN)
+        fake.say(eviction(60))
+        job.wait(79)
+        self.assertEqual(job.err.count("lockbrokerd has not renewed the lease since"), 1)
+        self.assertEqual(fake.asked("release"), [])
+
     def test_others_than_kill(self):
         for options, word, status in ((("--on-lost=signal:USR2",), "USR2", 9), (("--on-lost=ignore",), "HUP", 9)):
             with self.subTest(options=options):
