@@ -294,7 +294,10 @@ evict_longest(struct waiting *waiting, const char *show_json)
 	start_replacing(waiting, "evict", params);
 }
 
-/* The answer to one of the two. Then the wait goes on, unless this user may not evict. */
+/*
+ * The answer to one of the two. Then the wait goes on, unless this user may not evict, or RabbitMQ does not vouch
+ * for the daemon's user.
+ */
 static int
 heed_replacing(struct waiting *waiting, const struct lb_event *event)
 {
