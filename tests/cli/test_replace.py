@@ -64,7 +64,8 @@ class Evicted(unittest.TestCase):
         self.assertEqual(len(fake.asked("release")), 1)
 
     def test_a_lease_that_ends_before_the_deadline(self):
-        fake = Semaphores(self, acquire={**GRANT, "safe_for": 3, "safe_until": time.clock_gettime(time.CLOCK_BOOTTIME) + 3,
+        far = time.clock_gettime(time.CLOCK_BOOTTIME) + 1000
+        fake = Semaphores(self, acquire={**GRANT, "safe_for": 4, "safe_until": far,
                                          "lease": {"heartbeat": 600, "margin": 2, "length": 1100}})
         job = self.start(fake, "-k", "0", "db", "bash", "-c", STUBBORN)
         fake.say(eviction(60))
