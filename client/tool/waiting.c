@@ -315,7 +315,10 @@ heed_replacing(struct waiting *waiting, const struct lb_event *event)
 			say("%s: evicting %s", waiting->name, waiting->evictee);
 	} else if (event->code == LB_NOT_HELD) {
 		/* The holder left, and another client may have the slot. */
-		replace(waiting);
+		if (waiting->replace_left == 0)
+			replace_failed(waiting, "its holders change too fast");
+		else
+			replace(waiting);
 	} else {
 		replace_failed(waiting, event->text);
 	}

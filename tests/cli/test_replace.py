@@ -236,6 +236,7 @@ class Replace(unittest.TestCase):
         self.answers = [error(7, "not-held", "no holder has that id")] * 100
         job = self.start()
         self.fake.wait_asked("evict", 3)
+        wait_until(lambda: "db: nobody was evicted: its holders change too fast\n" in job.err, what="it says so")
         self.grant()
         job.wait(0)
         self.assertEqual(len(self.evicted()), 3)
