@@ -274,14 +274,18 @@ evict_longest(struct waiting *waiting, const char *show_json)
 	char params[JSON_PARAMS_SIZE], silent[ROW_WORDS_SIZE], whom[ROW_WORDS_SIZE];
 	char why[ROW_WORDS_SIZE + 32];
 	const struct options *options = waiting->options;
+	bool mutex = options->kind == LB_MUTEX, found;
 	struct row row;
+	int busy;
 
-	if (has_free_slot(show_json)) {
+	found = holders_longest(show_json, mutex, &row, &busy);
+	json_value(show_json, "silent_hosts.0", silent, sizeof(silent));
+	/* For a mutex, the slots are those of a semaphore of the same name. */
+	if (mutex ? busy == 0 && *silent == '\0' : has_free_slot(show_json)) {
 		waiting->replace_at = watch_in(HOLDERS_EVERY_MS);
 		return;
 	}
-	if (!holders_longest(show_json, options->kind == LB_MUTEX, &row)) {
-		json_value(show_json, "silent_hosts.0", silent, sizeof(silent));
+	if (!found) {
 		snprintf(why, sizeof(why), "host %s does not answer", silent);
 		replace_failed(
 		    waiting, *silent != '\0' ? why : "no daemon names a holder of a slot");

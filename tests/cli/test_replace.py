@@ -196,6 +196,44 @@ class Replace(unittest.TestCase):
         job.wait(0)
         self.assertEqual(self.evicted(), [{"holder": "w-4"}])
 
+    def test_a_free_slot_of_a_semaphore_is_no_free_mutex(self):
+        del self.fake.semaphores["db"]["rows"][:2]
+        job = self.start("--mutex")
+        self.fake.wait_asked("evict")
+        self.grant()
+        job.wait(0)
+        self.assertEqual(self.evicted(), [{"holder": "w-4"}])
+
+    def test_a_mutex_that_another_client_got(self):
+        rows = self.fake.semaphores["db"]["rows"]
+        self.fake.semaphores["db"]["rows"] = rows[:3]
+        job = self.start("--mutex")
+        self.fake.wait_asked("show")
+        self.fake.semaphores["db"]["rows"] = rows
+        self.fake.wait_asked("evict")
+        self.grant()
+        job.wait(0)
+        self.assertEqual((self.evicted(), "nobody was evicted" in job.err), ([{"holder": "w-4"}], False))
+
+    def test_a_mutex_whose_holder_no_daemon_names(self):
+        self.fake.semaphores["db"]["rows"][3] = {**unknown(None), "kind": "mutex"}
+        job = self.start("--mutex")
+        wait_until(lambda: "db: nobody was evicted: no daemon names a holder of a slot\n" in job.err, what="it says so")
+        self.grant()
+        job.wait(0)
+
+    def test_evicted_holders_that_block_no_slot(self):
+        """They would come before those that block one."""
+        rows = self.fake.semaphores["db"]["rows"]
+        rows[0]["evicted"] = rows[1]["evicted"] = rows[2]["evicted"] = True
+        rows[2]["slot"] = 3
+        rows.append(row("busy", "w-5", slot=4, age=7000, revoked=True, evicted=True))
+        job = self.start()
+        self.fake.wait_asked("evict")
+        self.grant()
+        job.wait(0)
+        self.assertEqual(self.evicted(), [{"holder": "w-2"}])
+
     def test_one_that_ends_anyway_comes_last(self):
         self.fake.semaphores["db"]["rows"][1]["evicted"] = True
         job = self.start()
