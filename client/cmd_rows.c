@@ -27,11 +27,11 @@
 /* ---- grant, deny, evict ---- */
 
 static bool
-good_waiter(const char *command, const char *waiter)
+good_row(const char *command, const char *what, const char *waiter)
 {
 	if (*waiter != '\0' && strlen(waiter) <= WAITER_MAX)
 		return true;
-	say("%s: '%s': not the id of a row", command, waiter);
+	say("%s: '%s': not the id of a %s", command, waiter, what);
 	return false;
 }
 
@@ -70,6 +70,9 @@ tell_ended(struct asking *asking, const char *ended, const char *whose, const ch
 	code = lb_size(asking->lb, asking->name, ASKING_ANSWER_MS, &slots);
 	if (code == LB_BROKER_UNAVAILABLE) {
 		say("%s: the broker does not answer: only this daemon was asked", asking->name);
+		/* The holders on other hosts hold on. */
+		if (strcmp(ended, "evicted") == 0)
+			asking->status = EXIT_STATUS_NOT_ACQUIRED;
 		return LB_OK;
 	}
 	/* A silent host may have some. */
@@ -145,24 +148,25 @@ static bool
 check_grant(const struct options *options, char *operands[])
 {
 	(void)options;
-	return good_waiter("grant", operands[0]);
+	return good_row("grant", "waiter", operands[0]);
 }
 
 /* Of one row, or with --all of a lock. */
 static bool
-good_subject(const char *command, const struct options *options, const char *subject)
+good_subject(
+    const char *command, const char *what, const struct options *options, const char *subject)
 {
 	const char *wrong = options->all ? lb_name_error(subject) : NULL;
 
 	if (wrong != NULL)
 		say("%s: '%s': %s", command, subject, wrong);
-	return wrong == NULL && (options->all || good_waiter(command, subject));
+	return wrong == NULL && (options->all || good_row(command, what, subject));
 }
 
 static bool
 check_deny(const struct options *options, char *operands[])
 {
-	return good_subject("deny", options, operands[0]);
+	return good_subject("deny", "waiter", options, operands[0]);
 }
 
 static bool
@@ -172,7 +176,7 @@ check_evict(const struct options *options, char *operands[])
 		say("evict: --why: more than %d bytes", JSON_WHY_MOST);
 		return false;
 	}
-	return good_subject("evict", options, operands[0]);
+	return good_subject("evict", "holder", options, operands[0]);
 }
 
 const struct question question_grant = {

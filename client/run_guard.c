@@ -43,12 +43,12 @@ struct guard {
 	enum guard_state state;
 	int64_t told_at, kill_at; /* GUARD_ENDING */
 	int64_t kill_after_ms;
-	bool lease_over; /* a signal was sent because no newer lease came */
-	bool suspect;    /* the daemon said that the broker does not answer */
-	bool evicted;    /* an administrator ends the hold, by safe_until at the latest */
-	bool foreign;    /* it was said that a process cannot be ended */
-	int64_t left_at; /* when to report processes left behind; 0: COMMAND runs; NEVER: done */
-	int verdict;     /* exit status instead of COMMAND's own; 0 = none */
+	bool lease_over;  /* a signal was sent because no newer lease came */
+	bool suspect;     /* the daemon said that the broker does not answer */
+	bool foreign;     /* it was said that a process cannot be ended */
+	int64_t evict_at; /* when an administrator ends the hold; 0: never */
+	int64_t left_at;  /* when to report processes left behind; 0: COMMAND runs; NEVER: done */
+	int verdict;      /* exit status instead of COMMAND's own; 0 = none */
 };
 
 static void
@@ -135,7 +135,7 @@ kill_when_due(struct guard *guard)
 
 	if (guard->state == GUARD_ENDING && watch_now() >= guard->kill_at) {
 		guard_set_state(guard, GUARD_KILLING);
-		if (guard->evicted && lb_lock_state(guard->task->lock) != LB_LOCK_LOST)
+		if (guard->evict_at != 0 && lb_lock_state(guard->task->lock) != LB_LOCK_LOST)
 			say_in_passing(
 			    "%s: killing the command before the slot can have another holder",
 			    guard_name(guard));
@@ -274,11 +274,11 @@ evicted(struct guard *guard, const struct lb_event *event)
 
 	if (event->lock != guard->task->lock)
 		return;
-	guard->evicted = true;
+	guard->evict_at = watch_in(event->grace_ms);
 	signals = guard->options->on_lost.kind == REACTION_SIGNAL ||
 		  (guard->options->on_lost.kind == REACTION_KILL && guard->state == GUARD_GOING);
 	if (guard->options->on_lost.kind == REACTION_KILL)
-		end_by(guard, watch_in(event->grace_ms));
+		end_by(guard, guard->evict_at);
 	else if (guard->options->on_lost.kind == REACTION_SIGNAL)
 		react(guard, &guard->options->on_lost);
 	status_line(guard->options, "evicted", event->json);
@@ -345,8 +345,12 @@ keep_lease(struct guard *guard)
 		return;
 	end_by(guard, lb_lock_safe_until(lock) - RUN_LEASE_RESERVE_MS);
 	guard->verdict = EXIT_STATUS_LOST;
-	/* It was said, and the daemon answers. */
-	if (guard->evicted)
+	/*
+	 * The eviction ends the lease, and it was said. The library read its deadline a moment before this
+	 * process did. If the lease ends before that, the daemon does not renew it.
+	 */
+	if (guard->evict_at != 0 &&
+	    lb_lock_safe_until(lock) + RUN_LEASE_RESERVE_MS >= guard->evict_at)
 		return;
 	if (!guard->lease_over)
 		run_lease_say_over(guard->options, lock, guard->suspect, watch_now());

@@ -65,24 +65,27 @@ row_take(struct row *row, const char *member, const char *value)
 {
 	if (take_words(row, member, value) || *value == '\0')
 		return;
-	if (strcmp(member, "state") == 0)
+	if (strcmp(member, "state") == 0) {
 		row->state = read_state(value);
-	else if (strcmp(member, "slot") == 0)
+		row->aside |= row->state == ROW_GRANTED;
+	} else if (strcmp(member, "slot") == 0) {
 		row->slot = atoi(value);
-	else if (strcmp(member, "position") == 0)
+	} else if (strcmp(member, "position") == 0) {
 		row->position = atoi(value);
-	else if (strcmp(member, "uid") == 0)
+	} else if (strcmp(member, "uid") == 0) {
 		row->uid = atoll(value);
-	else if (strcmp(member, "pid") == 0)
+	} else if (strcmp(member, "pid") == 0) {
 		row->pid = atoll(value);
-	else if (strcmp(member, "age") == 0)
+	} else if (strcmp(member, "age") == 0) {
 		row->age = atof(value);
-	else if (strcmp(member, "revoked") == 0 && strcmp(value, "true") == 0)
+	} else if (strcmp(member, "revoked") == 0 && strcmp(value, "true") == 0) {
 		row->state = ROW_REVOKED;
-	else if (strcmp(member, "evicted") == 0 && strcmp(value, "true") == 0)
+		row->aside = true;
+	} else if (strcmp(member, "evicted") == 0 && strcmp(value, "true") == 0) {
 		row->state = ROW_EVICTED;
-	else if (strcmp(member, "unknown") == 0 && strcmp(value, "true") == 0)
+	} else if (strcmp(member, "unknown") == 0 && strcmp(value, "true") == 0) {
 		row->state = ROW_UNKNOWN;
+	}
 }
 
 const char *
@@ -142,7 +145,7 @@ struct holders {
 	long index;     /* its index in the daemon's array; -1: none yet */
 	void (*take)(struct holders *holders, const struct row *row);
 	/* holders_words() */
-	int count;
+	int count; /* of both */
 	char *words;
 	size_t size, len;
 	/* holders_longest() */
@@ -174,8 +177,11 @@ keep_longest(struct holders *holders, const struct row *row)
 	struct row *longest = holders->longest;
 	bool ends = row->state == ROW_EVICTED, other_ends = longest->state == ROW_EVICTED;
 
-	if ((row->state != ROW_BUSY && !ends) || *row->waiter == '\0' ||
-	    holders->mutex != holders->of_mutex || (row->slot == 0 && !holders->mutex))
+	if (row->aside || holders->mutex != holders->of_mutex ||
+	    (row->slot == 0 && !holders->mutex))
+		return;
+	holders->count++;
+	if ((row->state != ROW_BUSY && !ends) || *row->waiter == '\0')
 		return;
 	if (*longest->waiter == '\0' || (ends == other_ends ? row->age > longest->age : other_ends))
 		*longest = *row;
@@ -226,14 +232,16 @@ holders_words(const char *show_json, char *ret, size_t size)
 }
 
 bool
-holders_longest(const char *show_json, bool mutex, struct row *ret)
+holders_longest(const char *show_json, bool mutex, struct row *ret, int *ret_busy)
 {
 	struct holders holders = {
 	    .index = -1, .take = keep_longest, .of_mutex = mutex, .longest = ret};
 
 	row_init(ret);
+	*ret_busy = 0;
 	if (lb_json_each(show_json, read_holder, &holders) != LB_OK)
 		return false;
 	take_last(&holders);
+	*ret_busy = holders.count;
 	return *ret->waiter != '\0';
 }

@@ -32,6 +32,7 @@ struct row {
 	char who[ROW_WORDS_SIZE], why[ROW_WORDS_SIZE], command[ROW_WORDS_SIZE];
 	char host[ROW_WORDS_SIZE];
 	int slot, position; /* from 1; 0: none */
+	bool aside;         /* it blocks no slot: granted, or its slot was removed */
 	int64_t uid, pid;   /* -1: unknown */
 	double age;         /* seconds; -1: unknown */
 };
@@ -51,8 +52,8 @@ void row_age_words(double seconds, char *ret, size_t size);
 void holders_words(const char *show_json, char *ret, size_t size);
 /*
  * Which of these holders has had a slot, or the mutex, for the longest time. Those that were evicted already
- * come last. False: none can be named.
+ * come last. *ret_busy: how many there are, with those that no daemon names. False: none can be named.
  */
-bool holders_longest(const char *show_json, bool mutex, struct row *ret);
+bool holders_longest(const char *show_json, bool mutex, struct row *ret, int *ret_busy);
 
 #endif

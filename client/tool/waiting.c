@@ -274,14 +274,18 @@ evict_longest(struct waiting *waiting, const char *show_json)
 	char params[JSON_PARAMS_SIZE], silent[ROW_WORDS_SIZE], whom[ROW_WORDS_SIZE];
 	char why[ROW_WORDS_SIZE + 32];
 	const struct options *options = waiting->options;
+	bool mutex = options->kind == LB_MUTEX, found;
 	struct row row;
+	int busy;
 
-	if (has_free_slot(show_json)) {
+	found = holders_longest(show_json, mutex, &row, &busy);
+	json_value(show_json, "silent_hosts.0", silent, sizeof(silent));
+	/* For a mutex, the slots are those of a semaphore of the same name. */
+	if (mutex ? busy == 0 && *silent == '\0' : has_free_slot(show_json)) {
 		waiting->replace_at = watch_in(HOLDERS_EVERY_MS);
 		return;
 	}
-	if (!holders_longest(show_json, options->kind == LB_MUTEX, &row)) {
-		json_value(show_json, "silent_hosts.0", silent, sizeof(silent));
+	if (!found) {
 		snprintf(why, sizeof(why), "host %s does not answer", silent);
 		replace_failed(
 		    waiting, *silent != '\0' ? why : "no daemon names a holder of a slot");
@@ -294,7 +298,10 @@ evict_longest(struct waiting *waiting, const char *show_json)
 	start_replacing(waiting, "evict", params);
 }
 
-/* The answer to one of the two. Then the wait goes on, unless this user may not evict. */
+/*
+ * The answer to one of the two. Then the wait goes on, unless this user may not evict, or RabbitMQ does not vouch
+ * for the daemon's user.
+ */
 static int
 heed_replacing(struct waiting *waiting, const struct lb_event *event)
 {
@@ -312,7 +319,10 @@ heed_replacing(struct waiting *waiting, const struct lb_event *event)
 			say("%s: evicting %s", waiting->name, waiting->evictee);
 	} else if (event->code == LB_NOT_HELD) {
 		/* The holder left, and another client may have the slot. */
-		replace(waiting);
+		if (waiting->replace_left == 0)
+			replace_failed(waiting, "its holders change too fast");
+		else
+			replace(waiting);
 	} else {
 		replace_failed(waiting, event->text);
 	}

@@ -63,6 +63,16 @@ class Evicted(unittest.TestCase):
         self.assertGreater(ended, params["deadline"] - 0.6)
         self.assertEqual(len(fake.asked("release")), 1)
 
+    def test_a_lease_that_ends_before_the_deadline(self):
+        far = time.clock_gettime(time.CLOCK_BOOTTIME) + 1000
+        fake = Semaphores(self, acquire={**GRANT, "safe_for": 4, "safe_until": far,
+                                         "lease": {"heartbeat": 600, "margin": 2, "length": 1100}})
+        job = self.start(fake, "-k", "0", "db", "bash", "-c", STUBBORN)
+        fake.say(eviction(60))
+        job.wait(79)
+        self.assertEqual(job.err.count("lockbrokerd has not renewed the lease since"), 1)
+        self.assertEqual(fake.asked("release"), [])
+
     def test_others_than_kill(self):
         for options, word, status in ((("--on-lost=signal:USR2",), "USR2", 9), (("--on-lost=ignore",), "HUP", 9)):
             with self.subTest(options=options):
@@ -186,6 +196,44 @@ class Replace(unittest.TestCase):
         job.wait(0)
         self.assertEqual(self.evicted(), [{"holder": "w-4"}])
 
+    def test_a_free_slot_of_a_semaphore_is_no_free_mutex(self):
+        del self.fake.semaphores["db"]["rows"][:2]
+        job = self.start("--mutex")
+        self.fake.wait_asked("evict")
+        self.grant()
+        job.wait(0)
+        self.assertEqual(self.evicted(), [{"holder": "w-4"}])
+
+    def test_a_mutex_that_another_client_got(self):
+        rows = self.fake.semaphores["db"]["rows"]
+        self.fake.semaphores["db"]["rows"] = rows[:3]
+        job = self.start("--mutex")
+        self.fake.wait_asked("show")
+        self.fake.semaphores["db"]["rows"] = rows
+        self.fake.wait_asked("evict")
+        self.grant()
+        job.wait(0)
+        self.assertEqual((self.evicted(), "nobody was evicted" in job.err), ([{"holder": "w-4"}], False))
+
+    def test_a_mutex_whose_holder_no_daemon_names(self):
+        self.fake.semaphores["db"]["rows"][3] = {**unknown(None), "kind": "mutex"}
+        job = self.start("--mutex")
+        wait_until(lambda: "db: nobody was evicted: no daemon names a holder of a slot\n" in job.err, what="it says so")
+        self.grant()
+        job.wait(0)
+
+    def test_evicted_holders_that_block_no_slot(self):
+        """They would come before those that block one."""
+        rows = self.fake.semaphores["db"]["rows"]
+        rows[0]["evicted"] = rows[1]["evicted"] = rows[2]["evicted"] = True
+        rows[2]["slot"] = 3
+        rows.append(row("busy", "w-5", slot=4, age=7000, revoked=True, evicted=True))
+        job = self.start()
+        self.fake.wait_asked("evict")
+        self.grant()
+        job.wait(0)
+        self.assertEqual(self.evicted(), [{"holder": "w-2"}])
+
     def test_one_that_ends_anyway_comes_last(self):
         self.fake.semaphores["db"]["rows"][1]["evicted"] = True
         job = self.start()
@@ -226,6 +274,7 @@ class Replace(unittest.TestCase):
         self.answers = [error(7, "not-held", "no holder has that id")] * 100
         job = self.start()
         self.fake.wait_asked("evict", 3)
+        wait_until(lambda: "db: nobody was evicted: its holders change too fast\n" in job.err, what="it says so")
         self.grant()
         job.wait(0)
         self.assertEqual(len(self.evicted()), 3)

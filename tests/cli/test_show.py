@@ -202,6 +202,10 @@ class GrantAndDeny(unittest.TestCase):
             command(self, self.fake, *argv, status=64)
         self.assertEqual(len(self.fake.requests), asked)
 
+    def test_a_wrong_id_is_named_by_its_command(self):
+        for word, what in (("grant", "waiter"), ("deny", "waiter"), ("evict", "holder")):
+            self.assertIn(f"{word}: '': not the id of a {what}\n", command(self, self.fake, word, "", status=64).err)
+
     def test_evict(self):
         self.fake.add("free", 1)
         self.assertEqual(command(self, self.fake, "evict", "w-1").out, "evicted: 1\n")
@@ -232,7 +236,7 @@ class GrantAndDeny(unittest.TestCase):
     def test_evict_all_while_the_broker_is_away(self):
         fake = Fake(self, evict={"evicted": 0, "silent_hosts": []},
                     size=lambda request, _: reply(request, error=error(15, "broker-unavailable", "down")))
-        job = command(self, fake, "evict", "--all", "db")
+        job = command(self, fake, "evict", "--all", "db", status=75)
         self.assertEqual(job.err, "lockbroker: db: the broker does not answer: only this daemon was asked\n")
 
     def test_a_missing_holder(self):

@@ -267,7 +267,7 @@ def evict(holder: str, *, grace: float | None = None, why: str | None = None) ->
 
 
 def evict_all(name: str, *, grace: float | None = None, why: str | None = None) -> Call[int]:
-    """The same for all holders of a lock, on all hosts that answer."""
+    """The same for all holders of a lock, on all hosts that answer. Hosts that do not answer are not reported."""
     return Call("evict", _params(name=name, all=True, grace=grace, why=why), operator.itemgetter("evicted"))
 
 
