@@ -169,16 +169,18 @@ START_TEST(the_longest_holder)
 	};
 	struct row row;
 	char json[1024];
+	int busy;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		snprintf(json, sizeof(json), "{\"holders\":[%s],\"waiters\":[%s]}",
 		    cases[i].holders, HELD("waiting", "w", "null", "99", ""));
-		ck_assert(holders_longest(json, false, &row) == (*cases[i].semaphore != '\0'));
+		ck_assert(
+		    holders_longest(json, false, &row, &busy) == (*cases[i].semaphore != '\0'));
 		ck_assert_str_eq(row.waiter, cases[i].semaphore);
-		ck_assert(holders_longest(json, true, &row) == (*cases[i].mutex != '\0'));
+		ck_assert(holders_longest(json, true, &row, &busy) == (*cases[i].mutex != '\0'));
 		ck_assert_str_eq(row.waiter, cases[i].mutex);
 	}
-	ck_assert(!holders_longest("{", false, &row));
+	ck_assert(!holders_longest("{", false, &row, &busy));
 }
 END_TEST
 
