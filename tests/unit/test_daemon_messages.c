@@ -80,6 +80,7 @@ START_TEST(each_op_has_a_word)
 
 	json_add_string(made, "waiter", "000000a0-7");
 	json_add_integer(made, "uid", 7);
+	json_add_integer(made, "grace", 0);
 	text = daemon_message_text(made);
 	ck_assert_int_eq(parse(text, &message), DAEMON_MESSAGE_READ);
 	ck_assert_int_eq(message.op, _i);
@@ -99,6 +100,8 @@ static const char *const garbled[] = {
     "[]",
     "{\"lockbroker\":1}",
     MESSAGE("\"ask\":7"),
+    MESSAGE("\"ask\":\"evict\",\"name\":\"db\""),
+    MESSAGE("\"ask\":\"evict\",\"grace\":0"),
     MESSAGE("\"answer\":\"waiting\",\"extra\":{}"),
     MESSAGE("\"answer\":\"waiting\",\"extra\":[[\"db\",0,1]]"),
     MESSAGE("\"answer\":\"waiting\",\"extra\":[[\"a b\",0,1,1]]"),
