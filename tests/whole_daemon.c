@@ -72,6 +72,25 @@ whole_daemon_free(struct whole_daemon *daemon)
 	broker_free(daemon->broker);
 }
 
+void
+whole_daemon_begin(struct whole_daemon *daemon, const struct memory_behaviour *behaviour)
+{
+	daemon->base = event_base_new();
+	daemon->timers = timers_new(daemon->clock);
+	daemon->world = memory_world_new(daemon->timers, behaviour);
+	whole_daemon_make(daemon);
+	broker_start(daemon->broker);
+}
+
+void
+whole_daemon_end(struct whole_daemon *daemon)
+{
+	whole_daemon_free(daemon);
+	memory_world_free(daemon->world);
+	timers_free(daemon->timers);
+	event_base_free(daemon->base);
+}
+
 bool
 whole_daemon_settle(const struct whole_daemon *daemon)
 {

@@ -34,6 +34,13 @@ struct whole_daemon {
 	bool is_replaced;            /* clients that end are not its own any more */
 };
 
+/*
+ * Makes the loop, the timers and the world, then the daemon, and starts its broker. whole_daemon_end()
+ * frees all that. behaviour: NULL, or borrowed for the life of the world.
+ */
+void whole_daemon_begin(struct whole_daemon *daemon, const struct memory_behaviour *behaviour);
+void whole_daemon_end(struct whole_daemon *daemon);
+
 /* Makes the daemon. Its broker is not started. */
 void whole_daemon_make(struct whole_daemon *daemon);
 void whole_daemon_free(struct whole_daemon *daemon);

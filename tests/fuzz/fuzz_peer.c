@@ -27,8 +27,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <event2/event.h>
-
 #include "protocol/line.h"
 #include "protocol/message.h"
 #include "protocol/methods.h"
@@ -64,11 +62,7 @@ begin(void)
 	now = NSEC_PER_SEC;
 	draining = false;
 	last_lock[0] = '\0';
-	its.base = event_base_new();
-	its.timers = timers_new(&virtual_clock);
-	its.world = memory_world_new(its.timers, NULL);
-	whole_daemon_make(&its);
-	broker_start(its.broker);
+	whole_daemon_begin(&its, NULL);
 	for (int i = 0; i < PEERS; i++)
 		ends[i].fd = -1;
 }
@@ -285,10 +279,7 @@ end(void)
 	must(peers_count(its.peers) == 0, "a client is left");
 	must(lock_quiet(its.engine), "the engine does not come to rest");
 	memory_world_each(its.world, is_left, NULL);
-	whole_daemon_free(&its);
-	memory_world_free(its.world);
-	timers_free(its.timers);
-	event_base_free(its.base);
+	whole_daemon_end(&its);
 }
 
 static void

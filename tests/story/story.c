@@ -15,8 +15,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <event2/event.h>
-
 #include "daemon/base/log.h"
 
 #define ENTRIES_MAX 10000000
@@ -232,17 +230,10 @@ main(void)
 	its.limits.all_bytes = SIZE_MAX;
 	its.config = config_load(3, args, &action, &errors);
 	must(its.config != NULL, "no configuration");
-	its.base = event_base_new();
-	its.timers = timers_new(&virtual_clock);
-	its.world = memory_world_new(its.timers, &behaviour);
-	whole_daemon_make(&its);
-	broker_start(its.broker);
+	whole_daemon_begin(&its, &behaviour);
 	holds();
 	administration();
-	whole_daemon_free(&its);
-	memory_world_free(its.world);
-	timers_free(its.timers);
-	event_base_free(its.base);
+	whole_daemon_end(&its);
 	config_free(its.config);
 	return 0;
 }

@@ -14,8 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <event2/event.h>
-
 #include "daemon/base/log.h"
 #include "daemon/peer/requests.h"
 #include "daemon/peer/dispatch_internal.h"
@@ -240,11 +238,7 @@ setup(void)
 	its.limits.all_bytes = SIZE_MAX;
 	its.config = config_load(3, args, &action, &errors);
 	ck_assert_msg(its.config != NULL, "%s", errors.texts[0]);
-	its.base = event_base_new();
-	its.timers = timers_new(&virtual_clock);
-	its.world = memory_world_new(its.timers, &behaviour);
-	whole_daemon_make(&its);
-	broker_start(its.broker);
+	whole_daemon_begin(&its, &behaviour);
 	pass_time(SOON);
 	memory_world_put(its.world, "db-1-A", false);
 	memory_world_put(its.world, "db-2-A", false);
@@ -253,10 +247,7 @@ setup(void)
 static void
 teardown(void)
 {
-	whole_daemon_free(&its);
-	memory_world_free(its.world);
-	timers_free(its.timers);
-	event_base_free(its.base);
+	whole_daemon_end(&its);
 	config_free(its.config);
 	log_set_sink(NULL, NULL);
 }
