@@ -27,7 +27,7 @@ asking_patience(const struct asking *asking, int64_t usual_ms)
 static void
 say_failed(const struct question *question, struct asking *asking, int code)
 {
-	const struct options *options = asking->options;
+	const struct tool_options *options = asking->options;
 
 	asking->status = say_failure(asking->lb, code, options, asking->name);
 	if (question->failed != NULL && !options->json)
@@ -42,7 +42,8 @@ say_failed(const struct question *question, struct asking *asking, int code)
 
 /* With a private daemon, if the user wants one. False: the exit status is set, and a message said why. */
 static bool
-connect_to_daemon(struct asking *asking, struct options *options, struct private_daemon *daemon)
+connect_to_daemon(
+    struct asking *asking, struct tool_options *options, struct private_daemon *daemon)
 {
 	bool private = options_want_private(options);
 	struct signals signals;
@@ -64,10 +65,10 @@ connect_to_daemon(struct asking *asking, struct options *options, struct private
 }
 
 int
-asking_perform(const struct question *question, const char *command, const struct options *options,
-    char *operands[])
+asking_perform(const struct question *question, const char *command,
+    const struct tool_options *options, char *operands[])
 {
-	struct options own = *options;
+	struct tool_options own = *options;
 	struct private_daemon daemon = {.pid = 0};
 	struct asking asking = {.options = &own, .operands = operands, .name = operands[0]};
 	const char *wrong =

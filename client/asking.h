@@ -12,7 +12,7 @@
 
 struct asking {
 	struct lb *lb; /* connected */
-	const struct options *options;
+	const struct tool_options *options;
 	char **operands; /* NULL-terminated; their number is checked */
 	const char
 	    *name;  /* the subject of a failure: the first operand, unless ask() sets another */
@@ -23,7 +23,7 @@ struct question {
 	bool named;     /* the first operand, if any, must be a valid lock name */
 	bool semaphore; /* it must be the name of an existing semaphore */
 	/* Whether the question can be asked. False: the function has said why not. NULL: always. */
-	bool (*check)(const struct options *options, char *operands[]);
+	bool (*check)(const struct tool_options *options, char *operands[]);
 	/* Prints the answer if it returns LB_OK. */
 	int (*ask)(struct asking *asking);
 	/* Adds details to the message of a failure that is not printed as JSON. NULL: none. */
@@ -40,7 +40,7 @@ int64_t asking_patience(const struct asking *asking, int64_t usual_ms);
  * name of the subcommand.
  */
 int asking_perform(const struct question *question, const char *command,
-    const struct options *options, char *operands[]);
+    const struct tool_options *options, char *operands[]);
 /* Calls a method with {"MEMBER":"VALUE"}. `more` is appended inside the object. */
 int asking_call(const struct asking *asking, const char *method, const char *member,
     const char *value, const char *more, int64_t usual_ms);

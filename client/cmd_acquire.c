@@ -69,7 +69,7 @@ print_assignments(const struct lb *lb, const struct lb_lock *lock)
 }
 
 static void
-print_grant(const struct lb *lb, const struct lb_lock *lock, const struct options *options)
+print_grant(const struct lb *lb, const struct lb_lock *lock, const struct tool_options *options)
 {
 	/* A script that is run by hand has its user's terminal, and reads nothing from it. */
 	bool unread = options->for_pid != 0 && !options->json && isatty(STDOUT_FILENO);
@@ -82,7 +82,7 @@ print_grant(const struct lb *lb, const struct lb_lock *lock, const struct option
 
 /* Handles the daemon's events. Returns an exit status, or GOING_ON. */
 static int
-heed(struct lb *lb, const struct options *options, const char *name)
+heed(struct lb *lb, const struct tool_options *options, const char *name)
 {
 	const struct lb_event *event;
 
@@ -173,7 +173,8 @@ is_service(void)
 
 /* Until stdin ends, a signal, or the end of the hold. */
 static int
-hold(struct lb *lb, const struct options *options, const char *name, const struct signals *signals)
+hold(struct lb *lb, const struct tool_options *options, const char *name,
+    const struct signals *signals)
 {
 	bool service = is_service();
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -197,7 +198,7 @@ hold(struct lb *lb, const struct options *options, const char *name, const struc
 }
 
 static int
-hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *options,
+hold_and_release(struct lb *lb, struct lb_lock *lock, const struct tool_options *options,
     const struct signals *signals)
 {
 	const char *name = lb_lock_name(lock);
@@ -223,10 +224,10 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
 #define NEWS_FD 3
 
 struct holder {
-	const struct options *options; /* borrowed */
-	const char *name;              /* borrowed */
-	int process;                   /* a pidfd; owned */
-	bool told;                     /* the process got its signal */
+	const struct tool_options *options; /* borrowed */
+	const char *name;                   /* borrowed */
+	int process;                        /* a pidfd; owned */
+	bool told;                          /* the process got its signal */
 };
 
 /* A stopped process cannot handle TERM, so it is continued. */
@@ -329,7 +330,7 @@ say_no_process(int pid, int error)
 }
 
 static int
-hold_as_child(const struct options *options, const char *name)
+hold_as_child(const struct tool_options *options, const char *name)
 {
 	struct holder holder = {.options = options, .name = name};
 	char command[NAME_SIZE] = "";
@@ -376,7 +377,7 @@ await_child(pid_t child, int news)
 }
 
 static int
-acquire_for_process(const struct options *options, const char *name)
+acquire_for_process(const struct tool_options *options, const char *name)
 {
 	pid_t parent = getpid(), child;
 	int news[2];
@@ -402,7 +403,7 @@ acquire_for_process(const struct options *options, const char *name)
 }
 
 int
-cmd_acquire(const struct options *options, char *operands[])
+cmd_acquire(const struct tool_options *options, char *operands[])
 {
 	const char *why = is_service() ? NULL : why_input_holds_nothing();
 	const char *name = operands[0];

@@ -54,7 +54,7 @@ tell_done(const struct asking *asking)
 }
 
 static struct lb_change
-change_of(const struct options *options)
+change_of(const struct tool_options *options)
 {
 	struct lb_change how = LB_CHANGE_INIT;
 
@@ -73,7 +73,7 @@ change_of(const struct options *options)
 /* ---- create ---- */
 
 static bool
-check_create(const struct options *options, char *operands[])
+check_create(const struct tool_options *options, char *operands[])
 {
 	int slots = 1;
 	const char *wanted = operands[1] != NULL ? option_slots(operands[1], &slots) : NULL;
@@ -173,7 +173,7 @@ parse_size(const char *text, struct size_wanted *ret)
 }
 
 static bool
-check_resize(const struct options *options, char *operands[])
+check_resize(const struct tool_options *options, char *operands[])
 {
 	struct size_wanted wanted;
 	const char *wrong = parse_size(operands[1], &wanted);

@@ -14,7 +14,7 @@
 #include "client/tool/output.h"
 
 static bool
-check_metrics(const struct options *options, char *operands[])
+check_metrics(const struct tool_options *options, char *operands[])
 {
 	(void)operands;
 	if (options->format == NULL || strcmp(options->format, "prometheus") == 0 ||
@@ -78,7 +78,7 @@ replace_file(const char *path, const char *json)
 static int
 ask_metrics(struct asking *asking)
 {
-	const struct options *options = asking->options;
+	const struct tool_options *options = asking->options;
 	const char *format = options->format == NULL ? "prometheus" : options->format;
 	int code = asking_call(asking, "metrics", "format", format, "", ASKING_ANSWER_MS);
 

@@ -44,7 +44,7 @@ const struct question question_size = {.semaphore = true, .ask = ask_size};
 /* ---- await ---- */
 
 static bool
-check_await(const struct options *options, char *operands[])
+check_await(const struct tool_options *options, char *operands[])
 {
 	int slot;
 
@@ -162,7 +162,7 @@ ask_list(struct asking *asking)
 const struct question question_list = {.ask = ask_list};
 
 /* Of findings; of those that there is no room for, it is not known, so they count. */
-struct tally {
+struct fsck_tally {
 	int unrepaired;
 	int repairable;            /* of a kind that --repair may repair */
 	int unrepaired_repairable; /* both */
@@ -173,7 +173,7 @@ struct tally {
 };
 
 static void
-count_finding(struct tally *tally)
+count_finding(struct fsck_tally *tally)
 {
 	tally->members = 0;
 	tally->unrepaired += !tally->is_repaired;
@@ -184,7 +184,7 @@ count_finding(struct tally *tally)
 static int
 count_findings(const char *path, const char *value, void *arg)
 {
-	struct tally *tally = arg;
+	struct fsck_tally *tally = arg;
 	const char *dot = strrchr(path, '.');
 	bool finding = strncmp(path, "findings.", 9) == 0;
 
@@ -209,7 +209,7 @@ count_findings(const char *path, const char *value, void *arg)
 
 /* The parameters besides the name. */
 static void
-fsck_params(char *buf, size_t size, const struct options *options)
+fsck_params(char *buf, size_t size, const struct tool_options *options)
 {
 	int used = snprintf(buf, size, "%s", options->repair ? ",\"repair\":true" : "");
 
@@ -236,7 +236,7 @@ ask_fsck(struct asking *asking)
 	const char *name = asking->name;
 	char params[192], converted[16], slots[SLOT_WORDS_SIZE], extra[16];
 	int code;
-	struct tally tally = {.members = 0};
+	struct fsck_tally tally = {.members = 0};
 
 	fsck_params(params, sizeof(params), asking->options);
 	progress_begin(asking->lb, name);

@@ -41,7 +41,7 @@ holds_for(pid_t pid, int for_pid, const char *name)
 {
 	char cmdline[CMDLINE_SIZE], *argv[ARGUMENTS_MOST + 1];
 	ssize_t len = process_read(pid, "cmdline", cmdline, sizeof(cmdline));
-	struct options options;
+	struct tool_options options;
 	int argc = 0, first;
 
 	for (char *word = cmdline; word < cmdline + len && argc < ARGUMENTS_MOST;
@@ -66,7 +66,7 @@ end_holder(int pidfd)
 }
 
 int
-cmd_release(const struct options *options, char *operands[])
+cmd_release(const struct tool_options *options, char *operands[])
 {
 	DIR *folder = opendir("/proc");
 	const char *name = operands[0];

@@ -100,7 +100,7 @@ ask_deny(struct asking *asking)
 static int
 ask_evict(struct asking *asking)
 {
-	const struct options *options = asking->options;
+	const struct tool_options *options = asking->options;
 	char params[JSON_PARAMS_SIZE], silent[4];
 	int code;
 
@@ -145,7 +145,7 @@ denying_failed(const struct asking *asking, int code)
 }
 
 static bool
-check_grant(const struct options *options, char *operands[])
+check_grant(const struct tool_options *options, char *operands[])
 {
 	(void)options;
 	return good_row("grant", "waiter", operands[0]);
@@ -154,7 +154,7 @@ check_grant(const struct options *options, char *operands[])
 /* Of one row, or with --all of a lock. */
 static bool
 good_subject(
-    const char *command, const char *what, const struct options *options, const char *subject)
+    const char *command, const char *what, const struct tool_options *options, const char *subject)
 {
 	const char *wrong = options->all ? lb_name_error(subject) : NULL;
 
@@ -164,13 +164,13 @@ good_subject(
 }
 
 static bool
-check_deny(const struct options *options, char *operands[])
+check_deny(const struct tool_options *options, char *operands[])
 {
 	return good_subject("deny", "waiter", options, operands[0]);
 }
 
 static bool
-check_evict(const struct options *options, char *operands[])
+check_evict(const struct tool_options *options, char *operands[])
 {
 	if (options->why != NULL && strlen(options->why) > JSON_WHY_MOST) {
 		say("evict: --why: more than %d bytes", JSON_WHY_MOST);
@@ -399,7 +399,7 @@ const struct question question_watch = {.named = true, .ask = ask_watch};
 /* ---- top ---- */
 
 int
-cmd_top(const struct options *options, char *operands[])
+cmd_top(const struct tool_options *options, char *operands[])
 {
 	if (options->json || isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)
 		return asking_perform(&question_watch, "watch", options, operands);

@@ -313,7 +313,7 @@ run_locked(struct run *run)
 
 /* COMMAND and its arguments, or the shell with -c; NULL after telling what is wrong. */
 static char **
-choose_command(const struct options *options, char *operands[], char *shell[4])
+choose_command(const struct tool_options *options, char *operands[], char *shell[4])
 {
 	char **command = operands + 1;
 
@@ -338,9 +338,9 @@ choose_command(const struct options *options, char *operands[], char *shell[4])
 }
 
 int
-cmd_run(const struct options *options, char *operands[])
+cmd_run(const struct tool_options *options, char *operands[])
 {
-	struct options own = *options;
+	struct tool_options own = *options;
 	struct run run = {
 	    .task = {.options = &own, .name = operands[0], .signals = &run.signals},
 	    .signals.fd = -1,

@@ -20,7 +20,7 @@ lock_meant(char *operands[])
 }
 
 static bool
-check_verify(const struct options *options, char *operands[])
+check_verify(const struct tool_options *options, char *operands[])
 {
 	const char *lock = lock_meant(operands);
 

@@ -14,9 +14,9 @@ extern const struct question question_await, question_call, question_create, que
     question_size, question_verify, question_watch;
 
 /* Each gets its options and operands, prints its messages, and returns the exit status. */
-int cmd_run(const struct options *options, char *operands[]);
-int cmd_acquire(const struct options *options, char *operands[]);
-int cmd_release(const struct options *options, char *operands[]);
-int cmd_top(const struct options *options, char *operands[]);
+int cmd_run(const struct tool_options *options, char *operands[]);
+int cmd_acquire(const struct tool_options *options, char *operands[]);
+int cmd_release(const struct tool_options *options, char *operands[]);
+int cmd_top(const struct tool_options *options, char *operands[]);
 
 #endif

@@ -148,7 +148,7 @@ find(const char *name)
 static int
 perform(const struct command *command, int argc, char *argv[])
 {
-	struct options options;
+	struct tool_options options;
 	int first = options_parse(command, argc, argv, &options);
 	int status;
 

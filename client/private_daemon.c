@@ -67,14 +67,14 @@ take_variable(const char *name, char url[URL_SIZE])
 
 /* Where the URL comes from, for messages. */
 static const char *
-url_source(const struct options *options)
+url_source(const struct tool_options *options)
 {
 	return options->broker_file != NULL ? options->broker_file : options->broker_env;
 }
 
 /* The URLs on one line. The daemon checks them. */
 static bool
-get_url(const struct options *options, char url[URL_SIZE])
+get_url(const struct tool_options *options, char url[URL_SIZE])
 {
 	size_t len;
 
@@ -94,7 +94,7 @@ get_url(const struct options *options, char url[URL_SIZE])
 
 /* A file without a name: the URL has a password, and other users can read a command line. */
 static bool
-make_config(const struct options *options, int *ret_fd)
+make_config(const struct tool_options *options, int *ret_fd)
 {
 	char url[URL_SIZE];
 	bool ok = false;
@@ -267,7 +267,7 @@ check_url(struct private_daemon *daemon, const struct signals *signals, const ch
 
 int
 private_daemon_start(
-    struct private_daemon *daemon, struct options *options, struct signals *signals)
+    struct private_daemon *daemon, struct tool_options *options, struct signals *signals)
 {
 	char *argv[] = {"lockbrokerd", "--config", CONFIG_PATH, "--log-level", "warning", NULL};
 	int status = EXIT_STATUS_INTERNAL;

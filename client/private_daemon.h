@@ -25,7 +25,7 @@ struct private_daemon {
  * exit status, and has said what is wrong.
  */
 int private_daemon_start(
-    struct private_daemon *daemon, struct options *options, struct signals *signals);
+    struct private_daemon *daemon, struct tool_options *options, struct signals *signals);
 /* Removes the socket, when nobody else is to connect. */
 void private_daemon_hide(struct private_daemon *daemon);
 /* Ends the daemon, if there is one, and waits for its end. */

@@ -34,11 +34,11 @@ enum guard_state {
 
 struct guard {
 	const struct guard_task *task;
-	const struct options *options; /* of the task */
-	int run;                       /* the socket to `run` */
-	pid_t group;                   /* the process group of `run` */
-	pid_t command;                 /* 0: reaped */
-	int ended;                     /* its status (wait(2)), when it is reaped */
+	const struct tool_options *options; /* of the task */
+	int run;                            /* the socket to `run` */
+	pid_t group;                        /* the process group of `run` */
+	pid_t command;                      /* 0: reaped */
+	int ended;                          /* its status (wait(2)), when it is reaped */
 	bool childless;
 	enum guard_state state;
 	int64_t told_at, kill_at; /* GUARD_ENDING */

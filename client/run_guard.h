@@ -15,7 +15,7 @@
 
 /* The guard's task, which is all borrowed. */
 struct guard_task {
-	const struct options *options;
+	const struct tool_options *options;
 	const char *name;
 	char **argv; /* COMMAND */
 	struct lb *lb;

@@ -18,7 +18,7 @@
 #define ANSWER_MS 1000
 
 int64_t
-run_lease_kill_after(const struct options *options, const struct lb_lock *lock)
+run_lease_kill_after(const struct tool_options *options, const struct lb_lock *lock)
 {
 	int64_t heartbeat = lb_lock_heartbeat(lock);
 
@@ -37,7 +37,7 @@ seconds(int64_t ms)
 }
 
 bool
-run_lease_suffices(const struct options *options, const struct lb_lock *lock)
+run_lease_suffices(const struct tool_options *options, const struct lb_lock *lock)
 {
 	int64_t heartbeat = lb_lock_heartbeat(lock), lease = lb_lock_lease(lock);
 	int64_t kill_after = run_lease_kill_after(options, lock);
@@ -66,7 +66,7 @@ run_lease_suffices(const struct options *options, const struct lb_lock *lock)
 
 void
 run_lease_say_over(
-    const struct options *options, const struct lb_lock *lock, bool suspect, int64_t now)
+    const struct tool_options *options, const struct lb_lock *lock, bool suspect, int64_t now)
 {
 	int64_t silent = now - (lb_lock_safe_until(lock) - lb_lock_lease(lock));
 	time_t since = time(NULL) - (time_t)(silent / 1000);

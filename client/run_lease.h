@@ -22,14 +22,14 @@
 #define RUN_LEASE_RESERVE_MS 500
 
 /* --kill-after in ms. Default: a part of the heartbeat. */
-int64_t run_lease_kill_after(const struct options *options, const struct lb_lock *lock);
+int64_t run_lease_kill_after(const struct tool_options *options, const struct lb_lock *lock);
 /* Whether there is time left for a newer lease. False: it has printed the arithmetic. */
-bool run_lease_suffices(const struct options *options, const struct lb_lock *lock);
+bool run_lease_suffices(const struct tool_options *options, const struct lb_lock *lock);
 /*
  * Says since when there has been no answer, and that the child is ended because of it. suspect: the daemon
  * said that it is the broker's.
  */
 void run_lease_say_over(
-    const struct options *options, const struct lb_lock *lock, bool suspect, int64_t now);
+    const struct tool_options *options, const struct lb_lock *lock, bool suspect, int64_t now);
 
 #endif

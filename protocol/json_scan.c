@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-struct scan {
+struct json_scan {
 	const char *text;
 	size_t len;
 	size_t at;
@@ -13,10 +13,10 @@ struct scan {
 	const char *what; /* first error; NULL = none */
 };
 
-static bool scan_value(struct scan *s, int depth);
+static bool scan_value(struct json_scan *s, int depth);
 
 static bool
-fail(struct scan *s, size_t at, const char *what)
+fail(struct json_scan *s, size_t at, const char *what)
 {
 	s->at = at;
 	s->what = what;
@@ -25,7 +25,7 @@ fail(struct scan *s, size_t at, const char *what)
 
 /* The byte at the cursor, -1 at the end. */
 static int
-peek(const struct scan *s)
+peek(const struct json_scan *s)
 {
 	return s->at < s->len ? (unsigned char)s->text[s->at] : -1;
 }
@@ -37,7 +37,7 @@ is_digit(int c)
 }
 
 static void
-skip_space(struct scan *s)
+skip_space(struct json_scan *s)
 {
 	int c;
 
@@ -78,7 +78,7 @@ json_scan_utf8(const char *bytes, size_t len)
 
 /* The four digits of \uXXXX at `at`; -1 when they are none. */
 static int
-hex4(const struct scan *s, size_t at)
+hex4(const struct json_scan *s, size_t at)
 {
 	int value = 0;
 
@@ -101,7 +101,7 @@ hex4(const struct scan *s, size_t at)
 
 /* Cursor on the backslash. */
 static bool
-scan_escape(struct scan *s)
+scan_escape(struct json_scan *s)
 {
 	size_t start = s->at;
 	int unit;
@@ -144,7 +144,7 @@ scan_escape(struct scan *s)
 
 /* Cursor on the opening quote. */
 static bool
-scan_string(struct scan *s)
+scan_string(struct json_scan *s)
 {
 	s->at++;
 	for (;;) {
@@ -174,7 +174,7 @@ scan_string(struct scan *s)
 }
 
 static size_t
-scan_digits(struct scan *s)
+scan_digits(struct json_scan *s)
 {
 	size_t start = s->at;
 
@@ -188,7 +188,7 @@ scan_digits(struct scan *s)
  * inside cJSON would make it infinite.
  */
 static bool
-scan_number(struct scan *s)
+scan_number(struct json_scan *s)
 {
 	size_t start = s->at, whole;
 	int exponent = 0;
@@ -226,7 +226,7 @@ scan_number(struct scan *s)
 }
 
 static bool
-scan_word(struct scan *s, const char *word)
+scan_word(struct json_scan *s, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -237,7 +237,7 @@ scan_word(struct scan *s, const char *word)
 }
 
 static bool
-scan_key(struct scan *s)
+scan_key(struct json_scan *s)
 {
 	if (peek(s) != '"')
 		return fail(s, s->at, "member name expected");
@@ -254,7 +254,7 @@ scan_key(struct scan *s)
 
 /* Cursor on the opening bracket; both kinds of container. */
 static bool
-scan_container(struct scan *s, int depth, char close)
+scan_container(struct json_scan *s, int depth, char close)
 {
 	size_t members = 0;
 
@@ -290,7 +290,7 @@ scan_container(struct scan *s, int depth, char close)
 
 /* depth: containers around the value. */
 static bool
-scan_value(struct scan *s, int depth)
+scan_value(struct json_scan *s, int depth)
 {
 	int c;
 
@@ -323,7 +323,7 @@ scan_value(struct scan *s, int depth)
 bool
 json_scan(const char *text, size_t len, struct json_error *ret_error)
 {
-	struct scan s = {.text = text, .len = len, .want_key = SIZE_MAX};
+	struct json_scan s = {.text = text, .len = len, .want_key = SIZE_MAX};
 
 	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
 		fail(&s, 0, "byte order mark");
@@ -340,7 +340,7 @@ json_scan(const char *text, size_t len, struct json_error *ret_error)
 size_t
 json_scan_key(const char *text, size_t len, size_t n)
 {
-	struct scan s = {.text = text, .len = len, .want_key = n};
+	struct json_scan s = {.text = text, .len = len, .want_key = n};
 	bool valid = scan_value(&s, 0);
 
 	assert(valid && s.keys > n);

@@ -276,14 +276,14 @@ lb_call(
 
 /* ---- looking into JSON ---- */
 
-struct walk {
+struct leaf_walk {
 	int (*visit)(const char *path, const char *value, void *arg);
 	void *arg;
 	char path[PATH_SIZE];
 };
 
 static int
-visit_leaf(struct walk *walk, const struct cJSON *value)
+visit_leaf(struct leaf_walk *walk, const struct cJSON *value)
 {
 	const char *text = "";
 	char number[32];
@@ -306,7 +306,7 @@ visit_leaf(struct walk *walk, const struct cJSON *value)
 
 /* Depth is bounded by JSON_DEPTH_MAX. */
 static int
-visit_all(struct walk *walk, const struct cJSON *value, size_t len)
+visit_all(struct leaf_walk *walk, const struct cJSON *value, size_t len)
 {
 	bool array = json_is_array(value);
 	const struct cJSON *member;
@@ -334,7 +334,7 @@ int
 lb_json_each(
     const char *json, int (*visit)(const char *path, const char *value, void *arg), void *arg)
 {
-	struct walk walk = {.visit = visit, .arg = arg};
+	struct leaf_walk walk = {.visit = visit, .arg = arg};
 	struct json_error error;
 	struct cJSON *tree;
 	int result;

@@ -59,7 +59,7 @@ enum option_id {
 /* The longest grace that the wire takes. */
 #define GRACE_MOST_MS 86400000
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct tool_options, member)
 
 static const struct option_row rows[] = {
     {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock", 0},
@@ -248,7 +248,7 @@ option_lost_signal(const char *argument, int *ret)
 
 /* NULL, or the expected form of the argument. */
 static const char *
-apply(int id, const char *argument, struct options *options)
+apply(int id, const char *argument, struct tool_options *options)
 {
 	const struct option_row *row = rows;
 	void *at;
@@ -447,8 +447,8 @@ is_operand(const struct command *command, const char *word)
 
 /* Checks for options that contradict each other. */
 static bool
-check_together(
-    const struct command *command, const bool given[OPTION_LAST], const struct options *options)
+check_together(const struct command *command, const bool given[OPTION_LAST],
+    const struct tool_options *options)
 {
 	if (given['n'] && given['w']) {
 		say("%s: --nonblock and --wait exclude each other", command->name);
@@ -509,7 +509,7 @@ check_together(
 	return true;
 }
 
-static const struct options defaults = {
+static const struct tool_options defaults = {
     .wait_ms = LB_FOREVER,
     .timeout_ms = -1,
     .grace_ms = -1,
@@ -523,7 +523,7 @@ static const struct options defaults = {
 };
 
 int
-options_parse(const struct command *command, int argc, char *argv[], struct options *ret)
+options_parse(const struct command *command, int argc, char *argv[], struct tool_options *ret)
 {
 	struct getopt_tables tables;
 	bool given[OPTION_LAST] = {false};

@@ -17,7 +17,7 @@ struct reaction {
 	const char *command; /* REACTION_RUN: a command for the shell */
 };
 
-struct options {
+struct tool_options {
 	int64_t wait_ms;        /* for a lock or a state of a slot; 0: only try; LB_FOREVER */
 	int64_t timeout_ms;     /* for an answer; -1: the usual time of the question */
 	int64_t holder_wait_ms; /* for the holders of removed slots; 0: do not wait; LB_FOREVER */
@@ -58,7 +58,7 @@ struct options {
 
 /* Whether the user wants a daemon of its own. */
 static inline bool
-options_want_private(const struct options *options)
+options_want_private(const struct tool_options *options)
 {
 	return options->broker_file != NULL || options->broker_env != NULL;
 }
@@ -94,7 +94,7 @@ struct command {
 	 * operands.
 	 */
 	const struct question *question;
-	int (*perform)(const struct options *options, char *operands[]);
+	int (*perform)(const struct tool_options *options, char *operands[]);
 	const char *notes; /* text of --help below the options; NULL: none */
 };
 
@@ -103,7 +103,7 @@ struct command {
  * them, but before the COMMAND of `run`. Reorders argv: the operands stand from the returned index to its
  * end. Returns -1 after an error that it has printed on stderr.
  */
-int options_parse(const struct command *command, int argc, char *argv[], struct options *ret);
+int options_parse(const struct command *command, int argc, char *argv[], struct tool_options *ret);
 /* The subcommand's --help. */
 void options_help(const struct command *command, FILE *to);
 
@@ -114,7 +114,7 @@ struct option_row {
 	const char *argument; /* NULL: none; "[...]": optional */
 	int users;            /* enum option_user */
 	const char *help;
-	size_t at; /* offset in struct options of the argument or the flag; 0: neither */
+	size_t at; /* offset in struct tool_options of the argument or the flag; 0: neither */
 };
 /* NULL: after the last row. */
 const struct option_row *options_row(size_t index);

@@ -104,7 +104,7 @@ say_who_may(const char *path)
 }
 
 void
-say_daemon_refused(const struct options *options)
+say_daemon_refused(const struct tool_options *options)
 {
 	if (options_want_private(options))
 		say("the broker refused the login or a request: check the URL, and the "
@@ -116,7 +116,7 @@ say_daemon_refused(const struct options *options)
 }
 
 static void
-say_what_helps(const struct options *options, const char *path, int code)
+say_what_helps(const struct tool_options *options, const char *path, int code)
 {
 	struct stat status;
 
@@ -205,7 +205,7 @@ said_of_user(const char *words)
 
 /* The daemon's words are about slots, which a mutex has not. */
 static const char *
-words_for(int code, const char *words, const struct options *options)
+words_for(int code, const char *words, const struct tool_options *options)
 {
 	if (options->kind == LB_MUTEX && code == LB_WOULD_BLOCK)
 		return "the mutex is held";
@@ -215,8 +215,8 @@ words_for(int code, const char *words, const struct options *options)
 }
 
 static int
-tell(int code, const char *words, const char *json, const char *path, const struct options *options,
-    const char *name)
+tell(int code, const char *words, const char *json, const char *path,
+    const struct tool_options *options, const char *name)
 {
 	if (options->json && json != NULL) {
 		fprintf(stderr, "{\"error\":%s}\n", json);
@@ -248,14 +248,14 @@ status_of_word(const char *word)
 }
 
 int
-say_failure(struct lb *lb, int code, const struct options *options, const char *name)
+say_failure(struct lb *lb, int code, const struct tool_options *options, const char *name)
 {
 	return tell(code, lb_message(lb), lb != NULL ? lb_error_json(lb) : NULL,
 	    lb != NULL ? lb_socket_path(lb) : NULL, options, name);
 }
 
 int
-say_refusal(const struct lb_event *event, const struct options *options, const char *name)
+say_refusal(const struct lb_event *event, const struct tool_options *options, const char *name)
 {
 	return tell(event->code, event->text, event->json, NULL, options, name);
 }
@@ -297,7 +297,7 @@ say_held_by(struct lb *lb, const char *name)
 }
 
 void
-status_line(const struct options *options, const char *what, const char *json)
+status_line(const struct tool_options *options, const char *what, const char *json)
 {
 	bool more = strlen(json) > 2;
 	char *line;

@@ -16,9 +16,9 @@ void say_in_passing(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Whether fd takes a line without waiting for a reader. */
 bool output_ready(int fd);
 /* Says why the handle's last call failed, with a hint. Returns the exit status of its code. */
-int say_failure(struct lb *lb, int code, const struct options *options, const char *name);
+int say_failure(struct lb *lb, int code, const struct tool_options *options, const char *name);
 /* The same for an acquire that ended with an event. */
-int say_refusal(const struct lb_event *event, const struct options *options, const char *name);
+int say_refusal(const struct lb_event *event, const struct tool_options *options, const char *name);
 /* The exit status of an error word of the protocol, without -E. */
 int status_of_word(const char *word);
 /* How long a client that was refused waits for an answer that makes its message better. */
@@ -36,9 +36,9 @@ void say_held_by(struct lb *lb, const char *name);
  */
 bool say_mutex_is_held(struct lb *lb, const char *name);
 /* Says that the broker refused the daemon, and where to look. */
-void say_daemon_refused(const struct options *options);
+void say_daemon_refused(const struct tool_options *options);
 /* Writes one line to --status-fd, if set: {"event": what, and the members of json}. */
-void status_line(const struct options *options, const char *what, const char *json);
+void status_line(const struct tool_options *options, const char *what, const char *json);
 /* A state of the broker (the wire's broker.state) as a clause. */
 const char *broker_words(const char *state);
 /* Says who evicts the hold, why, and when it ends. what: a clause about what follows at once, or "". */

@@ -56,7 +56,7 @@ struct stand {
 
 struct waiting {
 	struct lb *lb; /* borrowed, as all of these */
-	const struct options *options;
+	const struct tool_options *options;
 	struct signals *signals;
 	const char *name;
 	int process;          /* a pidfd; -1: none */
@@ -273,7 +273,7 @@ evict_longest(struct waiting *waiting, const char *show_json)
 {
 	char params[JSON_PARAMS_SIZE], silent[ROW_WORDS_SIZE], whom[ROW_WORDS_SIZE];
 	char why[ROW_WORDS_SIZE + 32];
-	const struct options *options = waiting->options;
+	const struct tool_options *options = waiting->options;
 	bool mutex = options->kind == LB_MUTEX, found;
 	struct row row;
 	int busy;
@@ -414,7 +414,7 @@ refused(struct waiting *waiting, const struct lb_event *event)
 {
 	/* By an administrator, which is told apart from all that ends a waiting by itself. */
 	bool denied = json_value_is(event->json, "data.denied", "true");
-	const struct options *options = waiting->options;
+	const struct tool_options *options = waiting->options;
 	int code = event->code, status;
 	bool busy = code == LB_WOULD_BLOCK || code == LB_TIMEOUT;
 
@@ -571,8 +571,8 @@ requester(char *ret, size_t size)
 }
 
 int
-waiting_acquire(struct lb *lb, const struct options *options, const char *name, const char *command,
-    int process, struct signals *signals, struct lb_lock **ret)
+waiting_acquire(struct lb *lb, const struct tool_options *options, const char *name,
+    const char *command, int process, struct signals *signals, struct lb_lock **ret)
 {
 	struct waiting waiting = {
 	    .lb = lb,

@@ -16,7 +16,7 @@
  * connection on, the signals are handled as in signals.h; signals->fd -1: they are not yet.
  * process: a pidfd whose end ends the wait, too; -1: none.
  */
-int waiting_acquire(struct lb *lb, const struct options *options, const char *name,
+int waiting_acquire(struct lb *lb, const struct tool_options *options, const char *name,
     const char *command, int process, struct signals *signals, struct lb_lock **ret);
 
 #endif

@@ -16,8 +16,8 @@
 
 typedef struct reply reply_fn(int code, const char *json, const char *text);
 
-struct act {
-	TAILQ_ENTRY(act) link;
+struct web_act {
+	TAILQ_ENTRY(web_act) link;
 	struct acts *acts;
 	char *words;                     /* owned: method and parameters */
 	char visitor[VISITOR_NAME_SIZE]; /* of a change; "": it is a question */
@@ -29,10 +29,10 @@ struct act {
 };
 
 struct acts {
-	struct feed *feed; /* borrowed */
+	struct web_feed *feed; /* borrowed */
 	void (*answered)(void *ctx);
-	void *ctx;                     /* borrowed */
-	TAILQ_HEAD(act_list, act) all; /* by age */
+	void *ctx;                         /* borrowed */
+	TAILQ_HEAD(act_list, web_act) all; /* by age */
 };
 
 /* The methods of POST. None of them holds anything or waits for a lock. */
@@ -54,7 +54,7 @@ static const struct method {
 };
 
 struct acts *
-acts_new(struct feed *feed, void (*answered)(void *ctx), void *ctx)
+acts_new(struct web_feed *feed, void (*answered)(void *ctx), void *ctx)
 {
 	struct acts *acts = web_alloc(sizeof(*acts));
 
@@ -64,7 +64,7 @@ acts_new(struct feed *feed, void (*answered)(void *ctx), void *ctx)
 }
 
 static void
-act_free(struct act *act)
+act_free(struct web_act *act)
 {
 	TAILQ_REMOVE(&act->acts->all, act, link);
 	if (act->reply.response != NULL)
@@ -82,13 +82,13 @@ acts_free(struct acts *acts)
 }
 
 const struct reply *
-act_reply(const struct act *act)
+act_reply(const struct web_act *act)
 {
 	return &act->reply;
 }
 
 void
-act_leave(struct act *act)
+act_leave(struct web_act *act)
 {
 	act->users--;
 }
@@ -97,7 +97,7 @@ act_leave(struct act *act)
 static void
 take_answer(void *ctx, int code, const char *json, const char *text)
 {
-	struct act *act = ctx, *other;
+	struct web_act *act = ctx, *other;
 
 	act->reply = act->make_reply(code, json, text);
 	act->until = watch_now() + FRESH_MS;
@@ -113,7 +113,7 @@ take_answer(void *ctx, int code, const char *json, const char *text)
 static void
 sweep(struct acts *acts, int64_t now)
 {
-	struct act *act = TAILQ_LAST(&acts->all, act_list), *next;
+	struct web_act *act = TAILQ_LAST(&acts->all, act_list), *next;
 	size_t count = 0;
 
 	for (; act != NULL; act = next) {
@@ -130,12 +130,12 @@ sweep(struct acts *acts, int64_t now)
  * Joins an equal question, or asks the daemon. visitor: of a change; "": it is a question. refused: why the
  * change is not possible; NULL: it is.
  */
-static struct act *
+static struct web_act *
 begin(struct acts *acts, const char *method, const char *params, const char *visitor,
     const char *refused, reply_fn *make_reply)
 {
 	int64_t now = watch_now();
-	struct act *act;
+	struct web_act *act;
 	char *words;
 
 	sweep(acts, now);
@@ -150,7 +150,7 @@ begin(struct acts *acts, const char *method, const char *params, const char *vis
 		return act;
 	}
 	act = web_alloc(sizeof(*act));
-	*act = (struct act){.acts = acts, .words = words, .make_reply = make_reply, .users = 1};
+	*act = (struct web_act){.acts = acts, .words = words, .make_reply = make_reply, .users = 1};
 	act->shared = *visitor == '\0';
 	strcpy(act->visitor, visitor);
 	TAILQ_INSERT_TAIL(&acts->all, act, link);
@@ -169,7 +169,7 @@ reply_daemon(int code, const char *json, const char *text)
 			    : reply_error(reply_status(code), code, "%s", text);
 }
 
-struct act *
+struct web_act *
 act_post(struct acts *acts, const struct visitor_settings *settings, const struct visitor *visitor,
     const char *name, const char *body, size_t len, struct reply *ret)
 {
@@ -177,7 +177,7 @@ act_post(struct acts *acts, const struct visitor_settings *settings, const struc
 	const char *who = *visitor->name != '\0' ? visitor->name : "visitor";
 	struct json_error error = {.what = "it is none"};
 	struct cJSON *params;
-	struct act *act;
+	struct web_act *act;
 	char *printed;
 
 	while (method < end && strcmp(method->name, name) != 0)
@@ -205,7 +205,7 @@ act_post(struct acts *acts, const struct visitor_settings *settings, const struc
 	return act;
 }
 
-struct act *
+struct web_act *
 act_get_locks(struct acts *acts, const char *name, struct reply *ret)
 {
 	const char *wrong = name != NULL ? lb_name_error(name) : NULL;
@@ -241,7 +241,7 @@ reply_metrics(int code, const char *json, const char *text)
 	return reply.response != NULL ? reply : reply_daemon(code, json, text);
 }
 
-struct act *
+struct web_act *
 act_get_metrics(struct acts *acts)
 {
 	return begin(acts, "metrics", "{}", "", NULL, reply_metrics);
@@ -265,7 +265,7 @@ reply_health(int code, const char *json, const char *text)
 	    MHD_HTTP_SERVICE_UNAVAILABLE, LB_BROKER_UNAVAILABLE, "the broker is away or silent");
 }
 
-struct act *
+struct web_act *
 act_get_health(struct acts *acts)
 {
 	return begin(acts, "ping", "{\"broker\":true}", "", NULL, reply_health);

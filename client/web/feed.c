@@ -37,7 +37,7 @@ struct entry {
 	char key[KEY_SIZE];
 };
 
-struct table {
+struct feed_table {
 	struct entry *entries; /* owned */
 	size_t entry_most;     /* bytes */
 	int64_t more;          /* entries that the daemon or this table left out */
@@ -48,7 +48,7 @@ struct table {
 /* The repeated questions. At most one of each kind is unanswered. */
 enum question_kind { QUESTION_WATCH, QUESTION_LIST, QUESTION_PING, QUESTION_KINDS };
 
-struct question {
+struct feed_question {
 	int64_t request; /* unanswered; 0: none */
 	int64_t due;
 	char error[256]; /* of the last answer; "": none */
@@ -61,7 +61,7 @@ struct ask {
 	void *ctx; /* borrowed */
 };
 
-struct feed {
+struct web_feed {
 	const char *path; /* borrowed */
 	struct lb *lb;    /* owned */
 	bool up;          /* there is a connection */
@@ -70,17 +70,17 @@ struct feed {
 	int64_t retry_ms; /* the pause after the next failure */
 	int64_t heard_at; /* the last word of the daemon; 0: none yet */
 	int pages;
-	struct question questions[QUESTION_KINDS];
+	struct feed_question questions[QUESTION_KINDS];
 	struct ask asks[ASKS_MOST];
-	struct table rows, locks; /* by id, and by name */
-	struct table state;       /* link, broker, silent_hosts and more */
-	bool changed;             /* since the last patch */
+	struct feed_table rows, locks; /* by id, and by name */
+	struct feed_table state;       /* link, broker, silent_hosts and more */
+	bool changed;                  /* since the last patch */
 };
 
-struct feed *
+struct web_feed *
 feed_new(const char *path)
 {
-	struct feed *feed = web_alloc(sizeof(*feed));
+	struct web_feed *feed = web_alloc(sizeof(*feed));
 
 	feed->path = path;
 	feed->lb = web_have(lb_new());
@@ -91,7 +91,7 @@ feed_new(const char *path)
 }
 
 struct lb *
-feed_handle(const struct feed *feed)
+feed_handle(const struct web_feed *feed)
 {
 	return feed->lb;
 }
@@ -99,7 +99,7 @@ feed_handle(const struct feed *feed)
 /* ---- tables ---- */
 
 static struct entry *
-find(const struct table *table, const char *key)
+find(const struct feed_table *table, const char *key)
 {
 	struct entry *entry;
 
@@ -108,7 +108,7 @@ find(const struct table *table, const char *key)
 }
 
 static void
-table_remove(struct table *table, struct entry *entry)
+table_remove(struct feed_table *table, struct entry *entry)
 {
 	HASH_DEL(table->entries, entry);
 	free(entry->json);
@@ -116,7 +116,7 @@ table_remove(struct table *table, struct entry *entry)
 }
 
 static void
-table_clear(struct table *table)
+table_clear(struct feed_table *table)
 {
 	struct entry *entry, *next;
 
@@ -128,7 +128,7 @@ table_clear(struct table *table)
 
 /* Takes value, and frees it. NULL: the table is full, or the entry is too long. */
 static struct entry *
-table_put(struct feed *feed, struct table *table, const char *key, struct cJSON *value)
+table_put(struct web_feed *feed, struct feed_table *table, const char *key, struct cJSON *value)
 {
 	struct entry *entry = find(table, key);
 	char *json = web_have(json_print(value));
@@ -154,14 +154,14 @@ table_put(struct feed *feed, struct table *table, const char *key, struct cJSON 
 }
 
 static void
-set_gone(struct feed *feed, struct entry *entry)
+set_gone(struct web_feed *feed, struct entry *entry)
 {
 	entry->gone = feed->changed = true;
 }
 
 /* The daemon has named all. The other entries are gone. */
 static void
-table_complete(struct feed *feed, struct table *table)
+table_complete(struct web_feed *feed, struct feed_table *table)
 {
 	struct entry *entry, *next;
 
@@ -174,7 +174,7 @@ table_complete(struct feed *feed, struct table *table)
 
 /* As the pages are told. */
 static void
-set_link(struct feed *feed, bool up, const char *why)
+set_link(struct web_feed *feed, bool up, const char *why)
 {
 	struct cJSON *link = json_new_object();
 
@@ -194,7 +194,7 @@ ask_finish(struct ask *ask, int code, const char *json, const char *text)
 
 /* The library has no other way to end a connection than with its handle. */
 static void
-hang_up(struct feed *feed)
+hang_up(struct web_feed *feed)
 {
 	lb_free(feed->lb);
 	feed->lb = web_have(lb_new());
@@ -202,7 +202,7 @@ hang_up(struct feed *feed)
 }
 
 static void
-set_away(struct feed *feed, const char *why, int64_t now)
+set_away(struct web_feed *feed, const char *why, int64_t now)
 {
 	snprintf(feed->why, sizeof(feed->why), "%s", why);
 	hang_up(feed);
@@ -217,7 +217,7 @@ set_away(struct feed *feed, const char *why, int64_t now)
 
 /* Without patience: a daemon that accepts nobody is tried again, as one that is not there. */
 static void
-connect_now(struct feed *feed, int64_t now)
+connect_now(struct web_feed *feed, int64_t now)
 {
 	if (lb_connect(feed->lb, feed->path, 0) != LB_OK) {
 		set_away(feed, lb_message(feed->lb), now);
@@ -231,7 +231,7 @@ connect_now(struct feed *feed, int64_t now)
 
 /* Nobody looks, and no request waits. */
 static void
-set_idle(struct feed *feed)
+set_idle(struct web_feed *feed)
 {
 	if (feed->up)
 		hang_up(feed);
@@ -258,7 +258,7 @@ integer_of(const struct cJSON *object, const char *name)
  * lock by its name.
  */
 static void
-take_locks(struct feed *feed, const struct cJSON *list, bool mutexes)
+take_locks(struct web_feed *feed, const struct cJSON *list, bool mutexes)
 {
 	const struct cJSON *lock = json_first(list);
 	const struct entry *known;
@@ -281,7 +281,7 @@ take_locks(struct feed *feed, const struct cJSON *list, bool mutexes)
 }
 
 static void
-take_list(struct feed *feed, const struct cJSON *result)
+take_list(struct web_feed *feed, const struct cJSON *result)
 {
 	const struct cJSON *semaphores = json_get(result, "semaphores");
 	const struct cJSON *silent = json_get(result, "silent_hosts");
@@ -302,7 +302,7 @@ take_list(struct feed *feed, const struct cJSON *result)
 
 /* The age of the row is another one when the row is sent. */
 static void
-take_row(struct feed *feed, const struct cJSON *row, int64_t now)
+take_row(struct web_feed *feed, const struct cJSON *row, int64_t now)
 {
 	const struct cJSON *member = json_first(row);
 	const char *waiter, *state;
@@ -327,7 +327,7 @@ take_row(struct feed *feed, const struct cJSON *row, int64_t now)
 }
 
 static void
-take_notification(struct feed *feed, const char *what, const struct cJSON *params, int64_t now)
+take_notification(struct web_feed *feed, const char *what, const struct cJSON *params, int64_t now)
 {
 	const char *waiter;
 	struct entry *entry;
@@ -349,9 +349,9 @@ take_notification(struct feed *feed, const char *what, const struct cJSON *param
 
 /* The trouble is no reason to end the connection: the other data are right. */
 static void
-take_answer(struct feed *feed, const struct lb_event *event, const struct cJSON *json)
+take_answer(struct web_feed *feed, const struct lb_event *event, const struct cJSON *json)
 {
-	struct question *question = feed->questions;
+	struct feed_question *question = feed->questions;
 
 	for (int kind = 0; kind < QUESTION_KINDS; kind++, question++) {
 		if (event->request != question->request)
@@ -375,7 +375,7 @@ take_answer(struct feed *feed, const struct lb_event *event, const struct cJSON 
 }
 
 static void
-heed_events(struct feed *feed, int64_t now)
+heed_events(struct web_feed *feed, int64_t now)
 {
 	const struct lb_event *event;
 	struct json_error error;
@@ -409,12 +409,12 @@ heed_events(struct feed *feed, int64_t now)
 
 /* Without pages, only a daemon that is silent must show that it lives. */
 static void
-ask_questions(struct feed *feed, int64_t now)
+ask_questions(struct web_feed *feed, int64_t now)
 {
 	static const char *const methods[] = {"watch", "list", "ping"};
 	static const char *const params[] = {NULL, NULL, "{\"broker\":true}"};
 	bool silent = now - feed->heard_at >= REFRESH_MS;
-	struct question *question = feed->questions;
+	struct feed_question *question = feed->questions;
 
 	for (int kind = 0; kind < QUESTION_KINDS; kind++, question++) {
 		if (question->request != 0 || now < question->due ||
@@ -431,8 +431,8 @@ ask_questions(struct feed *feed, int64_t now)
 }
 
 void
-feed_ask(
-    struct feed *feed, const char *method, const char *params, feed_answer_fn *answer, void *ctx)
+feed_ask(struct web_feed *feed, const char *method, const char *params, feed_answer_fn *answer,
+    void *ctx)
 {
 	struct ask *ask = feed->asks;
 	int64_t now = watch_now();
@@ -459,7 +459,7 @@ feed_ask(
 
 /* Whether a request waits. Ends those that are late: the daemon's answer comes too late, then. */
 static bool
-end_late_asks(struct feed *feed, int64_t now)
+end_late_asks(struct web_feed *feed, int64_t now)
 {
 	bool left = false;
 
@@ -476,7 +476,7 @@ end_late_asks(struct feed *feed, int64_t now)
 }
 
 static void
-note_state(struct feed *feed, int64_t now)
+note_state(struct web_feed *feed, int64_t now)
 {
 	const char *why = "";
 	char silence[80];
@@ -495,7 +495,7 @@ note_state(struct feed *feed, int64_t now)
 }
 
 int64_t
-feed_turn(struct feed *feed, int64_t now)
+feed_turn(struct web_feed *feed, int64_t now)
 {
 	heed_events(feed, now);
 	if (!end_late_asks(feed, now) && feed->pages == 0) {
@@ -512,7 +512,7 @@ feed_turn(struct feed *feed, int64_t now)
 }
 
 void
-feed_look(struct feed *feed, int pages)
+feed_look(struct web_feed *feed, int pages)
 {
 	feed->pages += pages;
 }
@@ -520,7 +520,7 @@ feed_look(struct feed *feed, int pages)
 /* ---- patches ---- */
 
 bool
-feed_changed(const struct feed *feed)
+feed_changed(const struct web_feed *feed)
 {
 	return feed->changed;
 }
@@ -537,7 +537,7 @@ write_entry(FILE *out, const struct entry *entry, int64_t now)
 
 /* Members of the patch: entries as a list of their texts, then the keys of those that are gone. */
 static void
-write_list(FILE *out, struct table *table, const char *name, bool whole, int64_t now)
+write_list(FILE *out, struct feed_table *table, const char *name, bool whole, int64_t now)
 {
 	struct cJSON *gone = json_new_array();
 	struct entry *entry, *next;
@@ -569,7 +569,7 @@ write_list(FILE *out, struct table *table, const char *name, bool whole, int64_t
 }
 
 char *
-feed_patch(struct feed *feed, bool whole, int64_t now, size_t *ret_len)
+feed_patch(struct web_feed *feed, bool whole, int64_t now, size_t *ret_len)
 {
 	char *text = NULL;
 	FILE *out = web_have(open_memstream(&text, ret_len));
@@ -597,13 +597,13 @@ feed_patch(struct feed *feed, bool whole, int64_t now, size_t *ret_len)
 }
 
 void
-feed_end(struct feed *feed)
+feed_end(struct web_feed *feed)
 {
 	set_away(feed, "lockbroker-web stops", watch_now());
 }
 
 void
-feed_free(struct feed *feed)
+feed_free(struct web_feed *feed)
 {
 	set_idle(feed);
 	lb_free(feed->lb);

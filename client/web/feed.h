@@ -12,30 +12,30 @@
 
 #include "client/lockbroker.h"
 
-struct feed;
+struct web_feed;
 
 /* path: as in lb_connect(). */
-struct feed *feed_new(const char *path);
+struct web_feed *feed_new(const char *path);
 /* Ends the connection and all requests: each gets its answer. */
-void feed_end(struct feed *feed);
-void feed_free(struct feed *feed);
+void feed_end(struct web_feed *feed);
+void feed_free(struct web_feed *feed);
 /* The handle for the poll loop. Borrowed until the next feed_turn(). */
-struct lb *feed_handle(const struct feed *feed);
+struct lb *feed_handle(const struct web_feed *feed);
 /*
  * Connects, asks and handles answers, as far as they are due. Returns the time of the next call (watch_now()'s
  * clock) if nothing comes before.
  */
-int64_t feed_turn(struct feed *feed, int64_t now);
+int64_t feed_turn(struct web_feed *feed, int64_t now);
 
 /* One more page looks, or one less. */
-void feed_look(struct feed *feed, int pages);
+void feed_look(struct web_feed *feed, int pages);
 /* Whether the next feed_patch() has a text. */
-bool feed_changed(const struct feed *feed);
+bool feed_changed(const struct web_feed *feed);
 /*
  * An event of the stream: the changes since the last call, or with `whole` everything. The caller frees it. A
  * whole text has what the last patch had, and no newer changes.
  */
-char *feed_patch(struct feed *feed, bool whole, int64_t now, size_t *ret_len);
+char *feed_patch(struct web_feed *feed, bool whole, int64_t now, size_t *ret_len);
 
 /* json: the result, or the error of the daemon; NULL: the failure is not the daemon's. */
 typedef void feed_answer_fn(void *ctx, int code, const char *json, const char *text);
@@ -44,7 +44,7 @@ typedef void feed_answer_fn(void *ctx, int code, const char *json, const char *t
  * Sends a request; params: a JSON object. `answer` is called once, also before this returns. After a minute a
  * request that waits is cancelled.
  */
-void feed_ask(
-    struct feed *feed, const char *method, const char *params, feed_answer_fn *answer, void *ctx);
+void feed_ask(struct web_feed *feed, const char *method, const char *params, feed_answer_fn *answer,
+    void *ctx);
 
 #endif

@@ -45,8 +45,8 @@ struct visit {
 	size_t body_len;
 	bool body_too_long;
 	struct visitor visitor;
-	struct act *act;    /* the answer is that of the daemon; NULL: it is `reply` */
-	struct reply reply; /* owned */
+	struct web_act *act; /* the answer is that of the daemon; NULL: it is `reply` */
+	struct reply reply;  /* owned */
 };
 
 struct http {
@@ -415,8 +415,8 @@ close_late(struct http *http, int64_t now)
 }
 
 struct http *
-http_new(
-    int listener, const struct http_settings *settings, struct feed *feed, struct streams *streams)
+http_new(int listener, const struct http_settings *settings, struct web_feed *feed,
+    struct streams *streams)
 {
 	struct http *http = web_alloc(sizeof(*http));
 

@@ -26,8 +26,8 @@ struct http_settings {
 struct http;
 
 /* listener: a listening socket, owned from now on. NULL: it could not begin. */
-struct http *http_new(
-    int listener, const struct http_settings *settings, struct feed *feed, struct streams *streams);
+struct http *http_new(int listener, const struct http_settings *settings, struct web_feed *feed,
+    struct streams *streams);
 /* No request may wait for the daemon any more, and the streams have been ended. */
 void http_free(struct http *http);
 /* A descriptor that can be read when http_turn() is due. */

@@ -20,7 +20,7 @@
 
 /* 1: it is there. 0: the service manager passed none. -1: it passed something else. */
 static int
-take_passed(struct listener *listener)
+take_passed(struct http_listener *listener)
 {
 	int count = sd_listen_fds(1);
 
@@ -55,7 +55,7 @@ remove_stale(const struct sockaddr_un *name)
 }
 
 static bool
-listen_at(struct listener *listener, const void *name, socklen_t size, const char *address)
+listen_at(struct http_listener *listener, const void *name, socklen_t size, const char *address)
 {
 	int family = ((const struct sockaddr *)name)->sa_family, on = 1;
 	/* The file of a Unix socket has its mode from the start. */
@@ -74,7 +74,7 @@ listen_at(struct listener *listener, const void *name, socklen_t size, const cha
 }
 
 static bool
-open_unix(struct listener *listener, const char *address, const char *path)
+open_unix(struct http_listener *listener, const char *address, const char *path)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 
@@ -92,7 +92,7 @@ open_unix(struct listener *listener, const char *address, const char *path)
 }
 
 static bool
-open_port(struct listener *listener, const char *address, unsigned long port)
+open_port(struct http_listener *listener, const char *address, unsigned long port)
 {
 	struct sockaddr_in name = {.sin_family = AF_INET,
 	    .sin_port = htons((in_port_t)port),
@@ -111,7 +111,7 @@ open_port(struct listener *listener, const char *address, unsigned long port)
 }
 
 bool
-listener_open(struct listener *listener, const char *address)
+listener_open(struct http_listener *listener, const char *address)
 {
 	static const char loopback[] = "127.0.0.1:", prefix[] = "unix:";
 	int passed = take_passed(listener);
@@ -138,7 +138,7 @@ listener_open(struct listener *listener, const char *address)
 }
 
 void
-listener_remove(const struct listener *listener)
+listener_remove(const struct http_listener *listener)
 {
 	if (listener->path != NULL)
 		unlink(listener->path);

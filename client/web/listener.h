@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-struct listener {
+struct http_listener {
 	int fd;
 	bool is_unix;
 	unsigned port;    /* of 127.0.0.1 */
@@ -16,8 +16,8 @@ struct listener {
 };
 
 /* address: "unix:PATH" or "127.0.0.1:PORT"; NULL: the default port. False: it has said why. */
-bool listener_open(struct listener *listener, const char *address);
+bool listener_open(struct http_listener *listener, const char *address);
 /* Removes the file. The descriptor belongs to the server. */
-void listener_remove(const struct listener *listener);
+void listener_remove(const struct http_listener *listener);
 
 #endif

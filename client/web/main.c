@@ -18,7 +18,7 @@
 #include "config.h"
 #include "daemon/base/notify.h"
 
-struct options {
+struct web_options {
 	const char *listen; /* NULL: the default port */
 	const char *socket; /* the daemon's; NULL: the default of lb_connect() */
 	struct http_settings http;
@@ -45,7 +45,7 @@ enum { GOING_ON = -1 };
 
 /* Returns an exit status, or GOING_ON. */
 static int
-parse_options(struct options *options, int argc, char *argv[])
+parse_options(struct web_options *options, int argc, char *argv[])
 {
 	static const struct option table[] = {{"listen", required_argument, NULL, 'l'},
 	    {"socket", required_argument, NULL, 's'}, {"user-header", required_argument, NULL, 'u'},
@@ -98,7 +98,7 @@ parse_options(struct options *options, int argc, char *argv[])
 
 /* The two ways in, and no mixture of them. False: it has said why. */
 static bool
-check_way(const struct options *options, const struct listener *listener)
+check_way(const struct web_options *options, const struct http_listener *listener)
 {
 	const struct visitor_settings *visitors = &options->http.visitors;
 	const char *wrong = NULL;
@@ -119,7 +119,7 @@ check_way(const struct options *options, const struct listener *listener)
 
 /* names: room for the texts of the names. */
 static void
-fill_hosts(struct http_settings *http, const struct listener *listener, char names[2][256])
+fill_hosts(struct http_settings *http, const struct http_listener *listener, char names[2][256])
 {
 	if (http->hosts_count > 0)
 		return;
@@ -138,7 +138,8 @@ fill_hosts(struct http_settings *http, const struct listener *listener, char nam
 
 /* Returns when a signal asks to end. */
 static void
-loop(struct feed *feed, struct streams *streams, struct http *http, const struct signals *signals)
+loop(struct web_feed *feed, struct streams *streams, struct http *http,
+    const struct signals *signals)
 {
 	struct watch watch = {.signals = signals, .input = http_fd(http)};
 	bool terminal;
@@ -160,9 +161,10 @@ loop(struct feed *feed, struct streams *streams, struct http *http, const struct
 }
 
 static int
-serve(const struct options *options, const struct listener *listener, const struct signals *signals)
+serve(const struct web_options *options, const struct http_listener *listener,
+    const struct signals *signals)
 {
-	struct feed *feed = feed_new(options->socket);
+	struct web_feed *feed = feed_new(options->socket);
 	struct streams *streams = streams_new(feed);
 	struct http *http = http_new(listener->fd, &options->http, feed, streams);
 
@@ -192,8 +194,8 @@ serve(const struct options *options, const struct listener *listener, const stru
 int
 main(int argc, char *argv[])
 {
-	struct options options = {.listen = NULL};
-	struct listener listener = {.fd = -1};
+	struct web_options options = {.listen = NULL};
+	struct http_listener listener = {.fd = -1};
 	int status = parse_options(&options, argc, argv);
 	char names[2][256] = {"", ""};
 	struct signals signals;

@@ -43,7 +43,7 @@ struct stream {
 };
 
 struct streams {
-	struct feed *feed; /* borrowed */
+	struct web_feed *feed; /* borrowed */
 	TAILQ_HEAD(, stream) all;
 	size_t count;
 	TAILQ_HEAD(patch_list, text) patches;
@@ -54,7 +54,7 @@ struct streams {
 };
 
 struct streams *
-streams_new(struct feed *feed)
+streams_new(struct web_feed *feed)
 {
 	struct streams *streams = web_alloc(sizeof(*streams));
 

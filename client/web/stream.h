@@ -14,7 +14,7 @@
 
 struct streams;
 
-struct streams *streams_new(struct feed *feed);
+struct streams *streams_new(struct web_feed *feed);
 /* Ends all streams. The owner of the connections must run once more before streams_free(). */
 void streams_end(struct streams *streams);
 /* No stream may be left. */

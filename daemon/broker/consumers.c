@@ -383,21 +383,21 @@ enum watch_state {
 	WATCH_LOST     /* was ON; BROKER_UNWATCHED will be reported; in `lost` */
 };
 
-struct watch {
+struct queue_watch {
 	UT_hash_handle hh;
-	TAILQ_ENTRY(watch) in_state;  /* in the list of its state */
-	struct amqp_watches *watches; /* borrowed */
-	char *queue;                  /* owned */
+	TAILQ_ENTRY(queue_watch) in_state; /* in the list of its state */
+	struct amqp_watches *watches;      /* borrowed */
+	char *queue;                       /* owned */
 	enum watch_state state;
 	struct amqp_consumers *channel; /* borrowed; PLACING, ON */
 	uint64_t consumer;              /* its number there; PLACING, ON */
 	int64_t until;                  /* ASIDE */
 };
-TAILQ_HEAD(watch_list, watch);
+TAILQ_HEAD(watch_list, queue_watch);
 
 struct amqp_watches {
-	struct broker *broker;  /* borrowed */
-	struct watch *by_queue; /* owned */
+	struct broker *broker;        /* borrowed */
+	struct queue_watch *by_queue; /* owned */
 	struct watch_list waiting, aside, placed, lost;
 	struct amqp_consumers_set channels;
 	int64_t pause_until; /* clock time; no watch is placed before */
@@ -409,7 +409,7 @@ struct amqp_watches {
 /* ---- watches, states ---- */
 
 static struct watch_list *
-watch_list_of(const struct watch *watch)
+watch_list_of(const struct queue_watch *watch)
 {
 	switch (watch->state) {
 	case WATCH_WAITING:
@@ -426,7 +426,7 @@ watch_list_of(const struct watch *watch)
 }
 
 static void
-watch_set_state(struct watch *watch, enum watch_state state)
+watch_set_state(struct queue_watch *watch, enum watch_state state)
 {
 	assert(state != WATCH_ON || watch->state == WATCH_PLACING);
 	assert(state != WATCH_PLACING || watch->state == WATCH_WAITING);
@@ -438,7 +438,7 @@ watch_set_state(struct watch *watch, enum watch_state state)
 }
 
 static void
-watch_free(struct watch *watch)
+watch_free(struct queue_watch *watch)
 {
 	TAILQ_REMOVE(watch_list_of(watch), watch, in_state);
 	HASH_DEL(watch->watches->by_queue, watch);
@@ -457,7 +457,7 @@ watches_tell(const struct amqp_watches *watches, const char *queue, enum broker_
 }
 
 static void
-watch_tell(const struct watch *watch, enum broker_news news)
+watch_tell(const struct queue_watch *watch, enum broker_news news)
 {
 	char *queue = mem_strdup(watch->queue);
 
@@ -467,7 +467,7 @@ watch_tell(const struct watch *watch, enum broker_news news)
 
 /* The queue may be deleted. The engine watches again if it still needs that. */
 static void
-watch_end(struct watch *watch)
+watch_end(struct queue_watch *watch)
 {
 	const struct amqp_watches *watches = watch->watches;
 	char *queue = mem_strdup(watch->queue);
@@ -480,7 +480,7 @@ watch_end(struct watch *watch)
 static void
 watches_tell_lost(struct amqp_watches *watches)
 {
-	struct watch *watch;
+	struct queue_watch *watch;
 
 	while ((watch = TAILQ_FIRST(&watches->lost)) != NULL) {
 		watch_set_state(watch, WATCH_WAITING);
@@ -494,7 +494,7 @@ watches_tell_lost(struct amqp_watches *watches)
 static void
 watches_bury_channel(struct amqp_watches *watches, struct amqp_consumers *channel)
 {
-	struct watch *watch, *next;
+	struct queue_watch *watch, *next;
 
 	TAILQ_FOREACH_SAFE (watch, &watches->placed, in_state, next) {
 		if (watch->channel == channel)
@@ -527,7 +527,7 @@ amqp_watches_place(struct amqp_watches *watches)
 	struct timers *timers = watches->broker->timers;
 	int64_t due = INT64_MAX;
 	struct amqp_consumers *channel;
-	struct watch *watch;
+	struct queue_watch *watch;
 
 	timers_cancel(timers, &watches->retry);
 	if (watches->broker->stopped || amqp_channels_link(watches->broker->channels) == NULL)
@@ -562,10 +562,10 @@ watches_on_retry(void *ctx, uint64_t id)
 /* ---- watches, events ---- */
 
 /* NULL: of no watch any more. */
-static struct watch *
+static struct queue_watch *
 watches_find_consumer(const struct amqp_watches *watches, uint64_t consumer)
 {
-	struct watch *watch;
+	struct queue_watch *watch;
 
 	TAILQ_FOREACH (watch, &watches->placed, in_state)
 		if (watch->consumer == consumer)
@@ -577,7 +577,7 @@ static void
 watches_on_placed(void *ctx, uint64_t consumer)
 {
 	struct amqp_watches *watches = ctx;
-	struct watch *watch = watches_find_consumer(watches, consumer);
+	struct queue_watch *watch = watches_find_consumer(watches, consumer);
 
 	backoff_reset(&watches->pause);
 	if (watch != NULL) {
@@ -591,7 +591,7 @@ static void
 watches_on_cancelled(void *ctx, uint64_t consumer)
 {
 	struct amqp_watches *watches = ctx;
-	struct watch *watch = watches_find_consumer(watches, consumer);
+	struct queue_watch *watch = watches_find_consumer(watches, consumer);
 
 	FAULT(CANCEL_OF_ANOTHER, watch = TAILQ_FIRST(&watches->placed));
 	if (watch == NULL)
@@ -605,7 +605,7 @@ watches_on_cancelled(void *ctx, uint64_t consumer)
  * A refusal for another reason than an absent queue: permission, exclusive use, consumer_timeout.
  */
 static void
-watch_refused(struct amqp_watches *watches, struct watch *watch, int code, const char *text)
+watch_refused(struct amqp_watches *watches, struct queue_watch *watch, int code, const char *text)
 {
 	if (watch != NULL) {
 		watch->until = broker_now(watches->broker) + WATCH_ASIDE_TIME;
@@ -626,7 +626,8 @@ watches_on_closed(
     void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
 {
 	struct amqp_watches *watches = ctx;
-	struct watch *watch = unanswered != 0 ? watches_find_consumer(watches, unanswered) : NULL;
+	struct queue_watch *watch =
+	    unanswered != 0 ? watches_find_consumer(watches, unanswered) : NULL;
 
 	/* First of all, so that no callback uses the channel. */
 	watches_bury_channel(watches, channel);
@@ -643,7 +644,7 @@ watches_on_closed(
 static void
 watch_add(struct amqp_watches *watches, const char *queue)
 {
-	struct watch *watch = mem_alloc(sizeof(*watch));
+	struct queue_watch *watch = mem_alloc(sizeof(*watch));
 
 	watch->watches = watches;
 	watch->queue = mem_strdup(queue);
@@ -656,7 +657,7 @@ watch_add(struct amqp_watches *watches, const char *queue)
 void
 broker_watch(struct broker *broker, const char *queue)
 {
-	const struct watch *watch;
+	const struct queue_watch *watch;
 
 	if (broker->stopped)
 		return;
@@ -671,7 +672,7 @@ void
 broker_unwatch(struct broker *broker, const char *queue)
 {
 	struct amqp_watches *watches = broker->watches;
-	struct watch *watch;
+	struct queue_watch *watch;
 
 	amqp_auxiliary_use(broker);
 	HASH_FIND_STR(watches->by_queue, queue, watch);
@@ -749,7 +750,7 @@ amqp_watches_new(struct broker *broker)
 void
 amqp_watches_free(struct amqp_watches *watches)
 {
-	struct watch *watch, *next;
+	struct queue_watch *watch, *next;
 
 	amqp_watches_fail(watches, 0);
 	HASH_ITER (hh, watches->by_queue, watch, next) {

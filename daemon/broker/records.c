@@ -61,8 +61,8 @@ struct record_entry {
 	uint64_t tag; /* of the delivery; 0: not delivered yet */
 };
 
-struct session {
-	TAILQ_ENTRY(session) entry;
+struct record_session {
+	TAILQ_ENTRY(record_session) entry;
 	struct amqp_records *records; /* borrowed */
 	uint64_t id;
 	enum session_state state;
@@ -88,8 +88,8 @@ struct session {
 };
 
 struct amqp_records {
-	struct broker *broker;     /* borrowed */
-	TAILQ_HEAD(, session) all; /* owned */
+	struct broker *broker;            /* borrowed */
+	TAILQ_HEAD(, record_session) all; /* owned */
 	uint64_t serial;
 };
 
@@ -149,10 +149,10 @@ floor_read(const char *text, size_t len, uint64_t *ret)
 
 /* ---- sessions ---- */
 
-static struct session *
+static struct record_session *
 session_find(const struct amqp_records *records, uint64_t id)
 {
-	struct session *session;
+	struct record_session *session;
 
 	TAILQ_FOREACH (session, &records->all, entry)
 		if (session->id == id)
@@ -161,13 +161,13 @@ session_find(const struct amqp_records *records, uint64_t id)
 }
 
 static struct broker *
-session_broker(const struct session *session)
+session_broker(const struct record_session *session)
 {
 	return session->records->broker;
 }
 
 static void
-session_set_timer(struct session *session, int64_t wait)
+session_set_timer(struct record_session *session, int64_t wait)
 {
 	struct broker *broker = session_broker(session);
 
@@ -175,7 +175,7 @@ session_set_timer(struct session *session, int64_t wait)
 }
 
 static struct record_entry *
-entry_find(const struct session *session, const char *name)
+entry_find(const struct record_session *session, const char *name)
 {
 	struct record_entry *entry;
 
@@ -184,13 +184,13 @@ entry_find(const struct session *session, const char *name)
 }
 
 static void
-entry_add(struct session *session, struct record_entry *entry)
+entry_add(struct record_session *session, struct record_entry *entry)
 {
 	HASH_ADD_STR(session->by_name, record.name, entry);
 }
 
 static void
-entry_remove(struct session *session, struct record_entry *entry)
+entry_remove(struct record_session *session, struct record_entry *entry)
 {
 	HASH_DEL(session->by_name, entry);
 	free(entry);
@@ -198,7 +198,7 @@ entry_remove(struct session *session, struct record_entry *entry)
 
 /* Closes the channel: all its messages return. Nothing is read any more. */
 static void
-session_forget_all(struct session *session)
+session_forget_all(struct record_session *session)
 {
 	struct record_entry *entry, *next;
 
@@ -215,7 +215,7 @@ session_forget_all(struct session *session)
 }
 
 static void
-session_free(struct session *session)
+session_free(struct record_session *session)
 {
 	session_forget_all(session);
 	TAILQ_REMOVE(&session->records->all, session, entry);
@@ -227,7 +227,7 @@ session_free(struct session *session)
 
 /* Last, as the callback may free the session. */
 static void
-session_answer(struct session *session, enum broker_answer what, int code, const char *text)
+session_answer(struct record_session *session, enum broker_answer what, int code, const char *text)
 {
 	const struct broker_reply reply = {
 	    .answer = what, .channel_open = true, .code = code, .text = text};
@@ -241,7 +241,7 @@ session_answer(struct session *session, enum broker_answer what, int code, const
 
 /* Nothing is sent. */
 static void
-session_refuse(struct session *session, enum broker_answer what, const char *words)
+session_refuse(struct record_session *session, enum broker_answer what, const char *words)
 {
 	session->refusal = words;
 	session->refusal_answer = what;
@@ -250,7 +250,7 @@ session_refuse(struct session *session, enum broker_answer what, const char *wor
 
 /* The open is answered, and the session is gone. */
 static void
-session_fail(struct session *session, enum broker_answer what, int code, const char *text)
+session_fail(struct record_session *session, enum broker_answer what, int code, const char *text)
 {
 	const struct broker *broker = session_broker(session);
 	struct broker_done done = session->done;
@@ -264,7 +264,7 @@ session_fail(struct session *session, enum broker_answer what, int code, const c
 
 /* The session was open. Its write is perhaps performed. */
 static void
-session_lose(struct session *session, int code, const char *text)
+session_lose(struct record_session *session, int code, const char *text)
 {
 	struct amqp_records *records = session->records;
 	const struct broker_events *events = &records->broker->events;
@@ -278,7 +278,7 @@ session_lose(struct session *session, int code, const char *text)
 }
 
 static void
-session_end(struct session *session, enum broker_answer what, int code, const char *text)
+session_end(struct record_session *session, enum broker_answer what, int code, const char *text)
 {
 	if (session->state < SESSION_OPEN)
 		session_fail(session, what, code, text);
@@ -289,13 +289,13 @@ session_end(struct session *session, enum broker_answer what, int code, const ch
 /* ---- opening ---- */
 
 static void
-session_publish(struct session *session, const char *text)
+session_publish(struct record_session *session, const char *text)
 {
 	amqp_quorum_queue_publish(&session->channel, AMQP_RECORDS_QUEUE, text);
 }
 
 static void
-session_publish_mark(struct session *session)
+session_publish_mark(struct record_session *session)
 {
 	struct broker *broker = session_broker(session);
 
@@ -303,7 +303,7 @@ session_publish_mark(struct session *session)
 }
 
 static void
-session_begin(struct session *session)
+session_begin(struct record_session *session)
 {
 	const struct broker *broker = session_broker(session);
 	amqp_confirm_select_t select = {0};
@@ -325,7 +325,7 @@ session_begin(struct session *session)
 
 /* The mark is in the queue. */
 static void
-session_look(struct session *session)
+session_look(struct record_session *session)
 {
 	const struct broker *broker = session_broker(session);
 	int64_t again = broker_now(broker) + broker->settings.probe_timeout;
@@ -338,7 +338,7 @@ session_look(struct session *session)
 }
 
 static void
-session_begin_again(struct session *session)
+session_begin_again(struct record_session *session)
 {
 	session_forget_all(session);
 	session->state = SESSION_PAUSING;
@@ -347,7 +347,7 @@ session_begin_again(struct session *session)
 
 /* Until the mark comes, nothing is acknowledged. */
 static void
-session_ack_later(struct session *session, uint64_t tag)
+session_ack_later(struct record_session *session, uint64_t tag)
 {
 	if (session->old_count == session->old_room) {
 		session->old_room = session->old_room == 0 ? 16 : 2 * session->old_room;
@@ -357,7 +357,7 @@ session_ack_later(struct session *session, uint64_t tag)
 }
 
 static void
-session_replace(struct session *session, uint64_t tag)
+session_replace(struct record_session *session, uint64_t tag)
 {
 	session->messages--;
 	session_ack_later(session, tag);
@@ -368,7 +368,7 @@ session_replace(struct session *session, uint64_t tag)
  * Their writer died before it acknowledged the old one.
  */
 static void
-session_load_record(struct session *session, const struct broker_record *record)
+session_load_record(struct record_session *session, const struct broker_record *record)
 {
 	struct record_entry *entry = entry_find(session, record->name);
 
@@ -387,7 +387,7 @@ session_load_record(struct session *session, const struct broker_record *record)
 }
 
 static void
-session_load_floor(struct session *session, uint64_t floor)
+session_load_floor(struct record_session *session, uint64_t floor)
 {
 	if (floor < session->floor) {
 		session_replace(session, session->channel.delivery);
@@ -400,7 +400,7 @@ session_load_floor(struct session *session, uint64_t floor)
 }
 
 static void
-session_opened(struct session *session)
+session_opened(struct record_session *session)
 {
 	timers_cancel(session_broker(session)->timers, &session->timer);
 	session->state = SESSION_OPEN;
@@ -409,7 +409,7 @@ session_opened(struct session *session)
 
 /* The lock is ours, and all is read. A queue with a floor is not young: its writer has rested. */
 static void
-session_decide(struct session *session)
+session_decide(struct record_session *session)
 {
 	for (size_t i = 0; i < session->old_count; i++)
 		amqp_raw_channel_ack(&session->channel, session->old[i]);
@@ -424,7 +424,7 @@ session_decide(struct session *session)
 
 /* Of a message that stays. */
 static bool
-session_is_too_many(struct session *session)
+session_is_too_many(struct record_session *session)
 {
 	char words[64];
 
@@ -438,7 +438,7 @@ session_is_too_many(struct session *session)
 /* ---- writing ---- */
 
 static void
-session_ack(struct session *session, uint64_t tag)
+session_ack(struct record_session *session, uint64_t tag)
 {
 	amqp_raw_channel_ack(&session->channel, tag);
 	session->messages--;
@@ -446,7 +446,7 @@ session_ack(struct session *session, uint64_t tag)
 
 /* All that was published is in the queue, and the session is active. */
 static void
-session_complete(struct session *session)
+session_complete(struct record_session *session)
 {
 	bool written = session->floor_coming != 0 || session->coming != NULL;
 	bool removed = session->leaving != NULL && session->coming == NULL;
@@ -476,7 +476,7 @@ session_complete(struct session *session)
 }
 
 static bool
-session_is_delivered(const struct session *session)
+session_is_delivered(const struct record_session *session)
 {
 	return (session->floor_coming == 0 || session->floor_coming_tag != 0) &&
 	       (session->coming == NULL || session->coming->tag != 0);
@@ -487,7 +487,7 @@ session_is_delivered(const struct session *session)
  * epoch.
  */
 static void
-session_write(struct session *session, uint64_t lowest, struct broker_done done)
+session_write(struct record_session *session, uint64_t lowest, struct broker_done done)
 {
 	char text[RECORD_TEXT];
 
@@ -508,7 +508,7 @@ session_write(struct session *session, uint64_t lowest, struct broker_done done)
 
 /* False: it is none of those that the session has published. */
 static bool
-session_take_own(struct session *session, const char *text)
+session_take_own(struct record_session *session, const char *text)
 {
 	char wanted[RECORD_TEXT];
 	uint64_t tag = session->channel.delivery;
@@ -541,7 +541,7 @@ session_take_own(struct session *session, const char *text)
  * before, that session is perhaps dead. Foreign messages stay.
  */
 static void
-session_take_first(struct session *session, const char *text, size_t len)
+session_take_first(struct record_session *session, const char *text, size_t len)
 {
 	struct broker_record record;
 	uint64_t floor;
@@ -573,7 +573,7 @@ session_take_first(struct session *session, const char *text, size_t len)
  * session is over then.
  */
 static void
-session_take_later(struct session *session, const char *text, size_t len)
+session_take_later(struct record_session *session, const char *text, size_t len)
 {
 	struct broker_record record;
 	uint64_t floor;
@@ -591,7 +591,7 @@ session_take_later(struct session *session, const char *text, size_t len)
 static bool
 session_on_message(void *ctx)
 {
-	struct session *session = ctx;
+	struct record_session *session = ctx;
 	const struct amqp_content *content = &session->channel.content;
 	size_t len = (size_t)content->size;
 	const char *text = content->body;
@@ -609,7 +609,7 @@ session_on_message(void *ctx)
 }
 
 static bool
-session_on_confirm(struct session *session, bool taken)
+session_on_confirm(struct record_session *session, bool taken)
 {
 	if (!taken)
 		session_end(session, BROKER_UNKNOWN, 0, "the broker did not accept the message");
@@ -623,7 +623,7 @@ session_on_confirm(struct session *session, bool taken)
 static bool
 session_on_method(void *ctx, const struct amqp_frame *frame)
 {
-	struct session *session = ctx;
+	struct record_session *session = ctx;
 
 	switch (frame->method) {
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
@@ -655,7 +655,7 @@ session_on_method(void *ctx, const struct amqp_frame *frame)
 static void
 session_on_closed(void *ctx, int code, const char *text)
 {
-	struct session *session = ctx;
+	struct record_session *session = ctx;
 	enum broker_answer what = BROKER_UNKNOWN;
 
 	if (session->channel.blames)
@@ -666,7 +666,7 @@ session_on_closed(void *ctx, int code, const char *text)
 static void
 session_on_timer(void *ctx, uint64_t id)
 {
-	struct session *session = ctx;
+	struct record_session *session = ctx;
 	const struct broker *broker = session_broker(session);
 	bool over = broker_now(broker) >= session->deadline;
 
@@ -714,7 +714,7 @@ broker_records_open(struct broker *broker, struct broker_done done)
 	static const struct amqp_raw_channel_events events = {.method = session_on_method,
 	    .message = session_on_message,
 	    .closed = session_on_closed};
-	struct session *session = mem_alloc(sizeof(*session));
+	struct record_session *session = mem_alloc(sizeof(*session));
 
 	session->records = broker->records;
 	session->id = ++broker->records->serial;
@@ -734,7 +734,7 @@ broker_records_open(struct broker *broker, struct broker_done done)
 const struct broker_record *
 broker_records_find(const struct broker *broker, uint64_t id, const char *name)
 {
-	const struct session *session = session_find(broker->records, id);
+	const struct record_session *session = session_find(broker->records, id);
 	const struct record_entry *entry = session != NULL ? entry_find(session, name) : NULL;
 
 	return entry != NULL ? &entry->record : NULL;
@@ -743,16 +743,16 @@ broker_records_find(const struct broker *broker, uint64_t id, const char *name)
 uint64_t
 broker_records_floor(const struct broker *broker, uint64_t id)
 {
-	const struct session *session = session_find(broker->records, id);
+	const struct record_session *session = session_find(broker->records, id);
 
 	return session != NULL ? session->floor : 0;
 }
 
 /* NULL: the request is refused. */
-static struct session *
+static struct record_session *
 session_to_write(struct broker *broker, uint64_t id, struct broker_done done)
 {
-	struct session *session = session_find(broker->records, id);
+	struct record_session *session = session_find(broker->records, id);
 
 	assert(session != NULL && session->done.fn == NULL);
 	assert(session->state == SESSION_OPEN || session->state == SESSION_LOST);
@@ -770,7 +770,7 @@ void
 broker_records_set(struct broker *broker, uint64_t id, const struct broker_record *record,
     uint64_t lowest, struct broker_done done)
 {
-	struct session *session = session_to_write(broker, id, done);
+	struct record_session *session = session_to_write(broker, id, done);
 	struct record_entry *old;
 
 	assert(lowest <= BEAD_EPOCH_MOST && (record == NULL || is_record(record)));
@@ -801,7 +801,7 @@ void
 broker_records_remove(
     struct broker *broker, uint64_t id, const char *name, uint64_t lowest, struct broker_done done)
 {
-	struct session *session = session_to_write(broker, id, done);
+	struct record_session *session = session_to_write(broker, id, done);
 
 	assert(lowest <= BEAD_EPOCH_MOST);
 	if (session == NULL)
@@ -813,7 +813,7 @@ broker_records_remove(
 void
 broker_records_close(struct broker *broker, uint64_t id)
 {
-	struct session *session = session_find(broker->records, id);
+	struct record_session *session = session_find(broker->records, id);
 
 	if (session != NULL)
 		session_free(session);
@@ -832,7 +832,7 @@ amqp_records_new(struct broker *broker)
 void
 amqp_records_free(struct amqp_records *records)
 {
-	struct session *session;
+	struct record_session *session;
 
 	while ((session = TAILQ_FIRST(&records->all)) != NULL) {
 		amqp_raw_channel_forget(&session->channel);
@@ -844,7 +844,7 @@ amqp_records_free(struct amqp_records *records)
 bool
 amqp_records_in_use(const struct amqp_records *records)
 {
-	const struct session *session;
+	const struct record_session *session;
 
 	TAILQ_FOREACH (session, &records->all, entry)
 		if (session->state != SESSION_LOST)
@@ -855,7 +855,7 @@ amqp_records_in_use(const struct amqp_records *records)
 void
 amqp_records_go(struct amqp_records *records)
 {
-	struct session *session;
+	struct record_session *session;
 
 	TAILQ_FOREACH (session, &records->all, entry)
 		if (session->state == SESSION_WAITING && session->refusal == NULL)
@@ -863,10 +863,10 @@ amqp_records_go(struct amqp_records *records)
 }
 
 /* The first one that is not lost, of those that were there before. */
-static struct session *
+static struct record_session *
 records_first_before(const struct amqp_records *records, uint64_t serial)
 {
-	struct session *session;
+	struct record_session *session;
 
 	TAILQ_FOREACH (session, &records->all, entry)
 		if (session->state != SESSION_LOST && session->id <= serial)
@@ -878,7 +878,7 @@ void
 amqp_records_fail(struct amqp_records *records)
 {
 	const uint64_t serial = records->serial;
-	struct session *session;
+	struct record_session *session;
 
 	while ((session = records_first_before(records, serial)) != NULL) {
 		amqp_raw_channel_forget(&session->channel);

@@ -57,6 +57,7 @@ LIBRARIES = {
 # A header that includes more of our own headers than this wants to be everybody's.
 HEADER_INCLUDES_MAX = 8
 
+STRUCT = re.compile(r"^(?:static )?(?:const )?(?:struct|union) (\w+) \{", re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -161,6 +162,14 @@ class Layers(unittest.TestCase):
     def test_no_header_includes_everything(self):
         self.none([f"{path} includes {count} headers of ours" for path in sources(".h")
                    if (count := sum(ours for ours, _ in includes(path))) > HEADER_INCLUDES_MAX])
+
+    def test_a_struct_has_a_name_of_its_own(self):
+        places = {}
+        for path in sources(".c", ".h", rooms=("protocol", "daemon", "client")):
+            for name in STRUCT.findall(text(path)):
+                places.setdefault(name, []).append(path)
+        self.assertGreater(len(places), 100)
+        self.assertEqual({name: paths for name, paths in places.items() if len(paths) > 1}, {})
 
     def test_headers_start_by_saying_what_they_are(self):
         self.none([path for path in sources(".h") if not text(path).startswith("/*")])

@@ -35,7 +35,7 @@ static FILE *hearing;
 static unsigned rows; /* that a watch tells */
 static bool mute;
 static struct http_settings settings;
-static struct feed *feed;
+static struct web_feed *feed;
 static struct streams *streams;
 static struct http *http;
 static int64_t ahead; /* of the clock */
