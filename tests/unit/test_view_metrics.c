@@ -67,7 +67,7 @@ grant(int64_t now, const char *name)
 static void
 fill(int64_t now, size_t count)
 {
-	char name[16];
+	char name[32];
 
 	for (size_t i = 0; i < count; i++) {
 		snprintf(name, sizeof(name), "n%zu", i);
