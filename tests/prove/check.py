@@ -21,6 +21,8 @@ MISSING = -1  # the size of a semaphore that does not exist
 WORTH_A_LOOK = SECOND // 10  # of an answer beyond the timeout of its request
 STOPS = "stop-client", "stop-clients", "stop-daemon", "suspend-host-daemon"  # faults
 QUORUM = "quorum"  # a way
+BY_QUEUE = "exclusive-queue", "either"  # ways; a slot of the second one is held by queue at times
+EVICTED = "evicted"  # the reason of a loss, and a violation
 ITS_CASES = "ac"  # alone explain an overlap of a slot that is held by quorum
 SHOWN = 20  # violations that are printed in full
 
@@ -35,14 +37,16 @@ class Violation(Exception):
 
 class Belief:
     """The time in which one client, or an administrator, believes that a slot is its own. actor None: an administrator
-    that has waited for holders believes that no client has the slot. wrong_since: another one believed the same then."""
+    that has waited for holders believes that no client has the slot. wrong_since, wrong_until: another one believed the same
+    then."""
 
-    __slots__ = ("actor", "name", "slot", "start", "end", "capacity", "safe_until", "lines", "wrong_since", "lost")
+    __slots__ = ("actor", "name", "slot", "start", "end", "capacity", "safe_until", "lines", "wrong_since", "wrong_until", "lost",
+                 "evicted")
 
     def __init__(self, actor, name, slot, start, line, capacity=1, safe_until=UNLIMITED):
         self.actor, self.name, self.slot, self.start = actor, name, slot, start
         self.end, self.capacity, self.safe_until = UNLIMITED, capacity, safe_until
-        self.lines, self.wrong_since, self.lost = [line], None, False
+        self.lines, self.wrong_since, self.wrong_until, self.lost, self.evicted = [line], None, None, False, False
 
     def __lt__(self, other):
         return self.end < other.end
@@ -83,7 +87,7 @@ class Check:
     def __init__(self, events):
         self.violations = []
         self.counts = collections.Counter()  # (word, reason): events of clients
-        self.excused = {}  # wrong belief: (its cause, its overlap)
+        self.excused = {}  # (wrong belief, since when): (its cause, its overlap)
         self.unexcused = {}  # wrong belief: a violation, with the last rival
         self.exceptions = collections.defaultdict(list)  # (case, kind of fault, way): [(overlap, ns, its line)]
         self.ways = {}  # name: how its slots are held
@@ -222,6 +226,12 @@ class Check:
         if belief.safe_until < was:
             raise Violation("lease", f"the lease of {event.actor} {ident} moves back", [*belief.lines, event.line])
 
+    def on_evicted(self, event, ident, safe_until):
+        """An administrator ends the hold at a deadline. From now on safe_until is no later than that."""
+        belief = self.request(event, ident, "held", "releasing").belief
+        self.counts["evicted", self.ways.get(belief.name, "")] += 1
+        belief.safe_until, belief.evicted = min(belief.safe_until, int(safe_until)), True
+
     def on_revoked(self, event, ident):
         request = self.request(event, ident, "held", "releasing")
         self.counts["revoked", ""] += 1
@@ -235,8 +245,10 @@ class Check:
         if request.state == "held":
             request.state = "over"
             self.counts["lost", reason] += 1
-            request.belief.lost = True
+            request.belief.lost = reason != EVICTED
             self.end_belief(request.belief, event)
+            if reason == EVICTED and request.belief.evicted and event.time < request.belief.safe_until:
+                raise Violation(EVICTED, f"{event.actor} {ident} before the deadline", request.belief.lines)
 
     def on_release(self, event, _ident):
         pass  # the adapter ignores it if the hold is lost already
@@ -415,6 +427,9 @@ class Check:
     def judge_overlap(self, name, slot, older, newer):
         """If several others have the slot one after the other, the older belief is wrong from the first one on."""
         over = min(older.end, newer.end)
+        if self.is_deleted_again(name, slot, older, newer):
+            older.wrong_since = None
+        older.wrong_until = over
         for belief, start in (older, older.wrong_since or newer.start), (newer, newer.start):
             targets = "all", f"client={belief.actor}", f"name={name}", f"slot={name}/{slot}", *self.targets.get(belief.actor, ())
             end = self.heard_at(belief, start, over)
@@ -424,13 +439,19 @@ class Check:
             if causes and older.actor is not None:
                 cause = max(causes, key=lambda fault: fault.begin)
                 belief.wrong_since = start
-                self.excused[belief] = (cause.case, cause.kind, self.ways.get(name, "")), (over - start, newer.lines[0])
+                self.excused[belief, start] = (cause.case, cause.kind, self.ways.get(name, "")), (over - start, newer.lines[0])
                 return
         start = older.wrong_since = older.wrong_since or newer.start
         names = [belief.actor or "an administrator that waited for holders" for belief in (older, newer)]
         self.unexcused[older] = Violation(
             "overlap", f"slot {slot} of {name}: {names[0]} and {names[1]} for {seconds(over - start)}",
             older.lines + newer.lines)
+
+    def is_deleted_again(self, name, slot, older, newer):
+        """By queue the daemon of the older one declares a deleted holder queue again. If nobody has it then, the hold goes on,
+        until the queue is deleted once more."""
+        return self.ways.get(name) in BY_QUEUE and older.wrong_until is not None and any(
+            fault.case == "c" and older.wrong_until <= fault.begin <= newer.start for fault in self.targeted[f"slot={name}/{slot}"])
 
     def heard_at(self, belief, start, end):
         """The end of an overlap. If the believer was stopped meanwhile, it could not hear of the loss from then on."""

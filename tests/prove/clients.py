@@ -12,7 +12,7 @@ import threading
 import time
 
 from wire import WireError
-from world import ANSWERED, CHANGING_WAYS, CLUSTER, DAEMONS, EITHER, GRACE, NET_TICKTIME, QUORUM
+from world import ANSWERED, CHANGING_WAYS, CLUSTER, DAEMONS, EITHER, GRACE, LATE, NET_TICKTIME, QUORUM
 
 CLIENTS = 24
 BAD = os.environ.get("BAD", "").split()  # options of their adapters
@@ -30,6 +30,7 @@ SIZES = range(1, 5)
 REMOVING = "resize", "gate", "destroy", "delete-slot-queue"  # acts that remove slots
 WHOLE = os.environ.get("REMOVALS") == "whole"
 MAX_WAIT = 3  # of an administrator for holders, seconds
+MAX_GRACE = 2  # of an eviction, seconds
 
 
 class Over(Exception):
@@ -138,7 +139,7 @@ class Administrator(threading.Thread):
     def run(self):
         deck = self.nemesis.deck(self.name, self.dice, [
             ("resize", self.resize), ("gate", self.gate), ("unlimited", self.unlimited), ("grant", self.grant),
-            ("destroy", self.destroy), ("fsck", self.fsck), ("convert", self.convert),
+            ("destroy", self.destroy), ("fsck", self.fsck), ("convert", self.convert), ("evict", self.evict),
             ("delete-slot-queue", self.delete_slot_queue)], self.stopping)
         changing = [lock for lock in self.locks if lock.way == EITHER]
         for kind, act in deck:
@@ -216,6 +217,15 @@ class Administrator(threading.Thread):
         shown = self.ask("show", name=lock.name)
         if shown and shown["waiters"]:
             self.ask("grant", waiter=self.dice.choice(shown["waiters"])["waiter"])
+
+    def evict(self, lock):
+        """One holder, or all. A holder that hears of it too late hears of its loss, before its slot is free."""
+        shown, grace = self.ask("show", name=lock.name), self.dice.uniform(0, MAX_GRACE)
+        one = shown and shown["holders"] and self.dice.choice(shown["holders"])["waiter"]
+        whom = {"holder": one} if one and self.dice.random() < 0.5 else {"name": lock.name, "all": True}
+        with self.nemesis.fault("eviction", "h", LATE, f"name={lock.name}"):
+            self.ask("evict", grace=grace, **whom)
+            self.stopping.wait(grace)
 
     def destroy(self, lock):
         self.change(lock, "missing", "destroy", **self.wait())

@@ -23,6 +23,12 @@ def command(adapter, address, *options):
     return [*run, address, *options]
 
 
+def missing():
+    """Why an adapter in Python cannot use RabbitMQ; None: it can."""
+    done = subprocess.run([PYTHON, "-c", "import pika"], stderr=subprocess.DEVNULL, check=False)
+    return "no pika (Debian: python3-pika)" if done.returncode != 0 else None
+
+
 class Client:
     def __init__(self, record, actor, argv, targets=(), heard=None, env=None, store=None):
         """targets: words of `started`. heard: is called with the words of each line of the adapter, without its time, in

@@ -20,6 +20,7 @@ import traceback
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../harness"))
 
 import cluster
+import driver
 from check import Check, report
 from clients import CLIENTS, Administrator, Load, fill
 from efficiency import measure
@@ -94,9 +95,9 @@ def prove(path):
 
 
 def main():
+    if (reason := driver.missing() or (CLUSTER and cluster.missing())):
+        sys.exit(f"prove.py: {reason}")
     if CLUSTER:
-        if (reason := cluster.missing()) is not None:
-            sys.exit(f"prove.py: {reason}")
         cluster.enter_machine()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float)

@@ -133,6 +133,19 @@ class Checks(unittest.TestCase):
         self.assertEqual(self.clean(three + fault.format(2)).exceptions, {("d", "close", ""): [(2 * SECOND, 14)]})
         self.found(three + fault.format(1.9), "overlap")
 
+    def test_a_holder_queue_that_is_deleted_twice(self):
+        """By queue the holder has the slot again in between."""
+        three = hold("c1", 1, 10, 90) + hold("c2", 1, 20, 22) + hold("c3", 1, 80, 82)
+        deleted = "{} nemesis begin {} delete c 0.000000003 - slot=s/1\n{} nemesis end {}\n"
+        twice = deleted.format(15, 1, 16, 1) + deleted.format(75, 2, 76, 2)
+        for way in "exclusive-queue", "either":
+            checked = self.clean(f"2 world way s {way}\n" + three + twice)
+            self.assertEqual(checked.exceptions, {("c", "delete", way): [(2, 11), (2, 15)]})
+            self.found(f"2 world way s {way}\n" + three + deleted.format(15, 1, 16, 1), "overlap")
+            self.found(f"2 world way s {way}\n" + three + twice.replace("75", "21"), "overlap")
+            self.found(f"2 world way s {way}\n" + three + twice.replace("2 delete c", "2 harm d"), "overlap")
+        self.found("2 world way s consumer\n" + three + twice, "overlap")
+
     def test_a_client_that_is_paused_believes_until_it_runs_again(self):
         two = hold("c1", 1, 10, 80, lease=30) + hold("c2", 1, 40, 90)
         self.assertEqual(self.clean(two).exceptions, {})
@@ -333,6 +346,14 @@ class Checks(unittest.TestCase):
     def test_a_lease_never_moves_back(self):
         self.clean(hold("c1", 1, 10, 20, lease=50) + "15 c1 lease 1 51\n")
         self.found(hold("c1", 1, 10, 20, lease=50) + "15 c1 lease 1 49\n", "lease")
+
+    def test_an_eviction_ends_a_hold_at_its_deadline(self):
+        evicted = hold("c1", 1, 10, None, lease=50) + "15 c1 evicted 1 30\n{} c1 lost 1 evicted\n"
+        self.clean(evicted.format(30) + hold("c2", 1, 30, 40))
+        self.found(evicted.format(29), "evicted")
+        self.found(evicted.format(40) + hold("c2", 1, 29, 40), "overlap")
+        self.clean(evicted.replace("evicted 1 30", "evicted 1 60").format(50))  # the lease ends before
+        self.clean(hold("c1", 1, 10, None, lease=50) + "20 c1 lost 1 evicted\n")  # it was not told of the deadline
 
     def test_each_request_is_answered_in_time(self):
         text = "3 world prompt 2\n10 c1 acquire 1 s semaphore 1000\n{} c1 refused 1 timeout\n"

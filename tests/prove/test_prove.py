@@ -17,7 +17,7 @@ KINDS = set("""
     kill-node stop-node restart-node memory-alarm disk-alarm kill-daemon stop-daemon restart-daemon close-connection cut
     blackhole mute-to-daemon mute-to-broker end-at-daemon end-at-broker delay one-byte-writes noise-to-daemon
     noise-to-broker kill-client stop-client step-clock delete-holder-queue resize gate unlimited grant destroy fsck convert
-    delete-slot-queue close-node-connections suspend-host suspend-host-daemon stop-clients""".split())
+    delete-slot-queue evict eviction close-node-connections suspend-host suspend-host-daemon stop-clients""".split())
 # If the dice choose a slot by quorum.
 SOMETIMES = {"delete-slot-by-quorum"}
 HOLDS = 500

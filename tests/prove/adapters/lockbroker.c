@@ -47,6 +47,18 @@ clock_ns(clockid_t clock)
 	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+/* The largest of some differences is the nearest one: time passes between the two looks. */
+static void
+find_boottime_ahead(void)
+{
+	for (int i = 0; i < 10; i++) {
+		int64_t ahead = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
+
+		if (i == 0 || ahead > boottime_ahead)
+			boottime_ahead = ahead;
+	}
+}
+
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 {
 	va_list arguments;
@@ -137,6 +149,9 @@ hear(struct lb *lb, const struct lb_event *event, void *arg)
 			end_in_refusal(request, event->code);
 		} else if (holds && event->type == LB_EVENT_REVOKED) {
 			say("revoked %s", request->id);
+		} else if (holds && event->type == LB_EVENT_EVICTED) {
+			request->safe_until = lb_lock_safe_until(request->lock);
+			say("evicted %s %s", request->id, lease_word(request->safe_until));
 		} else if (holds && event->type == LB_EVENT_LOST && !request->releasing &&
 			   !ignores_loss) {
 			say("lost %s %s", request->id, event->reason);
@@ -336,7 +351,7 @@ main(int argc, char *argv[])
 		no_verify |= strcmp(argv[i], "no-verify") == 0;
 		ignores_loss |= strcmp(argv[i], "ignores-loss") == 0;
 	}
-	boottime_ahead = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
+	find_boottime_ahead();
 	if (lb == NULL)
 		err(1, NULL);
 	lb_set_callback(lb, hear, NULL);
