@@ -448,8 +448,8 @@ class Check:
             older.lines + newer.lines)
 
     def is_deleted_again(self, name, slot, older, newer):
-        """By queue the daemon of the older one declares a deleted holder queue again. If nobody has it then, the hold goes on,
-        until the queue is deleted once more."""
+        """By queue the daemon of the older holder declares a deleted holder queue again. If nobody else has the slot then, the
+        older hold goes on until the queue is deleted once more."""
         return self.ways.get(name) in BY_QUEUE and older.wrong_until is not None and any(
             fault.case == "c" and older.wrong_until <= fault.begin <= newer.start for fault in self.targeted[f"slot={name}/{slot}"])
 

@@ -128,7 +128,7 @@ class Load(threading.Thread):
 
 
 class Administrator(threading.Thread):
-    """Changes its semaphores, one after the other, until it is told to stop."""
+    """Changes its semaphores and evicts their holders, one after the other, until it is told to stop."""
 
     def __init__(self, world, nemesis, number, mine, seed, pause):
         super().__init__(name=f"admin-{number}", daemon=True)
@@ -143,13 +143,22 @@ class Administrator(threading.Thread):
             ("delete-slot-queue", self.delete_slot_queue)], self.stopping)
         changing = [lock for lock in self.locks if lock.way == EITHER]
         for kind, act in deck:
-            lock = self.dice.choice(kind == "convert" and changing or self.locks)
+            some = changing if kind == "convert" else self.held() if kind == "evict" else ()
+            lock = self.dice.choice(some or self.locks)
             with self.settled(kind, lock), self.nemesis.fault(kind, "-", 0, f"name={lock.name}"):
                 try:
                     act(lock)
                 except Exception as error:  # pylint: disable=broad-except
                     self.world.wrong(f"{kind} of {lock.name}:", repr(error))
             self.stopping.wait(self.dice.uniform(0, self.pause))
+
+    def held(self):
+        """Those of its locks that somebody holds for long, if there are any soon."""
+        until = time.monotonic() + MAX_WAIT
+        while True:
+            held = [lock for load in self.nemesis.loads for lock, _ in [load.long or (None, 0)] if lock in self.locks]
+            if held or time.monotonic() > until or self.stopping.wait(0.05):
+                return held
 
     def settled(self, kind, lock):
         """All nodes are there. A queue that is deleted and made again otherwise can have old messages (docs/PROOF.md)."""
@@ -219,7 +228,7 @@ class Administrator(threading.Thread):
             self.ask("grant", waiter=self.dice.choice(shown["waiters"])["waiter"])
 
     def evict(self, lock):
-        """One holder, or all. A holder that hears of it too late hears of its loss, before its slot is free."""
+        """One holder, or all. The daemon tells a holder that heard of it too late of its loss, and frees the slot then."""
         shown, grace = self.ask("show", name=lock.name), self.dice.uniform(0, MAX_GRACE)
         one = shown and shown["holders"] and self.dice.choice(shown["holders"])["waiter"]
         whom = {"holder": one} if one and self.dice.random() < 0.5 else {"name": lock.name, "all": True}
