@@ -18,8 +18,8 @@
  * Contents:
  *	Quorum queues: arguments, consumer, messages and marks, for jobs, claims and records.
  *	Jobs: maker_job_set_timer() has the deadline of each state, and maker_job_end() answers.
- *	Jobs, requests: maker_job_look() and maker_job_ask() ask what is there. maker_job_publish_set()
- *	   publishes the beads.
+ *	Jobs, requests: maker_job_ask() and maker_job_look() ask what is there, and maker_job_confirm() whether
+ *	   a node leads the queue. maker_job_publish_set() publishes the beads.
  *	Jobs, the news of the beads: maker_job_act() performs what beads.h decides. maker_job_decide() judges
  *	   what was seen.
  *	Jobs, deliveries: maker_job_on_message() takes beads, marks and foreign messages. maker_job_on_method(),
@@ -149,13 +149,14 @@ enum maker_work {
 };
 
 enum maker_state {
-	JOB_WAITING,   /* waits for the link */
-	JOB_DECLARING, /* waits for declare-ok; CLEARS and DROPS: of a passive declare */
-	JOB_RESTING,   /* the queue is young; CLEARS and DROPS: it has a consumer */
-	JOB_LOOKING,   /* waits for its mark */
-	JOB_PAUSING,   /* no set is there; earlier holders of the name may believe in their holds */
-	JOB_CLEANING,  /* a set is there, or published: `beads` says what is to be done */
-	JOB_DELETING   /* the slot is held here, and the delete is sent */
+	JOB_WAITING,    /* waits for the link */
+	JOB_DECLARING,  /* waits for declare-ok; CLAIMS, CLEARS and DROPS: of a passive declare */
+	JOB_RESTING,    /* the queue is young; CLEARS and DROPS: it has a consumer */
+	JOB_CONFIRMING, /* waits for the confirm of a message: a node leads the queue */
+	JOB_LOOKING,    /* waits for its mark */
+	JOB_PAUSING,  /* no set is there; earlier holders of the name may believe in their holds */
+	JOB_CLEANING, /* a set is there, or published: `beads` says what is to be done */
+	JOB_DELETING  /* the slot is held here, and the delete is sent */
 };
 
 struct maker_job {
@@ -171,11 +172,12 @@ struct maker_job {
 	struct timer timer;       /* the deadline of the state, or its end */
 	uint64_t mark, publisher; /* random */
 	unsigned major, minor;    /* of the server */
-	unsigned asks;            /* CLEARS and DROPS: passive declares */
+	unsigned asks;            /* CLAIMS, CLEARS and DROPS: passive declares */
 	unsigned marks;           /* MAKES: that were published */
 	unsigned attaches;        /* on new channels, as the order of the beads was not certain */
 	bool asks_type;           /* LOOKS: the queue has other arguments; is it a quorum queue? */
 	uint32_t messages;        /* that were ready, as declare-ok said */
+	bool vacant; /* the same: no message and no consumer; perhaps no node leads it */
 	/* owned; LOOKING: the beads before the mark. A repair keeps them until its set is complete */
 	struct bead *seen;
 	size_t seen_count, seen_room;
@@ -288,6 +290,46 @@ maker_job_look(struct maker_job *job)
 	maker_job_publish_mark(job);
 }
 
+/* Becomes a consumer, which a queue must have a leader for. */
+static void
+maker_job_consume(struct maker_job *job)
+{
+	if (job->work == JOB_REMOVES || job->work == JOB_DELETES || job->work == JOB_CLAIMS) {
+		beads_init(&job->beads, job->major, job->minor);
+		job->state = JOB_CLEANING;
+		maker_job_attach(job);
+	} else {
+		maker_job_look(job);
+	}
+}
+
+/*
+ * A consume on a queue that no node leads ends the connection (541): at once over 3.10.8, after 65 s over 4.0.5. A
+ * publish does not: it is nacked then (both tried). So this message comes first.
+ */
+static void
+maker_job_confirm(struct maker_job *job, const char *text)
+{
+	job->state = JOB_CONFIRMING;
+	maker_job_set_deadline(job);
+	amqp_raw_channel_send(
+	    &job->channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){0});
+	maker_job_publish(job, text);
+}
+
+/* The queue was declared. */
+static void
+maker_job_enter(struct maker_job *job)
+{
+	char text[AMQP_MARK_TEXT];
+
+	if (job->vacant)
+		maker_job_confirm(
+		    job, amqp_mark_print(text, amqp_quorum_queue_random(job->makers->broker)));
+	else
+		maker_job_consume(job);
+}
+
 /* Under a fresh proof that nobody else holds the slot; or of a queue that is no slot. */
 static void
 maker_job_send_delete(struct maker_job *job, uint64_t fence)
@@ -302,7 +344,7 @@ maker_job_send_delete(struct maker_job *job, uint64_t fence)
 	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DELETE_METHOD, &delete);
 }
 
-/* Whether the queue is there, and has a consumer. */
+/* Whether the queue is there, and has messages or a consumer. */
 static void
 maker_job_ask(struct maker_job *job)
 {
@@ -526,17 +568,20 @@ maker_job_take_bead(struct maker_job *job, const struct bead *bead)
 	case JOB_WAITING:
 	case JOB_DECLARING:
 	case JOB_RESTING:
+	case JOB_CONFIRMING:
 		abort(); /* it is no consumer */
 	}
 }
 
 /*
- * A message that is no bead is acknowledged: also a removal, if the slot is made again. A look leaves it.
+ * A message that is no bead is acknowledged: also a removal, if the slot is made again. A look
+ * leaves it, unless it is a mark.
  */
 static void
 maker_job_take_foreign(struct maker_job *job, const char *text, uint64_t returned)
 {
 	char mark[AMQP_MARK_TEXT];
+	bool is_mark = amqp_is_mark(text);
 	bool mine =
 	    job->state == JOB_LOOKING && strcmp(text, amqp_mark_print(mark, job->mark)) == 0;
 
@@ -547,9 +592,9 @@ maker_job_take_foreign(struct maker_job *job, const char *text, uint64_t returne
 	}
 	if (job->work != JOB_LOOKS)
 		beads_foreign(&job->beads, returned, false);
-	if (mine || job->work != JOB_LOOKS)
+	if (is_mark || job->work != JOB_LOOKS)
 		amqp_raw_channel_ack(&job->channel, job->channel.delivery);
-	job->foreign += !amqp_is_mark(text);
+	job->foreign += !is_mark;
 	if (!mine)
 		return;
 	/* Another consumer had it before. It was active then, and may have had beads, too. */
@@ -582,11 +627,14 @@ static void
 maker_job_declared(struct maker_job *job, const amqp_queue_declare_ok_t *ok)
 {
 	job->messages = ok->message_count;
+	job->vacant = ok->message_count == 0 && ok->consumer_count == 0;
 	if (job->asks_type) {
 		maker_job_end(job, BROKER_REFUSED, AMQP_PRECONDITION_FAILED, shared);
 	} else if (job->work == JOB_MAKES) {
 		job->state = JOB_RESTING;
 		maker_job_set_timer(job, AMQP_QUORUM_QUEUE_REST);
+	} else if (job->work == JOB_CLAIMS) {
+		maker_job_enter(job);
 	} else if (ok->consumer_count > 0 && job->work != JOB_LOOKS && job->asks < ASKS_MOST) {
 		job->state = JOB_RESTING;
 		maker_job_set_timer(job, ASK_AGAIN);
@@ -597,7 +645,7 @@ maker_job_declared(struct maker_job *job, const amqp_queue_declare_ok_t *ok)
 	} else if (job->work == JOB_DROPS) {
 		maker_job_send_delete(job, 0);
 	} else {
-		maker_job_look(job);
+		maker_job_enter(job);
 	}
 }
 
@@ -621,10 +669,14 @@ maker_job_on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_BASIC_ACK_METHOD:
-		job->removed = true; /* the only message of a channel with confirms */
+		if (job->state != JOB_CONFIRMING)
+			return true; /* that of another message tells nothing */
+		job->removed = job->work == JOB_REMOVES;
+		maker_job_consume(job);
 		return true;
 	case AMQP_BASIC_NACK_METHOD:
-		maker_job_end(job, BROKER_UNKNOWN, 0, "the broker did not take the removal");
+		if (job->state == JOB_CONFIRMING)
+			maker_job_end(job, BROKER_UNREACHABLE, 0, leaderless);
 		return true;
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
@@ -682,9 +734,12 @@ maker_job_on_timer(void *ctx, uint64_t id)
 		break;
 	case JOB_RESTING:
 		if (job->work == JOB_MAKES)
-			maker_job_look(job);
+			maker_job_enter(job);
 		else
 			maker_job_ask(job);
+		break;
+	case JOB_CONFIRMING:
+		maker_job_end(job, BROKER_UNREACHABLE, 0, leaderless);
 		break;
 	case JOB_LOOKING:
 		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, maker_job_decide(job); return;);
@@ -734,21 +789,22 @@ maker_job_go(struct maker_job *job)
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
 	FAULT_IF(BEADS_DELETED_UNCLAIMED, job->work == JOB_CLAIMS, maker_job_send_delete(job, 0);
 		 return;);
-	if (job->work == JOB_REMOVES || job->work == JOB_DELETES || job->work == JOB_CLAIMS) {
-		beads_init(&job->beads, job->major, job->minor);
-		job->state = JOB_CLEANING;
+	switch (job->work) {
+	case JOB_REMOVES:
 		/* Before the consume, so that the removal comes to the holder, or to this job. */
-		if (job->work == JOB_REMOVES) {
-			amqp_raw_channel_send(
-			    &job->channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){0});
-			maker_job_publish(job, AMQP_REMOVAL_TEXT);
-		}
-		maker_job_attach(job);
+		maker_job_confirm(job, AMQP_REMOVAL_TEXT);
 		return;
-	}
-	if (job->work == JOB_CLEARS || job->work == JOB_DROPS) {
+	case JOB_DELETES:
+		maker_job_consume(job); /* the removal just came from it */
+		return;
+	case JOB_CLAIMS:
+	case JOB_CLEARS:
+	case JOB_DROPS:
 		maker_job_ask(job);
 		return;
+	case JOB_MAKES:
+	case JOB_LOOKS:
+		break;
 	}
 	job->state = JOB_DECLARING;
 	maker_job_set_deadline(job);

@@ -51,6 +51,10 @@ offer(struct memory_channel *channel, struct memory_queue *queue,
 {
 	enum memory_reach reach = memory_reach_from(queue, channel->connection->node);
 
+	if (queue->quorum != NULL && queue->quorum->refuses) {
+		fate->routed = fate->rejected = true;
+		return;
+	}
 	if (queue->quorum != NULL && reach != MEMORY_REACHED) {
 		fate->routed = fate->unanswered = true;
 		memory_quorum_add_later(queue, channel, message);

@@ -55,7 +55,7 @@ struct memory_quorum {
 	bool loses;   /* rejects are lost */
 	bool delays;  /* rejects are lost, and the server will send them again */
 	bool lingers; /* the ends of channels are lost, too, until then */
-	bool refuses; /* a consume ends the connection */
+	bool refuses; /* a consume ends the connection, and a publish is nacked: no node leads it */
 };
 
 /* A message that a quorum queue delivered, as its channel knows it. */

@@ -5,6 +5,7 @@ exception is a backup. `fsck` finds the damage, and its repair ends it.
 OPERATORS_LONG=1 adds the repair that takes 5 min (`make operators`).
 """
 
+import glob
 import json
 import os
 import re
@@ -31,6 +32,12 @@ TROUBLE = ("connection", "lost")
 OF_4_0 = """{<<"x-queue-type">>, longstr, <<"quorum">>}, {<<"x-single-active-consumer">>, bool, true},
     {<<"x-consumer-timeout">>, signedint, 2592000000}, {<<"x-delivery-limit">>, signedint, -1}"""
 OF_3 = OF_4_0.rpartition(", {")[0]
+# The name of the folder of its Raft files.
+UID = """
+    {ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
+    {Ra, _} = amqqueue:get_pid(Queue),
+    Of = case erlang:function_exported(ra_directory, uid_of, 2) of true -> [quorum_queues, Ra]; false -> [Ra] end,
+    io:format("~s ", [apply(ra_directory, uid_of, Of)])."""
 DECLARE = """
     Queue = rabbit_misc:r(<<"/">>, queue, <<"%s">>),
     {ok, Old} = rabbit_amqqueue:lookup(Queue),
@@ -287,6 +294,36 @@ class Backups(Operators):
         self.there.call("resize", name=self.name, slots=0)
         self.there.call("resize", name=self.name, slots=2, claim="quorum", takeover_grace=GRACE)
         self.assertEqual(self.fsck(self.there), [])
+        self.check_larger(self.grants(self.there, 2), before)
+
+
+class LostQueues(Operators):
+    def lose(self, slot):
+        """Its Raft files are gone when RabbitMQ starts, as if it had died just after the declare."""
+        uid = RABBIT.eval(UID % self.queue(slot)).split()[0]
+        RABBIT.kill()
+        folder, = glob.glob(os.path.join(RABBIT.directory, "mnesia", "**", uid), recursive=True)
+        shutil.rmtree(folder)
+        RABBIT.start()
+        for daemon in self.daemons:
+            daemon.wait_broker()
+
+    def test_a_slot_without_a_leader(self):
+        """It is named, and harms nothing else. Its administrator deletes it, and fsck makes it again."""
+        self.addCleanup(RABBIT.start)
+        before = self.start(2)
+        self.lose(1)
+        self.assertEqual(self.fsck(self.here), ["unreachable:1"])
+        self.assertEqual(self.fsck(self.here, repair=True), ["unreachable:1"])
+        self.hold()
+        self.assertEqual(self.slot, 2)
+        self.check_alone()
+        self.here.call("release", lock=self.held["lock"])
+        self.assertEqual(self.here.error("resize", name=self.name, slots=0).reason, "broker-unavailable")
+        for daemon in self.daemons:
+            self.assertNotIn("INTERNAL_ERROR", daemon.log())
+        RABBIT.ctl("delete_queue", self.queue(1))
+        self.check_repair(self.here, ["gap:1", "gap:2"])
         self.check_larger(self.grants(self.there, 2), before)
 
 

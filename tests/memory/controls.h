@@ -163,7 +163,10 @@ bool memory_world_lose(struct memory_world *world, const char *queue);
  */
 bool memory_world_time_out(struct memory_world *world, const char *queue);
 
-/* A consume is answered with consume-ok, and then ends the connection with 541. */
+/*
+ * No node leads the queue: a consume is answered with consume-ok, and then ends the connection with 541. A
+ * publish is nacked. The queue answers a declare with its messages and consumers all the same.
+ */
 bool memory_world_refuse_consumers(struct memory_world *world, const char *queue, bool refuse);
 
 /*

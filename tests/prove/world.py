@@ -52,6 +52,7 @@ OPTIONS = ("--heartbeat", str(HEARTBEAT), "--rescan-interval", str(RESCAN), "--r
 # A command of an administrator is answered by then, also if its daemon or the broker is harmed meanwhile.
 ANSWERED = 120 if CLUSTER else 60
 UP = 90
+UNLED = 30  # after so long without a leader, though all nodes run, a queue is lost
 EVALS = 10  # tries
 QUORUM, EITHER = "quorum", "either"  # ways
 # Those of this run, and those between which a lock changes.
@@ -357,12 +358,15 @@ class World:
     def repair(self, lock):
         """After the last fault: the semaphore has its size again."""
         self.record.note("world", "sizing", lock.name, lock.size)
-        wait_until(lambda: self.try_to_repair(lock), UP + LONGEST_GRACE, f"{lock.name} is repaired")
+        began = time.monotonic()
+        wait_until(lambda: self.try_to_repair(lock, began + UNLED), UP + LONGEST_GRACE, f"{lock.name} is repaired")
         self.record.note("world", "size", lock.name, lock.size)
 
-    def try_to_repair(self, lock):
+    def try_to_repair(self, lock, lost_after):
         try:
-            self.ask("fsck", name=lock.name, repair=True)
+            found = self.ask("fsck", name=lock.name, repair=True)
+            if lock.way == QUORUM and time.monotonic() > lost_after:
+                self.delete_lost(lock, [one["slot"] for one in found["findings"] if one["problem"] == "unreachable"])
             return self.ask("resize", name=lock.name, slots=lock.size, **({"claim": QUORUM} if lock.way == QUORUM else {}))
         except WireError as error:
             missing = error.reason == "no-such-lock"
@@ -370,6 +374,15 @@ class World:
             return missing and self.create(lock)
         except WireError:
             return False
+
+    def delete_lost(self, lock, slots):
+        """As an operator does, if all nodes run and no node leads a queue: RabbitMQ has lost its files (docs/QUORUM.md). It is a
+        fault, and not of the nemesis: the result names it."""
+        for slot in slots:
+            number = f"lost-{slot}"
+            self.record.note("world", "begin", number, "lost-queue", "c", GRACE, 2 * GRACE, f"slot={lock.name}/{slot}")
+            self.delete_queue(lock.holder_queue(slot))
+            self.record.note("world", "end", number)
 
     def try_to_destroy(self, lock):
         try:

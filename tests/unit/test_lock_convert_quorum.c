@@ -448,7 +448,7 @@ check_slots_in_time(void)
 
 /* After so many timers more, each time. The last cut comes after the end. */
 #define CUT_STEPS 4
-#define CUTS 60
+#define CUTS 66
 
 enum accident { CUT, CHANNELS, DEATH, RESTART };
 

@@ -261,6 +261,24 @@ START_TEST(a_part_of_a_set)
 }
 END_TEST
 
+/* RabbitMQ has lost it. A consume would end the connection, and with it all that fsck and its mutex do there. */
+START_TEST(a_queue_that_no_node_leads)
+{
+	lose(1);
+	ck_assert(memory_world_refuse_consumers(world->memory, b(1), true));
+	check_run(false, "unreachable:1");
+	lose(2);
+	check_run(true, "unreachable:1 no-beads:2!");
+	ck_assert_int_eq(change(lock_resize, SLOTS + 1)->reason, REASON_NONE);
+	ck_assert_int_eq(change(lock_resize, SLOTS)->reason, REASON_NONE);
+	ck_assert_int_eq(change(lock_resize, 0)->reason, REASON_BROKER_UNAVAILABLE);
+	check_run(true, "unreachable:1 gap:2! gap:3!");
+	/* As its administrator does. */
+	ck_assert(memory_world_remove(world->memory, b(1)));
+	check_repair("gap:1", "gap:1!");
+}
+END_TEST
+
 START_TEST(a_bead_twice)
 {
 	struct bead bead = bead_of(1);
@@ -778,6 +796,7 @@ suite_lock_fsck_quorum(void)
 	tcase_add_test(tc, an_unclean_end_is_none);
 	tcase_add_test(tc, a_purge);
 	tcase_add_test(tc, a_part_of_a_set);
+	tcase_add_test(tc, a_queue_that_no_node_leads);
 	tcase_add_test(tc, a_bead_twice);
 	tcase_add_test(tc, a_part_of_a_newer_set);
 	tcase_add_test(tc, older_beads_beside_the_set);

@@ -340,13 +340,18 @@ START_TEST(a_consumer_times_out)
 }
 END_TEST
 
-START_TEST(a_consume_ends_the_connection)
+START_TEST(no_node_leads_it)
 {
 	hold();
 	memory_world_refuse_consumers(world, "q", true);
 	raw_attach(b, 2, "q");
 	run();
 	ck_saw("b2:consuming b:dead:541");
+	raw_open(a, 3);
+	raw_confirm(a, 3);
+	raw_publish(a, 3, "q");
+	run();
+	ck_saw("a3:nack");
 	raw_reject(a, 2, 2);
 	run();
 	ck_saw("a2:got(2,1)");
@@ -599,7 +604,7 @@ suite_memory_quorum(void)
 	tcase_add_loop_test(tc, a_channel_is_used_again, 0, 2);
 	tcase_add_test(tc, the_messages_are_lost);
 	tcase_add_test(tc, a_consumer_times_out);
-	tcase_add_test(tc, a_consume_ends_the_connection);
+	tcase_add_test(tc, no_node_leads_it);
 	tcase_add_test(tc, there_is_no_such_queue);
 	tcase_add_loop_test(tc, a_consumer_is_registered_late, 0, 2);
 	tcase_add_loop_test(tc, a_late_consumer_is_gone, 0, 3);
