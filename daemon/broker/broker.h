@@ -80,8 +80,8 @@ enum broker_answer {
 	 */
 	BROKER_LOCKED,
 	/*
-	 * 404 in other words: the node of this durable queue is down, or does not answer. The queue
-	 * may exist, and may be held.
+	 * 404 in other words: the node of this durable queue is down, or does not answer. Or a quorum
+	 * queue takes no message. The queue may exist, and may be held. Nothing was changed.
 	 */
 	BROKER_UNREACHABLE,
 	/* another error closed the channel (403, 406 and others): see code and text */
@@ -488,6 +488,7 @@ struct broker_beads {
  * - OK: the slot is free, and usable at once.
  * - LOCKED: somebody else uses or makes it now.
  * - REFUSED: the broker or the set forbids it, see text.
+ * - UNREACHABLE: no node leads the queue. So it is with the requests below, which end no connection then.
  * - UNKNOWN.
  */
 void broker_make_beads(struct broker *broker, const char *queue, const struct broker_beads *wanted,
@@ -496,7 +497,7 @@ void broker_make_beads(struct broker *broker, const char *queue, const struct br
 /*
  * Looks into the B of a slot by quorum that exists and is free. It is the consumer for a moment, and the
  * beads stay as they are. Answers: OK with `beads`. LOCKED: the slot is in use, or the queue is another
- * connection's. UNREACHABLE: no node leads the queue. REFUSED: see code and text; 406: it was declared with
+ * connection's. UNREACHABLE. REFUSED: see code and text; 406: it was declared with
  * other arguments. UNKNOWN.
  */
 void broker_look_at_beads(struct broker *broker, const char *queue, struct broker_done done);
@@ -545,7 +546,7 @@ void broker_records_close(struct broker *broker, uint64_t id);
  * granted the slot. Then it claims the slot, and deletes B. That can take the rest of a grace. Answers:
  * - OK with the fence of that claim: each later set needs a larger epoch.
  * - LOCKED: it is held, or has no beads. `removed`: the removal is there, and the slot is to be deleted later.
- * - ABSENT, REFUSED, UNKNOWN.
+ * - ABSENT, UNREACHABLE, REFUSED, UNKNOWN.
  */
 void broker_remove_beads(struct broker *broker, const char *queue, struct broker_done done);
 /* The same, if the removal is there already. LOCKED without `removed`: it is not. */

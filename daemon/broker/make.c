@@ -18,8 +18,8 @@
  * Contents:
  *	Quorum queues: arguments, consumer, messages and marks, for jobs, claims and records.
  *	Jobs: maker_job_set_timer() has the deadline of each state, and maker_job_end() answers.
- *	Jobs, requests: maker_job_ask() and maker_job_look() ask what is there, and maker_job_confirm() whether
- *	   a node leads the queue. maker_job_publish_set() publishes the beads.
+ *	Jobs, requests: maker_job_ask() asks whether the queue is there, maker_job_enter() whether a node leads
+ *	   it, and maker_job_look() what is in it. maker_job_publish_set() publishes the beads.
  *	Jobs, the news of the beads: maker_job_act() performs what beads.h decides. maker_job_decide() judges
  *	   what was seen.
  *	Jobs, deliveries: maker_job_on_message() takes beads, marks and foreign messages. maker_job_on_method(),
@@ -149,9 +149,9 @@ enum maker_work {
 };
 
 enum maker_state {
-	JOB_WAITING,    /* waits for the link */
-	JOB_DECLARING,  /* waits for declare-ok; CLAIMS, CLEARS and DROPS: of a passive declare */
-	JOB_RESTING,    /* the queue is young; CLEARS and DROPS: it has a consumer */
+	JOB_WAITING,   /* waits for the link */
+	JOB_DECLARING, /* waits for declare-ok; of a passive declare, if it neither MAKES nor LOOKS */
+	JOB_RESTING,   /* the queue is young; CLEARS and DROPS: it has a consumer */
 	JOB_CONFIRMING, /* waits for the confirm of a message: a node leads the queue */
 	JOB_LOOKING,    /* waits for its mark */
 	JOB_PAUSING,  /* no set is there; earlier holders of the name may believe in their holds */
@@ -172,7 +172,7 @@ struct maker_job {
 	struct timer timer;       /* the deadline of the state, or its end */
 	uint64_t mark, publisher; /* random */
 	unsigned major, minor;    /* of the server */
-	unsigned asks;            /* CLAIMS, CLEARS and DROPS: passive declares */
+	unsigned asks;            /* passive declares */
 	unsigned marks;           /* MAKES: that were published */
 	unsigned attaches;        /* on new channels, as the order of the beads was not certain */
 	bool asks_type;           /* LOOKS: the queue has other arguments; is it a quorum queue? */
@@ -252,6 +252,14 @@ maker_job_publish(struct maker_job *job, const char *text)
 	amqp_quorum_queue_publish(&job->channel, job->queue, text);
 }
 
+static void
+maker_job_publish_confirmed(struct maker_job *job, const char *text)
+{
+	amqp_raw_channel_send(
+	    &job->channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){0});
+	maker_job_publish(job, text);
+}
+
 /* More than the usual one, if foreign messages or odd beads could keep the mark away. */
 static uint16_t
 maker_job_find_prefetch(const struct maker_job *job)
@@ -290,13 +298,16 @@ maker_job_look(struct maker_job *job)
 	maker_job_publish_mark(job);
 }
 
-/* Becomes a consumer, which a queue must have a leader for. */
+/* Becomes a consumer. The queue must have a leader. */
 static void
 maker_job_consume(struct maker_job *job)
 {
 	if (job->work == JOB_REMOVES || job->work == JOB_DELETES || job->work == JOB_CLAIMS) {
 		beads_init(&job->beads, job->major, job->minor);
 		job->state = JOB_CLEANING;
+		/* Before the consume, so that the removal comes to the holder, or to this job. */
+		if (job->work == JOB_REMOVES)
+			maker_job_publish_confirmed(job, AMQP_REMOVAL_TEXT);
 		maker_job_attach(job);
 	} else {
 		maker_job_look(job);
@@ -304,30 +315,24 @@ maker_job_consume(struct maker_job *job)
 }
 
 /*
- * A consume on a queue that no node leads ends the connection (541): at once over 3.10.8, after 65 s over 4.0.5. A
- * publish does not: it is nacked then (both tried). So this message comes first.
+ * The queue is there. If it shows neither a message nor a consumer, perhaps no node leads it. A consume would
+ * end the connection then (541): at once over 3.10.8, after 65 s over 4.0.5. A publish is nacked, or not
+ * answered (both tried). So a mark comes first. It is not the mark of the look, and is acknowledged when it
+ * comes.
  */
-static void
-maker_job_confirm(struct maker_job *job, const char *text)
-{
-	job->state = JOB_CONFIRMING;
-	maker_job_set_deadline(job);
-	amqp_raw_channel_send(
-	    &job->channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){0});
-	maker_job_publish(job, text);
-}
-
-/* The queue was declared. */
 static void
 maker_job_enter(struct maker_job *job)
 {
 	char text[AMQP_MARK_TEXT];
 
-	if (job->vacant)
-		maker_job_confirm(
-		    job, amqp_mark_print(text, amqp_quorum_queue_random(job->makers->broker)));
-	else
+	if (!job->vacant) {
 		maker_job_consume(job);
+		return;
+	}
+	job->state = JOB_CONFIRMING;
+	maker_job_set_deadline(job);
+	maker_job_publish_confirmed(
+	    job, amqp_mark_print(text, amqp_quorum_queue_random(job->makers->broker)));
 }
 
 /* Under a fresh proof that nobody else holds the slot; or of a queue that is no slot. */
@@ -633,8 +638,9 @@ maker_job_declared(struct maker_job *job, const amqp_queue_declare_ok_t *ok)
 	} else if (job->work == JOB_MAKES) {
 		job->state = JOB_RESTING;
 		maker_job_set_timer(job, AMQP_QUORUM_QUEUE_REST);
-	} else if (job->work == JOB_CLAIMS) {
-		maker_job_enter(job);
+	} else if (job->work == JOB_REMOVES || job->work == JOB_DELETES ||
+		   job->work == JOB_CLAIMS) {
+		maker_job_enter(job); /* behind those that claim it now */
 	} else if (ok->consumer_count > 0 && job->work != JOB_LOOKS && job->asks < ASKS_MOST) {
 		job->state = JOB_RESTING;
 		maker_job_set_timer(job, ASK_AGAIN);
@@ -669,14 +675,17 @@ maker_job_on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_BASIC_ACK_METHOD:
-		if (job->state != JOB_CONFIRMING)
-			return true; /* that of another message tells nothing */
-		job->removed = job->work == JOB_REMOVES;
-		maker_job_consume(job);
+		if (job->state == JOB_CONFIRMING)
+			maker_job_consume(job);
+		else
+			job->removed |= job->work == JOB_REMOVES; /* it publishes nothing else */
 		return true;
 	case AMQP_BASIC_NACK_METHOD:
 		if (job->state == JOB_CONFIRMING)
 			maker_job_end(job, BROKER_UNREACHABLE, 0, leaderless);
+		else if (job->work == JOB_REMOVES)
+			maker_job_end(
+			    job, BROKER_UNKNOWN, 0, "the broker did not take the removal");
 		return true;
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
@@ -739,7 +748,10 @@ maker_job_on_timer(void *ctx, uint64_t id)
 			maker_job_ask(job);
 		break;
 	case JOB_CONFIRMING:
-		maker_job_end(job, BROKER_UNREACHABLE, 0, leaderless);
+		if (job->makers->broker->blocked)
+			maker_job_end(job, BROKER_UNKNOWN, 0, BROKER_ALARM_WORDS);
+		else
+			maker_job_end(job, BROKER_UNREACHABLE, 0, leaderless);
 		break;
 	case JOB_LOOKING:
 		FAULT_IF(REPAIR_OF_HELD, job->wanted.repairs, maker_job_decide(job); return;);
@@ -789,22 +801,9 @@ maker_job_go(struct maker_job *job)
 	(void)sscanf(link->server.version, "%u.%u", &job->major, &job->minor);
 	FAULT_IF(BEADS_DELETED_UNCLAIMED, job->work == JOB_CLAIMS, maker_job_send_delete(job, 0);
 		 return;);
-	switch (job->work) {
-	case JOB_REMOVES:
-		/* Before the consume, so that the removal comes to the holder, or to this job. */
-		maker_job_confirm(job, AMQP_REMOVAL_TEXT);
-		return;
-	case JOB_DELETES:
-		maker_job_consume(job); /* the removal just came from it */
-		return;
-	case JOB_CLAIMS:
-	case JOB_CLEARS:
-	case JOB_DROPS:
+	if (job->work != JOB_MAKES && job->work != JOB_LOOKS) {
 		maker_job_ask(job);
 		return;
-	case JOB_MAKES:
-	case JOB_LOOKS:
-		break;
 	}
 	job->state = JOB_DECLARING;
 	maker_job_set_deadline(job);

@@ -24,8 +24,11 @@ struct broker;
  *
  * A consumer is not active when it hears consume-ok. So a message of its own, the mark, tells: if it is
  * delivered, and was never returned, nobody else was active since it was published. Beads that were not
- * delivered before it were not there. A look ends there: it closes its channel, and all messages return in
- * their order.
+ * delivered before it were not there. A look ends there: it acknowledges all marks, also those of
+ * other jobs, and closes its channel. The other messages return in their order.
+ *
+ * If the queue shows neither a message nor a consumer, a job first publishes another mark, and waits for its
+ * confirm.
  *
  * A slot is removed under a claim. If it is held, the removal (AMQP_REMOVAL_TEXT) stays in its queue.
  */
@@ -39,9 +42,10 @@ void amqp_makers_go(struct amqp_makers *makers);
 void amqp_makers_fail(struct amqp_makers *makers);
 
 /*
- * A quorum queue with a single active consumer, for a slot or for the records (records.h). Here are its arguments,
- * a channel's consumer, and its messages, among them removals and marks. A mark is a message with a random
- * number: its publisher knows that older messages were delivered before it. These functions keep no state.
+ * A quorum queue with a single active consumer, for a slot or for the records (records.h). Here are its
+ * arguments, a channel's consumer, and its messages, among them removals and marks. A mark is a message with
+ * a random number. Its publisher knows that the queue took it, or that older messages were delivered before
+ * it. These functions keep no state.
  */
 
 /*

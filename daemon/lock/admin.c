@@ -399,8 +399,7 @@ admin_judge(struct lock_engine *engine, struct work *work, const struct work_req
 		if (work->making.done > 0)
 			admin_count_removed(admin, request->slot);
 	}
-	if ((request->kind == WORK_RECORD || request->kind == WORK_FORGET_RECORD) &&
-	    reply->answer == BROKER_UNKNOWN && strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
+	if (reply->answer == BROKER_UNKNOWN && strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
 		return work_fail(work, REASON_BROKER_BLOCKED, reply->text);
 	/* A daemon that may not read the records has made none. */
 	if (request->kind == WORK_FORGET_RECORD && reply->answer != BROKER_LOCKED)

@@ -497,8 +497,9 @@ fsck_quorum_fail(
 	case BROKER_LOCKED:
 		return work_fail(work, REASON_WOULD_BLOCK, reply->text);
 	case BROKER_REFUSED:
-	case BROKER_UNREACHABLE:
 		return work_fail(work, REASON_BROKER_REFUSED, reply->text);
+	case BROKER_UNREACHABLE:
+		return work_fail(work, REASON_BROKER_UNAVAILABLE, reply->text);
 	default:
 		if (strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
 			return work_fail(work, REASON_BROKER_BLOCKED, reply->text);

@@ -546,8 +546,11 @@ on_made(void *ctx, uint64_t id, const struct broker_reply *reply)
 		work->making.done++;
 	if (!taken && work->making.failure == BROKER_OK) {
 		work->making.failure = reply->answer;
-		snprintf(
-		    work->making.text, sizeof(work->making.text), "slot %d: %s", slot, reply->text);
+		if (work->mutex || strcmp(reply->text, BROKER_ALARM_WORDS) == 0)
+			snprintf(work->making.text, sizeof(work->making.text), "%s", reply->text);
+		else
+			snprintf(work->making.text, sizeof(work->making.text), "slot %d: %s", slot,
+			    reply->text);
 	}
 	make_more(engine, work);
 	if (work->making.open > 0)

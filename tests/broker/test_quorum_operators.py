@@ -298,9 +298,9 @@ class Backups(Operators):
 
 
 class LostQueues(Operators):
-    def lose(self, slot):
+    def lose(self, queue):
         """Its Raft files are gone when RabbitMQ starts, as if it had died just after the declare."""
-        uid = RABBIT.eval(UID % self.queue(slot)).split()[0]
+        uid = RABBIT.eval(UID % queue).split()[0]
         RABBIT.kill()
         folder, = glob.glob(os.path.join(RABBIT.directory, "mnesia", "**", uid), recursive=True)
         shutil.rmtree(folder)
@@ -312,7 +312,7 @@ class LostQueues(Operators):
         """It is named, and harms nothing else. Its administrator deletes it, and fsck makes it again."""
         self.addCleanup(RABBIT.start)
         before = self.start(2)
-        self.lose(1)
+        self.lose(self.queue(1))
         self.assertEqual(self.fsck(self.here), ["unreachable:1"])
         self.assertEqual(self.fsck(self.here, repair=True), ["unreachable:1"])
         self.hold()
@@ -325,6 +325,22 @@ class LostQueues(Operators):
         RABBIT.ctl("delete_queue", self.queue(1))
         self.check_repair(self.here, ["gap:1", "gap:2"])
         self.check_larger(self.grants(self.there, 2), before)
+
+
+    def test_a_mutex_without_a_leader(self):
+        """Its administrator deletes it, and its next use makes it again."""
+        self.addCleanup(RABBIT.start)
+        self.daemons = [self.daemon("--claim", "quorum", expect=TROUBLE)]
+        here = Wire(self.daemons[0])
+        mutex, queue = {"name": self.name, "kind": "mutex"}, f"lockbroker=q={self.name}"
+        before = here.call("acquire", **mutex)
+        here.call("release", lock=before["lock"])
+        self.lose(queue)
+        error = here.error("acquire", **mutex, timeout=0)
+        self.assertEqual((error.reason, error.message), ("broker-unavailable", "no node leads the queue"))
+        self.assertNotIn("INTERNAL_ERROR", self.daemons[0].log())
+        RABBIT.ctl("delete_queue", queue)
+        self.assertGreater(here.call("acquire", **mutex)["fence"], before["fence"])
 
 
 class Upgrades(Operators):

@@ -177,7 +177,10 @@ class Administrator(threading.Thread):
         if method == "resize":
             params["slots"] = size
             if lock.way == QUORUM:
-                params.update(claim=QUORUM, takeover_grace=GRACE)
+                params.update(takeover_grace=GRACE)
+            # From 0 slots on, the default of the daemon decides otherwise.
+            if lock.way == QUORUM or (lock.way != EITHER and size not in (0, "unlimited")):
+                params.update(claim=lock.way)
         record.note(self.name, "sizing", lock.name, size)
         try:
             self.world.ask(method, self.dice, name=lock.name, **params)

@@ -9,8 +9,8 @@ import itertools
 import random
 import threading
 
-from world import (CLOSE_ALL, CLUSTER, DAEMONS, DISK_IS_ENOUGH, FAKETIME, GRACE, GRACE_OF_MUTEX, HEARTBEAT, KEEPALIVE, LATE,
-                   LEASE, MEMORY_IS_ENOUGH, MOVE, NET_TICKTIME, PARTITIONS, QUORUM, REBALANCE, SHRINK, TAKEOVER)
+from world import (CLOSE_ALL, CLUSTER, DAEMONS, DISK_IS_ENOUGH, EITHER, FAKETIME, GRACE, GRACE_OF_MUTEX, HEARTBEAT, KEEPALIVE,
+                   LATE, LEASE, MEMORY_IS_ENOUGH, MOVE, NET_TICKTIME, PARTITIONS, QUORUM, REBALANCE, SHRINK, TAKEOVER)
 
 DELAYED = LEASE + LATE
 # The pauses of these hands are so much longer. Nothing happens without a node, and an alarm stops administrators.
@@ -380,7 +380,8 @@ class Nemesis:
             if self.over.wait(0.05):
                 return
         lock, slot = dice.choice(held)
-        # Without its durable B a slot is held by queue until fsck makes one.
-        longest = KEEPALIVE + LATE if lock.way != QUORUM else GRACE_OF_MUTEX
+        # Without its durable B a slot is held by queue until fsck makes one. If a slot is held by queue and its way changes
+        # then, the daemon finds the durable B, and the hold goes on.
+        longest = GRACE_OF_MUTEX if lock.way == QUORUM else KEEPALIVE + LATE if lock.way != EITHER else "-"
         with self.fault("delete-holder-queue", "c", longest, f"slot={lock.name}/{slot}", after="-"):
             self.world.delete_queue(lock.holder_queue(slot))

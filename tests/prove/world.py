@@ -52,7 +52,7 @@ OPTIONS = ("--heartbeat", str(HEARTBEAT), "--rescan-interval", str(RESCAN), "--r
 # A command of an administrator is answered by then, also if its daemon or the broker is harmed meanwhile.
 ANSWERED = 120 if CLUSTER else 60
 UP = 90
-UNLED = 30  # after so long without a leader, though all nodes run, a queue is lost
+UNLED = 30  # a queue without a leader for so long, though all nodes run, is lost
 EVALS = 10  # tries
 QUORUM, EITHER = "quorum", "either"  # ways
 # Those of this run, and those between which a lock changes.
@@ -358,16 +358,23 @@ class World:
     def repair(self, lock):
         """After the last fault: the semaphore has its size again."""
         self.record.note("world", "sizing", lock.name, lock.size)
-        began = time.monotonic()
-        wait_until(lambda: self.try_to_repair(lock, began + UNLED), UP + LONGEST_GRACE, f"{lock.name} is repaired")
+        since = {}
+        wait_until(lambda: self.try_to_repair(lock, since), UP + LONGEST_GRACE, f"{lock.name} is repaired")
         self.record.note("world", "size", lock.name, lock.size)
 
-    def try_to_repair(self, lock, lost_after):
+    def try_to_repair(self, lock, since):
+        """since: {slot: since when each fsck finds it unreachable}."""
         try:
-            found = self.ask("fsck", name=lock.name, repair=True)
-            if lock.way == QUORUM and time.monotonic() > lost_after:
-                self.delete_lost(lock, [one["slot"] for one in found["findings"] if one["problem"] == "unreachable"])
-            return self.ask("resize", name=lock.name, slots=lock.size, **({"claim": QUORUM} if lock.way == QUORUM else {}))
+            found = self.ask("fsck", name=lock.name, repair=True)["findings"]
+            now, unled = time.monotonic(), [one["slot"] for one in found if one["problem"] == "unreachable"]
+            for slot in {*since} - {*unled}:
+                del since[slot]
+            for slot in unled if lock.way == QUORUM else ():
+                if since.setdefault(slot, now) < now - UNLED:
+                    self.delete_lost(lock, since, slot)
+            # A resize to the size that it has does not touch such a slot.
+            return not since and self.ask("resize", name=lock.name, slots=lock.size,
+                                          **({"claim": lock.way} if lock.way != EITHER else {}))
         except WireError as error:
             missing = error.reason == "no-such-lock"
         try:
@@ -375,14 +382,13 @@ class World:
         except WireError:
             return False
 
-    def delete_lost(self, lock, slots):
+    def delete_lost(self, lock, since, slot):
         """As an operator does, if all nodes run and no node leads a queue: RabbitMQ has lost its files (docs/QUORUM.md). It is a
         fault, and not of the nemesis: the result names it."""
-        for slot in slots:
-            number = f"lost-{slot}"
-            self.record.note("world", "begin", number, "lost-queue", "c", GRACE, 2 * GRACE, f"slot={lock.name}/{slot}")
-            self.delete_queue(lock.holder_queue(slot))
-            self.record.note("world", "end", number)
+        number = f"lost-{lock.name}-{slot}-{since.pop(slot)}"
+        self.record.note("world", "begin", number, "lost-queue", "c", GRACE, 2 * GRACE, f"slot={lock.name}/{slot}")
+        self.delete_queue(lock.holder_queue(slot))
+        self.record.note("world", "end", number)
 
     def try_to_destroy(self, lock):
         try:

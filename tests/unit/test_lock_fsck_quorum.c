@@ -273,6 +273,11 @@ START_TEST(a_queue_that_no_node_leads)
 	ck_assert_int_eq(change(lock_resize, SLOTS)->reason, REASON_NONE);
 	ck_assert_int_eq(change(lock_resize, 0)->reason, REASON_BROKER_UNAVAILABLE);
 	check_run(true, "unreachable:1 gap:2! gap:3!");
+	/* The conversion goes down to it, and stops. */
+	lock_fsck(engine(1), 5, ++last_request,
+	    &(struct lock_check){.name = "db", .convert = LOCK_CLAIM_BY_QUEUE, .repair = true});
+	ck_assert_int_eq(await(1, 5, last_request)->reason, REASON_NONE);
+	check_run(true, "unreachable:1 gap:2! gap:3!");
 	/* As its administrator does. */
 	ck_assert(memory_world_remove(world->memory, b(1)));
 	check_repair("gap:1", "gap:1!");
