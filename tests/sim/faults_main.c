@@ -21,7 +21,7 @@
 #include "daemon/base/fault.h"
 #include "tests/sim/schedule.h"
 
-#define SEEDS_MOST 10000
+#define SEEDS_MOST 20000
 /* A schedule of an engine with a fault may not come to an end at all. */
 #define SECONDS_MOST 20
 
