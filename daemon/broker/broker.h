@@ -81,7 +81,7 @@ enum broker_answer {
 	BROKER_LOCKED,
 	/*
 	 * 404 in other words: the node of this durable queue is down, or does not answer. Or a quorum
-	 * queue takes no message. The queue may exist, and may be held. Nothing was changed.
+	 * queue takes no message. The queue may exist, and may be held. No slot was changed.
 	 */
 	BROKER_UNREACHABLE,
 	/* another error closed the channel (403, 406 and others): see code and text */

@@ -326,7 +326,6 @@ class LostQueues(Operators):
         self.check_repair(self.here, ["gap:1", "gap:2"])
         self.check_larger(self.grants(self.there, 2), before)
 
-
     def test_a_mutex_without_a_leader(self):
         """Its administrator deletes it, and its next use makes it again."""
         self.addCleanup(RABBIT.start)
